@@ -1,7 +1,6 @@
-"""What notebooks show of an object: its figures in a table, and a picture, as HTML without scripts.
+"""Tables and pictures of objects for notebooks, as HTML without scripts.
 
-Text and axes have the colour of the page and fills are half transparent, so that all of it can be
-read on light and dark pages. However large the object, what is shown of it stays small: beyond
+However large the object, what is shown of it stays small: beyond
 `MOST_BANDS` only their sum is drawn, and of many rows those that come first.
 """
 
@@ -9,39 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
+from instances.charts import BLUE, INK, NARROW, RED, Axis, Plot, element
 from instances.errors import printable
 from instances.stacking import stacked
 
 MOST_BANDS, MOST_STEPS = 200, 3000
-"""Stays in the cache, and rounds of all of them together, that are drawn one by one."""
+"""Most stays in the cache, and most rounds of all of them together, that are drawn as bands."""
 
 COLUMNS = 300
-"""Steps of a curve: of the rounds that fall into one the largest is drawn."""
+"""Steps of a curve; each shows the largest value of its rounds."""
 
 MOST_ROWS = 60
-"""Of a table."""
+"""Rows of a table that are shown."""
 
 LONGEST_NAME = 80
 """Characters of a name."""
 
 WIDTH, HEIGHT = 420, 150
-_BLUE, _RED = "#4a90d9", "#d9534f"
+"""Pixels between the axes of a picture over time."""
+
+ROUNDS, TOKENS = "time (rounds)", "KV cache (tokens)"
+"""Titles of axes."""
+
 _DOT = 3
 
 
 def text(value: object) -> str:
-    """Whatever it says in one line that cannot be taken for HTML."""
+    """Write a value in one short line, escaped for HTML."""
     told = printable(str(value))
     return escape(told if len(told) <= LONGEST_NAME else told[: LONGEST_NAME - 1] + "…")
 
 
 def figure_of(kind: str, name: object, facts: Mapping[str, object], *pictures: str) -> str:
-    """An object: what it is, its figures one below the other, its pictures beside them."""
+    """Write an object: its kind, its figures in a column, its pictures beside them."""
     title = f"<b>{text(kind)}</b>" + (f" {text(name)}" if name else "")
     cell = 'style="text-align:left;padding:1px 8px 1px 0;white-space:nowrap"'
     rows = "".join(
@@ -55,47 +59,15 @@ def figure_of(kind: str, name: object, facts: Mapping[str, object], *pictures: s
     )
 
 
-class Requests(Protocol):
-    """What of an `Instance` or a `Workload` is shown."""
-
-    @property
-    def name(self) -> str | None:
-        """A label."""
-
-    @property
-    def memory_limit(self) -> int:
-        """M, tokens."""
-
-    @property
-    def memory_rule(self) -> Any:
-        """How memory is counted."""
-
-    @property
-    def arrival_times(self) -> Any:
-        """Rounds or seconds, shape (n,)."""
-
-    @property
-    def prompt_lengths(self) -> IntArray:
-        """Tokens, shape (n,)."""
-
-    @property
-    def output_lengths(self) -> IntArray:
-        """Tokens, shape (n,)."""
-
-    @property
-    def digest(self) -> str:
-        """Content hash."""
-
-
-def requests_figure(requests: Requests, unit: str) -> str:
-    """Instances and workloads: figures, lengths as dots, arrivals as a curve.
+def requests_figure(requests: Any, unit: str) -> str:
+    """Show an instance or a workload: figures, lengths as dots, arrivals as a curve.
 
     Parameters
     ----------
-    requests : Requests
+    requests : Instance or Workload
         The problem.
     unit : str
-        Of the arrival times.
+        Unit of the arrival times.
     """
     prompts, outputs = requests.prompt_lengths, requests.output_lengths
     times = requests.arrival_times
@@ -131,7 +103,7 @@ def table(
     pictures: Sequence[str] = (),
     axis: str = "",
 ) -> str:
-    """Rows below headings, numbers to the right.
+    """Write rows below headings, numbers at the right.
 
     Parameters
     ----------
@@ -182,7 +154,7 @@ def memory_picture(
     label: Callable[[int], str],
     profile: Callable[[], IntArray],
 ) -> str:
-    """Stays in the cache stacked over rounds, or the curve of their sum where they are too many.
+    """Draw stays in the cache stacked over rounds, or the curve of their sum if they are many.
 
     Parameters
     ----------
@@ -191,7 +163,7 @@ def memory_picture(
     memory_limit : int
         M, a line.
     label : Callable[[int], str]
-        What is said of a stay under the pointer.
+        Words about a stay, shown under the pointer.
     profile : Callable[[], IntArray]
         Tokens held in rounds 0, 1, ..; asked for where the sum is drawn.
     """
@@ -209,16 +181,17 @@ def memory_picture(
         up = "".join(f"v{step}h1" for step in (-np.diff(top, prepend=bottom[0])).tolist())
         down = "".join(f"v{step}h-1" for step in (-np.diff(bottom[::-1], prepend=top[-1])).tolist())
         top_most = max(top_most, int(top.max()))
-        drawn.append(
-            f'<path d="M{begin[row]} {-bottom[0]}{up}{down}z" vector-effect="non-scaling-stroke" '
-            f'fill="hsl({hues[row]:.0f} 60% 55%)"><title>{text(label(row))}</title>'
-            "</path>"
-        )
-    last = int((begin + rounds).max(initial=1))
-    style = 'fill-opacity=".75" stroke="currentColor" stroke-opacity=".45" stroke-width=".6"'
-    label_of_limit = f"M = {memory_limit}"
-    bands = f"<g {style}>{''.join(drawn)}</g>"
-    return _chart(bands, last, top_most, memory_limit, label_of_limit, f"round {last}")
+        outline = f"M{begin[row]} {-bottom[0]}{up}{down}z"
+        style = {"vector_effect": "non-scaling-stroke", "fill": f"hsl({hues[row]:.0f} 60% 55%)"}
+        title = f"<title>{text(label(row))}</title>"
+        drawn.append(element("path", title, d=outline, **style))
+    last = max(1, int((begin + rounds).max(initial=1)))
+    edges = {"fill_opacity": 0.75, "stroke": INK, "stroke_opacity": 0.45, "stroke_width": 0.6}
+    plot = Plot(
+        Axis(0, last, ROUNDS, whole=True), Axis(0, top_most, TOKENS, whole=True), HEIGHT, WIDTH
+    )
+    bands = element("g", "".join(drawn), **edges)
+    return _memory(plot, plot.stretched(bands, (0, -top_most, last, top_most)), memory_limit)
 
 
 def memory_curve(
@@ -228,7 +201,7 @@ def memory_curve(
     ends: FloatArray | None = None,
     unit: str = "",
 ) -> str:
-    """Memory over rounds of any lengths; where they are many the largest of those beside another.
+    """Draw memory over rounds of any lengths; a step shows the largest value of its rounds.
 
     Parameters
     ----------
@@ -241,27 +214,31 @@ def memory_curve(
     ends : float64 array or None, default None
         When each is over; None takes one unit each.
     unit : str, default ""
-        Of the clock; none counts rounds.
+        Unit of the clock; empty for rounds.
     """
     ends = starts + 1 if ends is None else ends
     last = float(ends.max(initial=0)) or 1.0
-    end = f"{last:.4g} {unit}" if unit else f"round {int(last)}"
     count = COLUMNS if unit else min(COLUMNS, max(1, int(last)))
-    return _curve(_largest(starts, ends, memory, count), memory_limit, f"M = {memory_limit}", end)
+    columns = _largest(starts, ends, memory, count)
+    most = max(memory_limit, int(columns.max(initial=0)))
+    x = Axis(0, last, f"time ({unit})" if unit else ROUNDS, whole=not unit)
+    plot = Plot(x, Axis(0, most, TOKENS, whole=True), HEIGHT, WIDTH)
+    return _memory(plot, _columns(plot, columns, most), memory_limit)
 
 
 def price_curve(prices: FloatArray) -> str:
-    """Prices of rounds 1, 2, ..; where they are many the largest of those beside another."""
-    highest = float(prices.max(initial=0))
-    scaled = np.round(prices / (highest or 1.0) * 1000).astype(np.int64)
+    """Draw prices of rounds 1, 2, ..; a step shows the largest price of its rounds."""
+    highest = float(prices.max(initial=0)) or 1.0
+    scaled = np.round(prices / highest * 1000).astype(np.int64)
     starts = np.arange(len(prices), dtype=np.float64)
     columns = _largest(starts, starts + 1, scaled, min(COLUMNS, max(1, len(prices))))
-    label = f"price of a token in a round, to {highest:.4g}"
-    return _curve(columns, None, label, f"round {len(prices)}")
+    x = Axis(0, max(1, len(prices)), ROUNDS, whole=True)
+    plot = Plot(x, Axis(0, highest, "price of a token"), HEIGHT, WIDTH)
+    return plot.drawn("price of a token over time", [_columns(plot, columns, 1000)])
 
 
 def _largest(starts: FloatArray, ends: FloatArray, values: IntArray, count: int) -> IntArray:
-    """The largest value in each of so many equal parts of the time."""
+    """Find the largest value in each of ``count`` equal parts of the time."""
     share = count / (float(ends.max(initial=0)) or 1.0)
     largest = np.zeros(count, dtype=np.int64)
     first = np.clip((starts * share).astype(np.int64), 0, count - 1)
@@ -274,81 +251,56 @@ def _largest(starts: FloatArray, ends: FloatArray, values: IntArray, count: int)
     return largest
 
 
-def _curve(columns: IntArray, limit: int | None, label: str, end: str) -> str:
+def _columns(plot: Plot, columns: IntArray, most: int) -> str:
+    """Columns side by side, of heights up to ``most``."""
     path = "".join(f"v{step}h1" for step in (-np.diff(columns, prepend=0)).tolist())
-    drawn = f'<path d="M0 0{path}V0z" fill="{_BLUE}" fill-opacity=".6"/>'
-    most = max(limit or 1, int(columns.max(initial=0)))
-    return _chart(drawn, len(columns), most, limit, label, end)
+    drawn = element("path", d=f"M0 0{path}V0z", fill=BLUE, fill_opacity=0.6)
+    return plot.stretched(drawn, (0, -most, max(1, len(columns)), most))
 
 
-def _chart(drawn: str, last: int, most: int, limit: int | None, label: str, end: str) -> str:
-    """What is drawn in rounds and negative amounts, stretched to the axes; a line at the limit."""
-    left, top = 4, 14
-    inner = (
-        f'<svg x="{left}" y="{top}" width="{WIDTH}" height="{HEIGHT}" '
-        f'viewBox="0 {-most} {max(1, last)} {most}" preserveAspectRatio="none">{drawn}</svg>'
-    )
-    y = float(top)
-    if limit is not None:
-        y += HEIGHT * (1 - limit / most)
-        inner += f'<path d="M{left} {y:.1f}h{WIDTH}" stroke="{_RED}" stroke-dasharray="5 3"/>'
-    said = f'<text x="{left}" y="{max(11.0, y - 3):.1f}">{escape(label)}</text>'
-    below = _below(left, WIDTH, HEIGHT, "0", end)
-    frame = _frame(left, top, WIDTH, HEIGHT)
-    return _svg("over time", WIDTH + 8, HEIGHT + 32, inner + said + frame + below)
+def _memory(plot: Plot, drawn: str, memory_limit: int) -> str:
+    """Memory over time below the line that no round may cross."""
+    limit = plot.level(memory_limit, RED, f"M = {memory_limit}", "5 3")
+    return plot.drawn("memory over time", [drawn, limit])
 
 
 def scatter(x: IntArray, y: IntArray, x_name: str, y_name: str) -> str:
-    """A dot for each pair; many at one place are one."""
-    width, height, left, top = 190, HEIGHT, 4, 14
+    """Draw a dot for each pair; pairs at one place share a dot."""
     most = [max(1, int(values.max(initial=0))) for values in (x, y)]
     places = np.stack(
         [
-            left + np.round(x / most[0] * width / _DOT) * _DOT,
-            top + height - np.round(y / most[1] * height / _DOT) * _DOT,
+            np.round(x / most[0] * NARROW / _DOT) * _DOT,
+            HEIGHT - np.round(y / most[1] * HEIGHT / _DOT) * _DOT,
         ],
         axis=1,
     )
     dots = "".join(f"M{a:.0f} {b:.0f}h0" for a, b in np.unique(places, axis=0).tolist())
-    drawn = (
-        f'<path d="{dots}" stroke="{_BLUE}" stroke-width="5" stroke-linecap="round" '
-        'stroke-opacity=".7"/>'
-        f'<text x="{left}" y="11">{escape(y_name)} to {most[1]}</text>'
+    style = {"stroke": BLUE, "stroke_width": 5, "stroke_linecap": "round", "stroke_opacity": 0.7}
+    path = element("path", d=dots, vector_effect="non-scaling-stroke", **style)
+    across, up = (
+        Axis(0, high, f"{name} (tokens)", whole=True)
+        for high, name in zip(most, (x_name, y_name), strict=True)
     )
-    label = f"{x_name} to {most[0]}"
-    return _svg(
-        f"{x_name} and {y_name}",
-        width + 12,
-        height + 32,
-        drawn + _frame(left, top, width, height) + _below(left, width, height, "", label),
-    )
+    plot = Plot(across, up, HEIGHT, NARROW)
+    marks = [plot.stretched(path, (0, 0, NARROW, HEIGHT))]
+    return plot.drawn(f"{x_name} and {y_name}", marks)
 
 
 def arrivals(times: FloatArray | IntArray, unit: str) -> str:
-    """How many have arrived, over time; nothing where all arrive at once."""
+    """Draw the number of arrivals over time; nothing if all arrive at once."""
     last = float(times.max(initial=0))
     if last <= float(times.min(initial=0)):
         return ""
-    width, height, left, top = 190, HEIGHT, 4, 14
     ordered = np.sort(times)
     chosen = np.unique(np.linspace(0, len(ordered) - 1, 200).astype(np.int64))
-    shares = (chosen + 1) / len(ordered)
-    corners = "".join(
-        f"H{left + when / last * width:.0f}V{top + height * (1 - share):.0f}"
-        for when, share in zip(ordered[chosen].tolist(), shares.tolist(), strict=True)
-    )
-    drawn = (
-        f'<path d="M{left} {top + height}{corners}" fill="none" stroke="{_BLUE}" '
-        f'stroke-width="2"/><text x="{left}" y="11">arrivals to {len(ordered)}</text>'
-    )
-    return _svg(
-        "arrivals over time",
-        width + 12,
-        height + 32,
-        drawn
-        + _frame(left, top, width, height)
-        + _below(left, width, height, "0", f"{last:.4g} {unit}"),
-    )
+    corners, arrived = [(0.0, 0)], 0
+    for place in chosen.tolist():
+        when = float(ordered[place])
+        corners += [(when, arrived), (when, place + 1)]
+        arrived = place + 1
+    x = Axis(0, last, f"time ({unit})", whole=unit == "rounds")
+    plot = Plot(x, Axis(0, len(ordered), "requests arrived", whole=True), HEIGHT, NARROW)
+    return plot.drawn("arrivals over time", [plot.line(corners, BLUE)])
 
 
 def interval_bar(
@@ -359,57 +311,42 @@ def interval_bar(
     *,
     labelled: bool = False,
 ) -> str:
-    """Where a number lies between ``begin`` and ``end``: a dot, or a bar between its ends.
+    """Draw where a number lies between ``begin`` and ``end``: a dot, or a bar between its ends.
 
     An unknown end is the end of the axis.
 
     Parameters
     ----------
     lower, upper : float or None
-        Of the number.
+        Ends of the interval of the number.
     begin, end : float
-        Of the axis.
+        Ends of the axis.
     labelled : bool, default False
-        Whether the ends of the axis are named below it.
+        Write the ends of the axis below it.
     """
-    width, height = (300, 30) if labelled else (160, 16)
-    span = (end - begin) or 1.0
-
-    def place(number: float) -> float:
-        return 5 + (width - 10) * min(1.0, max(0.0, (number - begin) / span))
-
-    axis = (
-        f'<path d="M5 8h{width - 10}" stroke="currentColor" stroke-opacity=".35"/>'
-        '<path d="M5 4v8" stroke="currentColor" stroke-opacity=".6"/>'
-    )
+    plot = Plot(Axis(begin, end), Axis(0, 1), 16)
+    low, high = begin if lower is None else lower, end if upper is None else upper
+    marks = plot.segment((begin, end), 0.5, INK, width=1, stroke_opacity=0.35)
+    if lower is not None or upper is not None:
+        narrow = plot.x.share(high) - plot.x.share(low) < 0.01
+        bar = (
+            plot.segment((low, high), 0.5, BLUE, width=7)
+            + plot.rule(low, BLUE)
+            + plot.rule(high, BLUE)
+        )
+        marks += plot.point(low, 0.5, BLUE, radius=4.5) if narrow else bar
     if labelled:
-        axis += _below(5, width - 10, 0, f"{begin:g}", f"{end:.4g}")
-    if lower is None and upper is None:
-        return _svg("nothing is known", width, height, axis)
-    left = place(begin if lower is None else lower)
-    right = place(end if upper is None else upper)
-    bar = f'<path d="M{left:.1f} 8H{right:.1f}" stroke="{_BLUE}" stroke-width="7"/>'
-    marks = f'<path d="M{left:.1f} 3v10M{right:.1f} 3v10" stroke="{_BLUE}" stroke-width="2"/>'
-    dot = f'<circle cx="{left:.1f}" cy="8" r="4.5" fill="{_BLUE}"/>'
-    shown = dot if right - left < 1 else bar + marks
-    return _svg(f"{lower} to {upper}", width, height, axis + shown)
-
-
-def _svg(label: str, width: int, height: int, content: str) -> str:
-    return (
-        f'<svg role="img" aria-label="{escape(label)}" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" fill="none" font-size="11" font-family="sans-serif" '
-        f'style="max-width:100%;min-width:{min(width, 160)}px"><g fill="none">{content}</g></svg>'
-    ).replace("<text ", '<text fill="currentColor" ')
-
-
-def _frame(left: int, top: int, width: int, height: int) -> str:
-    return f'<path d="M{left} {top}v{height}h{width}" stroke="currentColor" stroke-opacity=".6"/>'
-
-
-def _below(left: int, width: int, height: int, begin: str, end: str) -> str:
-    y = height + 28
-    return (
-        f'<text x="{left}" y="{y}">{escape(begin)}</text>'
-        f'<text x="{left + width}" y="{y}" text-anchor="end">{escape(end)}</text>'
+        marks += element("text", f"{begin:g}", y=30)
+        marks += element("text", f"{end:.4g}", x="100%", y=30, text_anchor="end")
+    return element(
+        "svg",
+        marks,
+        role="img",
+        aria_label="nothing is known" if lower is upper is None else f"{lower} to {upper}",
+        width=290 if labelled else 150,
+        height=34 if labelled else 16,
+        overflow="visible",
+        fill=INK,
+        font_size=11,
+        style="margin:0 6px",
     )

@@ -27,7 +27,7 @@ class Curve:
     x, mean, low, high : tuple[float, ...]
         Equally long.
     counts : tuple[int, ...]
-        How many samples stand behind each point.
+        Number of samples behind each point.
     """
 
     x: tuple[float, ...]
@@ -40,19 +40,19 @@ class Curve:
     def from_samples(
         cls, samples: Mapping[float, Sequence[float]], confidence: float = 0.95
     ) -> Curve:
-        """Means with Student's t intervals; a single sample has an interval of no end.
+        """Compute means with Student's t intervals; that of a single sample is unbounded.
 
         Parameters
         ----------
         samples : Mapping[float, Sequence[float]]
             For each x the values measured, one a seed.
         confidence : float, default 0.95
-            Of each interval by itself.
+            Confidence level of each interval by itself.
 
         Raises
         ------
         InvalidValueError
-            No samples at an x, one that is not finite, or a confidence that is not between 0 and 1.
+            An x has no samples, a sample is not finite, or the confidence is not between 0 and 1.
             A run that never ended has no latency: leave it out and say so.
         """
         from scipy.stats import t
@@ -82,28 +82,28 @@ def latency_curves(
     x_label: str = "requests",
     y_label: str = "mean latency (rounds)",
 ) -> Axes:
-    """One line a policy, error bars from low to high, told apart by colour, marker and dashes.
+    """Draw a line for each policy, with error bars from low to high.
 
-    A point of a single sample has no error bar: nothing is known of its error, and its marker is
-    hollow.
+    Lines differ by colour, marker and dashes. A point of a single sample has no error bar and a
+    hollow marker: its error is unknown.
 
     Parameters
     ----------
     curves : Mapping[str, Curve]
-        By label; at most seven are told apart.
+        Curves by label, at most seven.
     ax : Axes or None, default None
-        Drawn there, or in a new figure.
+        The axes to draw on; None makes a new figure.
     title : str, default ''
-        Above the picture.
+        Title of the axes.
     x_label : str, default 'requests'
-        Below the horizontal axis.
+        Label of the horizontal axis.
     y_label : str, default 'mean latency (rounds)'
-        Beside the vertical axis.
+        Label of the vertical axis.
 
     Raises
     ------
     InvalidValueError
-        More curves than colours, or none.
+        There are more curves than colours, or none.
     ImportError
         Matplotlib is not installed.
     """

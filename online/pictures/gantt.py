@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
-from instances.problem.request import RequestId
 from instances.problem.round_schedule import RoundSchedule
 from online.simulation import metrics
 from online.simulation.occupancy import stays_of
@@ -22,35 +20,39 @@ from .timelines import clock_label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
 MOST_NAMED_ROWS = 40
 
 
 def gantt(
     shown: RoundSchedule | Run, *, ax: Axes | None = None, title: str = "", colorbar: bool = True
 ) -> Axes:
-    """Waiting as a thin line, running as a bar, from arrival to completion.
+    """Draw each request in a row: waiting as a thin line, running as a bar.
 
-    Rows go by arrival, then in the instance's order, from the top down. Colour is the output
-    length; a stay that ended in an eviction is hatched, a request never served keeps its line
-    to the end of the run.
+    Rows are sorted by arrival, then by the instance's order, from the top. Colour is the output
+    length. A stay that ended in an eviction is hatched; the line of a request that was never
+    served reaches to the end of the run.
 
     Parameters
     ----------
     shown : Schedule, PreemptiveSchedule or Run
         A schedule, with gaps where it stops a request, or a run in rounds or seconds.
     ax : Axes or None, default None
-        Drawn there, or in a new figure as tall as the rows need.
+        The axes to draw on; None makes a new figure as tall as the rows need.
     title : str, default ""
-        Of the axes.
+        Title of the axes.
     colorbar : bool, default True
-        Whether to add the scale of output lengths.
+        Add the scale of output lengths.
 
     Raises
     ------
     ImportError
         Matplotlib is not installed.
     """
-    lengths, arrivals, ids, request, begin, end, completed = _rows(shown)
+    holder = shown.instance if isinstance(shown, RoundSchedule) else shown
+    lengths, arrivals, ids = holder.output_lengths, holder.arrival_times, holder.ids
+    request, begin, end, completed = _stays(shown)
     if ax is None:
         ax = style.axes_or_new(None, 6.4, float(np.clip(0.8 + 0.14 * len(lengths), 1.8, 9.0)))
     order = np.argsort(arrivals, kind="stable")
@@ -95,44 +97,17 @@ def gantt(
     return ax
 
 
-class _Rows(NamedTuple):
-    """Columns of the requests, then columns of their stays on the clock."""
-
-    lengths: IntArray
-    arrivals: FloatArray
-    ids: Sequence[RequestId]
-    request: IntArray
-    begin: FloatArray
-    end: FloatArray
-    completed: npt.NDArray[np.bool_]
-
-
-def _rows(shown: RoundSchedule | Run) -> _Rows:
+def _stays(shown: RoundSchedule | Run) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
+    """Request, begin and end on the clock of each stay in the batch, and whether it completed."""
     if isinstance(shown, RoundSchedule):
-        instance, stays = shown.instance, stays_of(shown)
-        return _Rows(
-            instance.output_lengths,
-            instance.arrival_times.astype(np.float64),
-            instance.ids,
-            stays.request,
-            stays.begin.astype(np.float64),
-            stays.end.astype(np.float64),
-            stays.completed,
-        )
+        stays = stays_of(shown)
+        begin, end = stays.begin.astype(np.float64), stays.end.astype(np.float64)
+        return stays.request, begin, end, stays.completed
     attempts = shown.attempts
-    begin, end = attempts.start_round, attempts.end_round
-    clocked: tuple[FloatArray, FloatArray]
     if shown.round_end_times is None:
-        clocked = begin.astype(np.float64), end.astype(np.float64)
+        begin, end = attempts.start_round.astype(np.float64), attempts.end_round.astype(np.float64)
     else:
         # Rounds are numbered without a gap in continuous time: round r is entry r - 1.
         steps = metrics.memory_over_time(shown)
-        clocked = steps.starts[begin], steps.ends[end - 1]
-    return _Rows(
-        shown.output_lengths,
-        shown.arrival_times,
-        shown.ids,
-        attempts.request,
-        *clocked,
-        attempts.completed,
-    )
+        begin, end = steps.starts[attempts.start_round], steps.ends[attempts.end_round - 1]
+    return attempts.request, begin, end, attempts.completed

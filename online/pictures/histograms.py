@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def certain_and_possible(
     ratios: Sequence[Interval], edges: Sequence[float] | FloatArray
 ) -> tuple[IntArray, IntArray]:
-    """How many ratios surely lie in each bin, and how many could.
+    """Count the ratios that surely lie in each bin, and those that may.
 
-    A bin holds its left edge and not its right one, except the last, which holds both. An unknown
-    end reaches to 1 on the left (no policy beats the optimum) and for ever on the right.
+    A bin contains its left edge; the last one contains its right edge too. An unknown lower end
+    counts as 1 (no policy beats the optimum), an unknown upper end as infinity.
 
     Returns
     -------
@@ -56,25 +56,24 @@ def ratio_histogram(
     title: str = "",
     x_label: str = "total latency / hindsight optimum",
 ) -> Axes:
-    """Trials by ratio: solid where a ratio surely lies in the bin, hatched above where it may.
+    """Count trials by ratio: solid if a ratio surely lies in the bin, hatched if it may.
 
-    An optimum that is not proved gives an interval. If that reaches over several bins the trial
-    is hatched in each of them, so solid bars sum to at most the number of trials and solid and
-    hatched together to at least as many; the truth lies between. Failed runs have no ratio: the
-    caller leaves them out and says so.
+    If an optimum is not proved, the ratio is an interval, and the trial is hatched in every bin
+    that the interval meets. So solid bars sum to at most the number of trials, solid and hatched
+    bars to at least that number. Failed runs have no ratio: leave them out and say so.
 
     Parameters
     ----------
     ratios : Iterable[Interval]
-        `online.comparison.Trial.ratio` of each trial, for example.
+        The ratio of each trial, for example `online.comparison.Trial.ratio`.
     bins : int or Sequence[float], default 20
-        Their number between the smallest and the largest known end, or their edges.
+        Number of bins between the smallest and the largest known end, or the edges of the bins.
     ax : Axes or None, default None
-        Drawn there, or in a new figure.
+        The axes to draw on; None makes a new figure.
     title : str, default ''
-        Above the picture.
+        Title of the axes.
     x_label : str, default 'total latency / hindsight optimum'
-        Below the horizontal axis.
+        Label of the horizontal axis.
 
     Raises
     ------
@@ -127,21 +126,21 @@ def ratio_distribution(
     title: str = "",
     x_label: str = "total latency / hindsight optimum",
 ) -> Axes:
-    """Share of trials with a ratio of at most x, for several policies on the same axes.
+    """Draw the share of trials with a ratio of at most x, a curve for each policy.
 
-    With unproved optima the share is only known to lie between two curves, those of the upper and
-    of the lower ends: the band between them is shaded.
+    With unproved optima the share lies between two curves, those of the upper and of the lower
+    ends of the ratios: the band between them is shaded.
 
     Parameters
     ----------
     groups : Mapping[str, Iterable[Interval]]
-        Ratios by label; at most seven groups are told apart.
+        Ratios by label, at most seven groups.
     ax : Axes or None, default None
-        Drawn there, or in a new figure.
+        The axes to draw on; None makes a new figure.
     title : str, default ''
-        Above the picture.
+        Title of the axes.
     x_label : str, default 'total latency / hindsight optimum'
-        Below the horizontal axis.
+        Label of the horizontal axis.
 
     Raises
     ------

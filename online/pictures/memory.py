@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 LIMIT_LINE = "memory-limit"
 """Group id of the line at M."""
 LAYOUT_SHARE = 0.85
-"""What labels and the colour scale leave of the axes, roughly: ids are fitted before the layout."""
+"""Share of the axes that labels and the colour scale leave, roughly: ids come before layout."""
 
 
 class Optimum(HindsightBounds, Protocol):
-    """What `hindsight.solve` returns, as far as a picture needs it."""
+    """The part of a result of `hindsight.solve` that a picture needs."""
 
     @property
     def schedule(self) -> RoundSchedule:
@@ -41,7 +41,7 @@ def stacked_memory(
     title: str | None = None,
     colorbar: bool = True,
 ) -> Axes:
-    """Memory over rounds against M, each request a band that grows a token a round.
+    """Draw memory over rounds and M; each request is a band that grows by a token a round.
 
     Round r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion
     time. Earlier starts lie lower. Colour is the output length; a stay that ended in an eviction
@@ -52,11 +52,11 @@ def stacked_memory(
     shown : Schedule, PreemptiveSchedule or Run
         A schedule, with a band for each stretch of a request, or a run with its evicted attempts.
     ax : Axes or None, default None
-        Drawn there, or in a new figure.
+        The axes to draw on; None makes a new figure.
     title : str or None, default None
-        Of the axes; by default the policy and the total latency.
+        Title of the axes; None writes the policy and the total latency.
     colorbar : bool, default True
-        Whether to add the scale of output lengths.
+        Add the scale of output lengths.
 
     Raises
     ------
@@ -77,14 +77,14 @@ def stacked_memory(
 def policy_and_optimum(
     run: Run, optimum: Optimum, *, axes: Sequence[Axes] | None = None
 ) -> Sequence[Axes]:
-    """A policy above the optimum of the same instance, as `stacked_memory` on equal axes.
+    """Draw a policy's run above the optimum of its instance, with `stacked_memory` on equal axes.
 
     Parameters
     ----------
     run : Run
-        Of a policy.
+        A run of the policy.
     optimum : Optimum
-        What `hindsight.solve` returned for ``run.instance``, with preemption or without.
+        Result of `hindsight.solve` for ``run.instance``, with preemption or without.
     axes : Sequence[Axes] or None, default None
         Two axes; by default one above the other in a new figure.
 
@@ -121,7 +121,7 @@ def policy_and_optimum(
 
 
 def length_colours(output_lengths: IntArray) -> Any:
-    """matplotlib's mapping from the output lengths of an instance to colours."""
+    """Map the output lengths of an instance to colours, as matplotlib does."""
     style.need_matplotlib()
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -134,7 +134,7 @@ def length_colours(output_lengths: IntArray) -> Any:
 
 
 def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
-    """The scale that explains `length_colours`, beside the axes; none for a single length."""
+    """Add the scale of `length_colours` beside the axes, unless there is a single length."""
     distinct = np.unique(output_lengths)
     if len(distinct) < 2:
         return
@@ -192,13 +192,13 @@ def _draw_bands(
 
 
 def unfinished_label(shown: RoundSchedule | Run) -> str:
-    """What to call the stays that did not end by completion."""
+    """Name the stays that did not end by completion."""
     keeps = isinstance(shown, Run) and bool(shown.attempts.tokens_kept.any())
     return "sent back to the queue" if keeps else "lost to an eviction"
 
 
 def draw_limit(ax: Axes, memory_limit: int) -> None:
-    """The line no round may cross, with its value at the left."""
+    """Draw the memory limit as a line with its value at the left."""
     ax.axhline(memory_limit, color=style.LIMIT, linewidth=1.0, gid=LIMIT_LINE)
     ax.annotate(
         f"M = {memory_limit:,}",
@@ -212,7 +212,7 @@ def draw_limit(ax: Axes, memory_limit: int) -> None:
 
 
 def _write_ids(ax: Axes, bands: Sequence[Band], names: Sequence[str], shades: Any) -> None:
-    """Ids inside the bands, where a band has room for all of its id."""
+    """Write ids into the bands that have room for them."""
     size = style.TEXT_POINTS - 1.5
     wide, tall = _points_per_unit(ax)
     for band, name, shade in zip(bands, names, shades, strict=True):
@@ -236,7 +236,7 @@ def _write_ids(ax: Axes, bands: Sequence[Band], names: Sequence[str], shades: An
 
 
 def _roomiest(band: Band, reach: int, height: float) -> int | None:
-    """A round around which ``2 reach + 1`` rounds leave a box of ``height`` tokens; or None."""
+    """Find a round around which ``2 reach + 1`` rounds hold a box of ``height`` tokens, or None."""
     for share in (0.5, 0.6, 0.7, 0.8, 0.9):
         middle = int(share * len(band.top))
         begin, end = middle - reach, middle + reach + 1
@@ -248,7 +248,7 @@ def _roomiest(band: Band, reach: int, height: float) -> int | None:
 
 
 def _points_per_unit(ax: Axes) -> tuple[float, float]:
-    """Points on paper of a round and of a token, before labels and scales take their share."""
+    """Compute the points on paper of a round and of a token, before layout."""
     box = ax.get_window_extent()
     scale = LAYOUT_SHARE * 72 / ax.figure.dpi
     left, right = ax.get_xlim()

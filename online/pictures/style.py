@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette: distinct under every common form of colour blindness."""
 LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""A second sign beside the colour, for print without colours."""
+"""Markers that tell lines apart in print without colours."""
 LINE_STYLES = ("-", "--", "-.", ":")
 LENGTH_COLOURS = "viridis"
 LOST = "#ececec"
@@ -53,14 +53,14 @@ def new_axes(
 
 
 def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 2.6) -> Axes:
-    """The axes given, or those of a new figure."""
+    """Return the axes given, or those of a new figure."""
     need_matplotlib()
     axes: Axes = new_axes(width, height) if ax is None else ax
     return axes
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
-    """Title at the left, labels, thin frame, small type."""
+    """Set the title and the labels in small type, and thin the frame."""
     if title:
         ax.set_title(title, loc="left", fontsize=TEXT_POINTS + 1, color=INK)
     ax.set_xlabel(x, fontsize=TEXT_POINTS, color=INK)
@@ -73,14 +73,14 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def whole_numbers(ax: Axes, axis: str) -> None:
-    """Ticks at whole numbers only."""
+    """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(integer=True))
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """A frameless legend, if there is anything to tell: by default above the axes, to the right."""
+    """Add a frameless legend if a label is set, by default above the axes at the right."""
     labels = ax.get_legend_handles_labels()[1]
     if labels:
         above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderpad": 0.0}

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 def memory_over_time(
     run: Run, *, ax: Axes | None = None, label: str | None = None, index: int = 0
 ) -> Axes:
-    """KV tokens held over the clock, against M: rounds in the round model, otherwise seconds.
+    """Draw the KV tokens held and the limit M over time, in rounds or seconds.
 
     Parameters
     ----------
     run : Run
-        Of a policy.
+        A run of the policy.
     ax : Axes or None, default None
-        Drawn there, beside what is there already, or in a new figure.
+        The axes to draw on, beside what is there already; None makes a new figure.
     label : str or None, default None
-        In the legend; by default the policy.
+        Name in the legend; None writes the policy.
     index : int, default 0
-        Which colour of line.
+        Number of the line's colour.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def memory_over_time(
 def batch_size_over_time(
     run: Run, *, ax: Axes | None = None, label: str | None = None, index: int = 0
 ) -> Axes:
-    """Requests that advance in each round, over the clock; otherwise as `memory_over_time`."""
+    """Draw the number of requests that advance in each round, as `memory_over_time` does."""
     ax = style.axes_or_new(ax)
     _draw_steps(ax, metrics.batch_size_over_time(run), label or run.policy_name, index)
     ax.set_ylim(bottom=0)
@@ -66,7 +66,7 @@ def clock_label(run: Run) -> str:
 
 
 def _draw_steps(ax: Axes, steps: metrics.Steps, label: str, index: int) -> None:
-    """A line of steps that falls to 0 wherever the machine is idle."""
+    """Draw a line of steps that falls to 0 wherever the machine is idle."""
     idle = np.flatnonzero(steps.starts[1:] > steps.ends[:-1]) + 1
     edges = np.insert(steps.starts, idle, steps.ends[idle - 1])
     values = np.insert(steps.values, idle, 0)

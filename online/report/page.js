@@ -1,105 +1,56 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("trials").textContent);
   const find = (id) => document.getElementById(id);
-  const count = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
-  const STACKED_BELOW = 820;
+  const data = JSON.parse(find("trials").textContent);
+  const count = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
+  const short = (value, high) => (high < 1e4 ? count : compact).format(value);
   // Nine shades of viridis without its pale end, dark to light.
   const SHADES = ["#471365", "#46327e", "#3b528b", "#2f6c8e", "#25848e", "#1f9d8a", "#38b977", "#7ad151", "#cde11d"];
-  const LIMIT = "var(--red)";
-  const DOT = "var(--blue)";
-  const PALE = "var(--pale-red)";
-  // Times the median policy's distance from the least ratio, beyond which a policy is off the axis.
-  const FAR = 2;
+  const HEIGHT = 300;
+  const lines = [...find("trials-table").tBodies[0].rows];
   let chosen = 0;
   let zoomed = null;
 
   // --- tables ------------------------------------------------------------------------------
 
-  // A column: label, text(row), below(row) in small letters, key(row) to sort by (null sorts last
-  // either way), left.
-  function sortable(table, columns, rows, onPick) {
-    let order = rows.map((_, index) => index);
-    let sorted = { column: null, descending: false };
-    let visible = () => true;
-    const head = table.createTHead().insertRow();
-    const body = table.createTBody();
-    const lines = rows.map((row, index) => {
+  // Intervals go by their upper end: what is not known to be small comes with the large ones.
+  function key(cell) {
+    const text = cell.firstChild?.textContent ?? "";
+    if (!text || cell.classList.contains("text")) return text || null;
+    const end = Number.parseFloat(text.split(", ").at(-1).replace(/[,[(]/g, ""));
+    return Number.isNaN(end) ? Infinity : end;
+  }
+
+  function sort(head) {
+    const [row, body] = [head.parentElement, head.closest("table").tBodies[0]];
+    const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    const keyed = [...body.rows].map((line) => [key(line.cells[head.cellIndex]), line]);
+    // An empty cell comes last either way.
+    keyed.sort(([a], [b]) => (a === null || b === null ? (a === null) - (b === null)
+      : a === b ? 0 : sign * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a < b ? -1 : 1)));
+    for (const cell of row.cells) cell.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+    body.append(...keyed.map(([, line]) => line));
+  }
+
+  function showRequests(trial, instance) {
+    const side = (starts, k) => {
+      const stretches = starts === null ? null : stretchesOf(instance, starts[k], k);
+      return stretches === null ? ["", "", ""]
+        : [stretches[0].begin, stretches.at(-1).end, stretches.at(-1).end - instance.arrival_times[k]];
+    };
+    find("requests").tBodies[0].replaceChildren(...instance.ids.map((id, k) => {
       const line = document.createElement("tr");
-      for (const column of columns) {
-        const cell = line.insertCell();
-        cell.textContent = column.text(row);
-        if (column.below?.(row)) {
-          const below = document.createElement("div");
-          below.className = "small";
-          below.textContent = column.below(row);
-          cell.append(below);
-        }
-        if (column.left) cell.className = column.long ? "text long" : "text";
-      }
-      if (onPick) {
-        line.className = "pick";
-        line.tabIndex = 0;
-        line.dataset.index = index;
-        line.addEventListener("click", () => onPick(index));
-        line.addEventListener("keydown", (event) => {
-          if (event.key === "Enter" || event.key === " ") { event.preventDefault(); onPick(index); }
-        });
+      line.insertCell().textContent = id;
+      line.cells[0].className = "text";
+      const own = [instance.prompt_lengths[k], instance.output_lengths[k], instance.arrival_times[k]];
+      for (const value of [...own, ...side(trial.start_times, k), ...side(data.optima[trial.optimum] ?? null, k)]) {
+        line.insertCell().textContent = value === "" ? "" : count.format(value);
       }
       return line;
-    });
-    const show = () => body.replaceChildren(...order.filter(visible).map((index) => lines[index]));
-    columns.forEach((column, place) => {
-      const cell = document.createElement("th");
-      cell.scope = "col";
-      if (column.left) cell.className = "text";
-      const button = document.createElement("button");
-      button.type = "button";
-      // Long names may break behind an underscore.
-      button.append(...column.label.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
-      button.addEventListener("click", () => {
-        sorted = { column: place, descending: sorted.column === place && !sorted.descending };
-        const sign = sorted.descending ? -1 : 1;
-        const keys = rows.map(column.key);
-        order = rows.map((_, index) => index).sort((a, b) => {
-          const [x, y] = [keys[a], keys[b]];
-          if (x === null || y === null) return (x === null) - (y === null) || a - b;
-          return sign * (typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y) || a - b;
-        });
-        for (const other of head.cells) other.removeAttribute("aria-sort");
-        cell.setAttribute("aria-sort", sorted.descending ? "descending" : "ascending");
-        show();
-      });
-      cell.append(button);
-      head.append(cell);
-    });
-    show();
-    return {
-      lines,
-      filter(test) { visible = test; show(); return order.filter(test).length; },
-      get order() { return order.filter(visible); },
-    };
+    }));
   }
-
-  const number = (value) => (value === null ? "" : count.format(value));
-  const column = (label, value) => ({ label, text: (row) => number(value(row)), key: value });
-  const words = (label, value) => ({ label, text: value, key: value, left: true });
-  const interval = (label, value) => ({
-    label,
-    text: (row) => (value(row) === null ? "" : value(row).text),
-    // By the upper end: what is not known to be small comes with the large ones.
-    key: (row) => (value(row) === null ? null : value(row).upper ?? Infinity),
-  });
-  const instanceOf = (trial) => (trial.instance === null ? null : data.instances[trial.instance]);
-  const optimumOf = (trial) => (trial.optimum === null ? null : data.optima[trial.optimum]);
-  const of = (field) => (trial) => trial.instance === null ? null : field(instanceOf(trial));
-
-  function boundsText([lower, upper]) {
-    if (lower === upper) return number(upper);
-    const end = (value) => (value === null ? "?" : number(value));
-    return `[${end(lower)}, ${end(upper)}]`;
-  }
-  const optimumText = (trial) => boundsText([trial.optimum_lower, trial.optimum_upper]);
 
   // --- bands -------------------------------------------------------------------------------
 
@@ -114,7 +65,7 @@
     });
   }
 
-  // As online/simulation/occupancy.py: earlier starts lie lower, then later ends. Round r is [r - 1, r].
+  // As instances/stacking.py: earlier starts lie lower, then later ends. Round r is [r - 1, r].
   function bandsOf(instance, starts, lost = [], served = []) {
     const end = (request, begin) => begin + instance.output_lengths[request];
     const stays = starts === null
@@ -136,299 +87,199 @@
     });
   }
 
-  function outline(band) {
-    const points = band.top.flatMap((value, k) => [[band.begin + k, value], [band.begin + k + 1, value]]);
-    for (let k = band.bottom.length - 1; k >= 0; k--) {
-      points.push([band.begin + k + 1, band.bottom[k]], [band.begin + k, band.bottom[k]]);
-    }
-    return points;
-  }
-
-  function shade(value, low, high) {
-    const place = high > low ? ((value - low) / (high - low)) * (SHADES.length - 1) : 0;
-    const k = Math.min(Math.floor(place), SHADES.length - 2);
-    const part = (index, at) => parseInt(SHADES[index].slice(1 + 2 * at, 3 + 2 * at), 16);
-    const mixed = [0, 1, 2].map((at) => Math.round(part(k, at) + (place - k) * (part(k + 1, at) - part(k, at))));
-    return `rgb(${mixed.join(",")})`;
-  }
-
   function bandText(instance, band) {
     const k = band.request;
-    const lines = [
+    const told = [
       `request ${instance.ids[k]}`,
       `prompt_length ${instance.prompt_lengths[k]}`,
       `output_length ${instance.output_lengths[k]}`,
       `arrival ${instance.arrival_times[k]}`,
       `start ${band.begin}`,
     ];
-    if (band.lost) lines.push(`evicted ${band.end}: tokens lost`);
-    else if (band.paused) lines.push(`preempted ${band.end}: tokens kept`);
-    else lines.push(`completion ${band.end}`, `latency ${band.end - instance.arrival_times[k]}`);
-    return lines;
+    if (band.lost) told.push(`evicted ${band.end}: tokens lost`);
+    else if (band.paused) told.push(`preempted ${band.end}: tokens kept`);
+    else told.push(`completion ${band.end}`, `latency ${band.end - instance.arrival_times[k]}`);
+    return told;
   }
 
-  // --- the picture -------------------------------------------------------------------------
+  function shade(value, low, high) {
+    const place = high > low ? ((value - low) / (high - low)) * (SHADES.length - 1) : 0;
+    const k = Math.min(Math.floor(place), SHADES.length - 2);
+    return `color-mix(in srgb, ${SHADES[k + 1]} ${100 * (place - k)}%, ${SHADES[k]})`;
+  }
 
-  function bandMarks(instance, bands, range) {
+  function outline(band) {
+    const up = band.top.map((value, k) => `V${-value}H${band.begin + k + 1}`);
+    const down = band.bottom.map((value, k) => `V${-value}H${band.begin + k}`).reverse();
+    return `M${band.begin} ${-band.bottom[0]}${up.join("")}${down.join("")}z`;
+  }
+
+  // Multiples of 1, 2 or 5 times a power of ten, whole numbers.
+  function ticks(low, high, most) {
+    const rough = Math.max(1, (high - low) / most);
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((one) => one * power >= rough);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.max(0, Math.floor(high / step) - first + 1) }, (_, k) => (first + k) * step);
+  }
+
+  // One schedule: axes in per cent across and pixels down, and bands in rounds and tokens.
+  function panel(title, instance, bands, [low, high], lengths) {
+    const figure = document.createElement("figure");
+    const most = 1.1 * instance.memory_limit;
+    const across = (round) => `${(100 * (round - low)) / (high - low)}%`;
+    const down = (tokens) => HEIGHT * (1 - tokens / most);
+    const rounds = ticks(low, high, find("picture").clientWidth < 820 ? 4 : 8).map((at) =>
+      `<line x1="${across(at)}" x2="${across(at)}" y1="${HEIGHT}" y2="${HEIGHT + 4}" stroke="currentColor"/><text x="${across(at)}" y="${HEIGHT + 17}" text-anchor="middle">${short(at, high)}</text>`);
+    const tokens = ticks(0, most, 6).map((at) =>
+      `<path d="M0 ${down(at)}h-4" stroke="currentColor"/><text x="-7" y="${down(at) + 4}" text-anchor="end">${short(at, most)}</text>`);
     const width = bands.length > 60 ? 0.3 : 0.8;
-    return bands.map((band) => ({
-      kind: "polygon", class: "band", key: band.request, points: outline(band), width,
-      fill: band.lost ? "var(--lost)" : shade(instance.output_lengths[band.request], ...range),
-      stroke: band.lost ? "#8a8a8a" : "var(--paper)", text: () => bandText(instance, band),
-    }));
-  }
-
-  const hindsight = (trial) => trial.compared_with === "optimum" ? "hindsight optimum" : trial.compared_with;
-
-  function headings(trial) {
-    const known = trial.proved ? hindsight(trial) : "best schedule known";
-    const policy = trial.total_latency === null
-      ? `${trial.policy}: ${trial.status}`
-      : `${trial.policy}: total latency ${number(trial.total_latency)}`;
-    const optimum = trial.optimum_upper === null
-      ? "no schedule of the optimum" : `${known}: total latency ${number(trial.optimum_upper)}`;
-    return [policy, optimum];
+    const paths = bands.map((band, k) =>
+      `<path class="band" data-band="${k}" data-request="${band.request}" d="${outline(band)}" vector-effect="non-scaling-stroke" stroke-width="${width}"
+        fill="${band.lost ? "var(--lost)" : shade(instance.output_lengths[band.request], ...lengths)}" stroke="${band.lost ? "#8a8a8a" : "var(--paper)"}"/>`);
+    figure.innerHTML = `<figcaption></figcaption>
+      <svg role="img" width="100%" height="${HEIGHT}" overflow="visible" fill="currentColor" font-size="12">
+      ${rounds.join("")}${tokens.join("")}
+      <text x="50%" y="${HEIGHT + 35}" text-anchor="middle">time (rounds)</text>
+      <text transform="translate(-50 ${HEIGHT / 2}) rotate(-90)" text-anchor="middle">KV cache (tokens)</text>
+      <svg class="marks" width="100%" height="${HEIGHT}" viewBox="${low} ${-most} ${high - low} ${most}" preserveAspectRatio="none">
+      <rect x="${low}" y="${-most}" width="${high - low}" height="${most}" fill="transparent"/>${paths.join("")}</svg>
+      <line x1="0" x2="100%" y1="${down(instance.memory_limit)}" y2="${down(instance.memory_limit)}" stroke="var(--red)" stroke-width="1.5"/>
+      <text x="3" y="${down(instance.memory_limit) - 4}" fill="var(--red)">M = ${count.format(instance.memory_limit)}</text>
+      <path d="M0 0V${HEIGHT}" stroke="currentColor"/><line x2="100%" y1="${HEIGHT}" y2="${HEIGHT}" stroke="currentColor"/></svg>`;
+    figure.firstChild.textContent = title;
+    figure.querySelector("svg").setAttribute("aria-label", `KV cache over time: ${title}`);
+    zooming(figure.querySelector(".marks"), low, high);
+    figure.addEventListener("pointermove", (event) => {
+      const band = event.target.dataset.band;
+      if (band !== undefined) point(`[data-request="${bands[band].request}"]`, bandText(instance, bands[band]), event);
+    });
+    return figure;
   }
 
   function draw() {
     const trial = data.trials[chosen];
-    const instance = instanceOf(trial);
-    const place = find("picture");
-    find("bands-note").hidden = instance === null || !instance.ids.length;
-    if (find("bands-note").hidden) { place.replaceChildren(); return; }
-    const lengths = instance.output_lengths;
-    const range = [Math.min(...lengths), Math.max(...lengths)];
+    const instance = data.instances[trial.instance];
+    find("schedules").hidden = instance === undefined;
+    point(null);
+    find("picture").replaceChildren();
+    if (instance === undefined) return;
     const sides = [
       bandsOf(instance, trial.start_times, trial.lost_attempts, trial.served),
-      bandsOf(instance, optimumOf(trial)),
+      bandsOf(instance, data.optima[trial.optimum] ?? null),
     ];
-    const last = Math.max(1, ...sides.flat().map((band) => band.end));
-    const [low, high] = zoomed ?? [0, last * 1.02];
-    const memory = instance.memory_limit;
-    const limit = { kind: "level", y: memory, colour: LIMIT, label: `M = ${number(memory)}` };
-    charts.draw(place, {
-      columns: place.clientWidth < STACKED_BELOW ? 1 : 2,
-      height: place.clientWidth < STACKED_BELOW ? 240 : 300,
-      colours: range[1] > range[0] ? { shades: SHADES, low: range[0], high: range[1], title: "output length (tokens)" } : null,
-      onZoom(wanted) { zoomed = wanted; draw(); },
-      panels: headings(trial).map((title, k) => ({
-        title,
-        x: { low, high, title: "time (rounds)", whole: true },
-        y: { low: 0, high: memory * 1.1, title: "KV cache (tokens)", whole: true },
-        marks: [...bandMarks(instance, sides[k], range), limit],
-      })),
-    });
+    const lengths = [Math.min(...instance.output_lengths), Math.max(...instance.output_lengths)];
+    const last = 1.02 * Math.max(1, ...sides.flat().map((band) => band.end));
+    find("picture").append(...sides.map((bands, k) => panel(trial.titles[k], instance, bands, zoomed ?? [0, last], lengths)));
+    const [least, bar, most] = find("colours").children;
+    find("colours").hidden = lengths[0] === lengths[1];
+    bar.style.background = `linear-gradient(to right, ${SHADES.join(",")})`;
+    [least.textContent, most.textContent] = lengths.map((value) => count.format(value));
   }
 
-  // Where the axis ends, given the largest ratio of each policy: one that is far beyond most of the
-  // others would press them together.
-  function bulk(least, largest) {
-    const ordered = [...largest].sort((a, b) => a - b);
-    const median = ordered[Math.floor((ordered.length - 1) / 2)];
-    const near = ordered.filter((one) => one - least <= FAR * (median - least));
-    return Math.max(1.01, near.length && ordered.length > 2 ? near.at(-1) : ordered.at(-1));
-  }
-
-  // Every ratio of a policy in a row: a point where the optimum is proved, else from end to end.
-  function drawRatios() {
-    const chosenGroup = find("group").value;
-    const rows = data.policies.filter((row) => row.group === chosenGroup && row.mean_ratio.lower !== null);
-    const several = new Set(rows.map((row) => row.compared_with)).size > 1;
-    const nameOf = (row) => (several ? `${row.policy}, to the ${row.compared_with}` : row.policy);
-    const place = find("ratios-picture");
-    const of = rows.map((row) => data.trials.map((trial, index) => ({ trial, index })).filter(({ trial }) =>
-      trial.ratio !== null && trial.group === row.group && trial.policy === row.policy && trial.compared_with === row.compared_with));
-    const ends = of.flat().flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper]).filter((end) => end !== null);
-    find("ratios").hidden = !ends.length;
-    if (!ends.length) return;
-    const least = Math.min(1, ...ends);
-    const most = bulk(least, of.map((own) => Math.max(least, ...own.flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper]))));
-    const log = most > 10 * least;
-    const pad = log ? 0 : 0.03 * (most - least);
-    const x = { low: least - (least < 1 ? pad : 0), high: log ? most * 1.05 : most + pad, log, grid: true, title: `total latency / ${several ? "optimum" : hindsight(rows[0])}` };
-    const rowHeight = 46;
-    const places = place.clientWidth / 16;
-    const marks = rows.flatMap((row, k) => {
-      const filled = new Map();
-      const own = of[k].map(({ trial, index }) => {
-        const [low, high] = [trial.ratio.lower ?? x.low, trial.ratio.upper ?? x.high];
-        const bin = Math.floor(((low - x.low) / (x.high - x.low)) * places);
-        const height = filled.get(bin) ?? 0;
-        filled.set(bin, height + 1);
-        const dy = 4 - 3.2 * (height % 8);
-        const at = low > x.high ? { x: x.high, shape: "beyond", radius: 4 } : { x: low, radius: 3 };
-        const shared = {
-          y: nameOf(row), dy, colour: DOT, onPick: () => { choose(index); find("trial-heading").scrollIntoView({ block: "nearest" }); },
-          text: () => [`${trial.policy}: ${trial.ratio.text}`, trial.instance === null ? "" : instanceOf(trial).name, `seed ${trial.seed}`],
-        };
-        return low === high || low > x.high ? { kind: "point", class: "ratio", ...at, opacity: 0.55, ...shared } : { kind: "segment", class: "ratio", x: [low, high], width: 2.5, opacity: 0.55, ...shared };
-      });
-      const mean = row.mean_ratio, between = row.mean_confidence;
-      const told = () => [`${row.policy}: mean ratio ${mean.text}`, between ? `${data.confidence} confidence ${between.text}` : "one instance: no confidence interval"];
-      const summary = [{ kind: "segment", class: "mean", x: [mean.lower, mean.upper ?? x.high], y: nameOf(row), dy: 14, colour: LIMIT, width: 7, text: told }];
-      if (between) summary.unshift({ kind: "segment", class: "confidence", x: [between.lower ?? x.low, between.upper ?? x.high], y: nameOf(row), dy: 14, colour: PALE, width: 4, text: told });
-      if (mean.lower === mean.upper) summary[summary.length - 1] = { kind: "point", class: "mean", shape: "diamond", x: mean.lower, y: nameOf(row), dy: 14, radius: 5, colour: LIMIT, text: told };
-      const largest = Math.max(...of[k].flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper ?? trial.ratio.lower]));
-      if (largest > x.high) {
-        if (mean.lower > x.high) summary.length = 0;
-        summary.push({ kind: "point", class: "beyond", shape: "beyond", x: x.high, y: nameOf(row), dy: 14, radius: 5, colour: LIMIT, text: told });
-        summary.push({ kind: "words", class: "beyond", x: x.high, y: nameOf(row), dy: 18, colour: LIMIT, words: `mean ${mean.text}${place.clientWidth < STACKED_BELOW ? "" : `, largest ${row.max_ratio.text}`}` });
-      }
-      return [...own, ...summary];
-    });
-    const proved = of.flat().some(({ trial }) => trial.proved), open = of.flat().some(({ trial }) => !trial.proved);
-    charts.draw(place, {
-      height: rowHeight * rows.length,
-      legend: [
-        ...(proved ? [{ name: "a trial", colour: DOT, kind: "point" }] : []),
-        ...(open ? [{ name: "a trial, optimum not proved", colour: DOT }] : []),
-        ...(ends.some((end) => end > x.high) ? [{ name: "beyond the axis", colour: LIMIT, kind: "beyond" }] : []),
-        { name: "mean", colour: LIMIT, width: 7 }, { name: `its ${data.confidence} confidence interval`, colour: PALE, width: 4 },
-      ],
-      panels: [{ x, y: { names: rows.map(nameOf) }, marks }],
-    });
-  }
-
-  function showRequests(trial, instance) {
-    const table = find("requests");
-    table.replaceChildren();
-    find("requests-of-trial").hidden = instance === null || !instance.ids.length;
-    if (instance === null) return;
-    const from = (starts, field) => (k) => {
-      if (starts === null) return null;
-      const stretches = stretchesOf(instance, starts[k], k);
-      const end = stretches.at(-1).end;
-      return { start: stretches[0].begin, completion: end, latency: end - instance.arrival_times[k] }[field];
+  // Dragging across a schedule shows that part of its rounds; a double click shows all again.
+  function zooming(marks, low, high) {
+    let from = null;
+    const rubber = marks.appendChild(document.createElementNS(marks.namespaceURI, "rect"));
+    const place = (event) => {
+      const box = marks.parentElement.getBoundingClientRect();
+      return low + (high - low) * Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
     };
-    const columns = [
-      words("request", (k) => String(instance.ids[k])),
-      column("prompt_length", (k) => instance.prompt_lengths[k]),
-      column("output_length", (k) => instance.output_lengths[k]),
-      column("arrival", (k) => instance.arrival_times[k]),
-    ];
-    for (const [side, starts] of [["policy", trial.start_times], ["optimum", optimumOf(trial)]]) {
-      for (const field of ["start", "completion", "latency"]) {
-        columns.push(column(`${side} ${field}`, from(starts, field)));
-      }
-    }
-    sortable(table, columns, instance.ids.map((_, k) => k), null);
+    const ends = (event) => [from, place(event)].sort((a, b) => a - b);
+    marks.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") from = place(event); });
+    marks.addEventListener("pointermove", (event) => {
+      if (from === null) return;
+      const [first, last] = ends(event);
+      for (const [name, value] of Object.entries({ x: first, width: last - first, y: "-200%", height: "300%", fill: "var(--blue)", "fill-opacity": 0.15 })) rubber.setAttribute(name, value);
+    });
+    for (const name of ["pointerup", "pointerleave"]) marks.addEventListener(name, (event) => {
+      if (from === null) return;
+      const wanted = ends(event);
+      from = null;
+      rubber.removeAttribute("width");
+      if (wanted[1] - wanted[0] > 0.015 * (high - low)) { zoomed = wanted; draw(); }
+    });
+    marks.addEventListener("dblclick", () => { zoomed = null; draw(); });
   }
+
+  // --- what is pointed at ------------------------------------------------------------------
+
+  // Outlines the marks and tells of them beside the pointer; null puts both away.
+  function point(marks, told, event) {
+    const tip = find("tip");
+    for (const one of document.querySelectorAll(".pointed")) one.classList.remove("pointed");
+    tip.hidden = marks === null;
+    if (tip.hidden) return;
+    for (const one of document.querySelectorAll(`.picture ${marks}`)) {
+      one.classList.add("pointed");
+      // Above its neighbours, which would cover its outline.
+      if (one.dataset.band) one.parentNode.append(one);
+    }
+    tip.replaceChildren(...told.map((line, k) => {
+      const row = document.createElement(k ? "div" : "strong");
+      row.textContent = line;
+      return row;
+    }));
+    const [x, y] = [event.clientX + 14, event.clientY + 12];
+    tip.style.left = `${x + tip.offsetWidth > innerWidth ? Math.max(0, x - tip.offsetWidth - 24) : x}px`;
+    tip.style.top = `${Math.min(y, innerHeight - tip.offsetHeight)}px`;
+  }
+
+  document.addEventListener("pointermove", (event) => {
+    const { trial, band } = event.target.dataset ?? {};
+    if (trial !== undefined) point(`[data-trial="${trial}"]`, [data.trials[trial].heading, ...data.trials[trial].verdict.split("; ")], event);
+    else if (band === undefined && !find("tip").hidden) point(null);
+  });
+
+  // --- the trial picked --------------------------------------------------------------------
 
   function choose(index) {
-    chosen = index;
+    chosen = Number(index);
     zoomed = null;
-    const trial = data.trials[index];
-    const instance = instanceOf(trial);
-    trials.lines.forEach((line, k) => line.setAttribute("aria-selected", String(k === index)));
-    find("trial-heading").textContent = `${trial.policy} on ${instance === null ? "no instance" : instance.name}`;
-    const parts = [];
-    if (trial.ratio !== null) parts.push(`Ratio ${trial.ratio.text}`);
-    if (trial.waiting_ratio !== null) parts.push(`of waitings ${trial.waiting_ratio.text}`);
-    parts.push(trial.status === "completed" ? `seed ${trial.seed}` : `ended as ${trial.status}, seed ${trial.seed}`);
-    if (optimumText(trial)) parts.push(`${trial.compared_with} ${optimumText(trial)}${trial.proved ? ", proved" : ", not proved"}`);
-    if (trial.lost_attempts.length) parts.push(`${number(trial.lost_attempts.length)} evictions`);
-    if (trial.note) parts.push(trial.note);
-    find("verdict").textContent = parts.join("; ");
-    showRequests(trial, instance);
-    find("picture").dataset.label = `KV cache over time: ${headings(trial).join("; ")}`;
+    const trial = data.trials[chosen];
+    lines.forEach((line, k) => line.setAttribute("aria-selected", String(k === chosen)));
+    find("trial-heading").textContent = trial.heading;
+    find("verdict").textContent = trial.verdict;
     draw();
-    history.replaceState(null, "", `#trial=${index}`);
+    if (trial.instance !== null) showRequests(trial, data.instances[trial.instance]);
+    history.replaceState(null, "", `#trial=${chosen}`);
   }
 
   function step(by) {
-    const order = trials.order;
+    const order = [...find("trials-table").tBodies[0].rows].filter((line) => !line.hidden);
     if (!order.length) return;
-    const place = order.indexOf(chosen);
-    const next = order[(place + by + order.length) % order.length] ?? order[0];
-    choose(next);
-    trials.lines[next].scrollIntoView({ block: "nearest" });
+    const next = order[(order.indexOf(lines[chosen]) + by + order.length) % order.length] ?? order[0];
+    choose(next.dataset.index);
+    next.scrollIntoView({ block: "nearest" });
   }
 
-  // --- the page ----------------------------------------------------------------------------
-
-  const policies = data.policies;
-  const completed = data.trials.filter((trial) => trial.total_latency !== null);
-  const proved = completed.filter((trial) => trial.proved).length;
-  const named = (k, one, many) => `${number(k)} ${k === 1 ? one : many}`;
-  find("facts").textContent = [
-    named(data.trials.length, "trial", "trials"), named(new Set(policies.map((row) => row.policy)).size, "policy", "policies"),
-    named(data.instances.length, "instance", "instances"),
-    `optimum proved in ${number(proved)} of ${named(completed.length, "completed trial", "completed trials")}`,
-    `${number(data.trials.length - completed.length)} failed`,
-  ].join(" · ");
-
-  // One column: what comes first stays in sight where the table is wider than the window.
-  const policy = { ...words("policy", (row) => row.policy), below: (row) => row.group };
-  const mixed = data.trials.some((trial) => trial.compared_with !== "optimum");
-  const inRounds = data.units.includes("rounds");
-  const comparedWith = mixed ? [words("compared with", (row) => row.compared_with)] : [];
-  sortable(find("policies"), [
-    policy,
-    ...comparedWith,
-    interval("mean_ratio", (row) => row.mean_ratio),
-    interval(`mean_ratio ${data.confidence}`, (row) => row.mean_confidence),
-    interval("max_ratio", (row) => row.max_ratio),
-    interval("ratio_of_totals", (row) => row.ratio_of_totals),
-    interval(`ratio_of_totals ${data.confidence}`, (row) => row.totals_confidence),
-    ...(inRounds ? [interval("ratio_of_waitings", (row) => row.ratio_of_waitings)] : []),
-    column("trials", (row) => row.trials),
-    { label: "proved", text: (row) => `${row.proved}/${row.trials - row.failed}`, key: (row) => row.proved },
-    column("failed", (row) => row.failed),
-  ], policies, null);
-
-  const trials = sortable(find("trials-table"), [
-    words("policy", (trial) => trial.policy),
-    interval("ratio", (trial) => trial.ratio),
-    column(data.units.length > 1 ? "total_latency" : `total_latency, ${data.units[0]}`, (trial) => trial.total_latency),
-    { label: "optimum", text: optimumText, key: (trial) => trial.optimum_upper },
-    ...(data.units.length > 1 ? [words("unit", (trial) => trial.unit)] : []),
-    ...(inRounds ? [
-      interval("waiting ratio", (trial) => trial.waiting_ratio),
-      column("waiting", (trial) => trial.waiting),
-      { label: "optimum waiting", text: (trial) => boundsText(trial.optimum_waiting), key: (trial) => trial.optimum_waiting[1] },
-    ] : []),
-    ...comparedWith,
-    { ...words("instance", (trial) => (trial.instance === null ? "" : instanceOf(trial).name)), long: true },
-    column("n", of((instance) => instance.requests ?? instance.ids.length)),
-    column("M", of((instance) => instance.memory_limit)),
-    column("seed", (trial) => trial.seed),
-    words("status", (trial) => trial.status),
-  ], data.trials, choose);
-
-  find("notes").append(...data.notes.map((note) => {
-    const line = document.createElement("li");
-    line.textContent = note;
-    return line;
-  }));
-  find("reasons").hidden = !data.reasons.length;
-  sortable(find("reasons-table"), [
-    policy, column("trials", (row) => row.count), words("status", (row) => row.status),
-    { ...words("reason", (row) => row.reason), long: true },
-  ], data.reasons, null);
-  const groups = [...new Set(policies.map((row) => row.group))];
-  find("group").append(...groups.map((name) => new Option(name)));
-  find("group").parentElement.hidden = groups.length === 1;
-  find("group").addEventListener("change", drawRatios);
-
-  const searched = data.trials.map((trial) =>
-    `${trial.policy} ${trial.group} ${trial.instance === null ? "" : instanceOf(trial).name} ${trial.status} ${trial.note}`.toLowerCase());
-  find("filter").addEventListener("input", (event) => {
-    const wanted = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const left = trials.filter((index) => wanted.every((word) => searched[index].includes(word)));
-    find("shown").textContent = wanted.length ? `${number(left)} shown` : "";
+  document.addEventListener("click", (event) => {
+    const head = event.target.closest("th");
+    if (head?.querySelector("button")) sort(head);
+    const line = event.target.closest("tr.pick");
+    if (line) choose(line.dataset.index);
+    const mark = event.target.closest("[data-trial]");
+    if (mark) { choose(mark.dataset.trial); find("trial-heading").scrollIntoView({ block: "nearest" }); }
+  });
+  find("trials-table").addEventListener("keydown", (event) => {
+    const line = event.target.closest("tr.pick");
+    if (line && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); choose(line.dataset.index); }
   });
   find("previous").addEventListener("click", () => step(-1));
   find("next").addEventListener("click", () => step(1));
-  const asked = /^#trial=(\d+)$/.exec(location.hash);
-  const first = asked && Number(asked[1]) < data.trials.length ? Number(asked[1]) : 0;
-  choose(first);
-  drawRatios();
-  // The window stays where it is: only the table scrolls to the trial asked for.
-  find("trials-table").parentElement.scrollTop = trials.lines[first].offsetTop - find("trials-table").tHead.offsetHeight;
-  let width = window.innerWidth;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth !== width) { width = window.innerWidth; draw(); drawRatios(); }
+  find("group").addEventListener("change", () => [...find("ratios-picture").children].forEach((picture, k) => { picture.hidden = k !== find("group").selectedIndex; }));
+  const searched = lines.map((line, k) => `${line.textContent} ${data.trials[k].group} ${data.trials[k].verdict}`.toLowerCase());
+  find("filter").addEventListener("input", (event) => {
+    const wanted = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    lines.forEach((line, k) => { line.hidden = !wanted.every((word) => searched[k].includes(word)); });
+    find("shown").textContent = wanted.length ? `${count.format(lines.filter((line) => !line.hidden).length)} shown` : "";
   });
+
+  const asked = /^#trial=(\d+)$/.exec(location.hash);
+  choose(asked && Number(asked[1]) < lines.length ? Number(asked[1]) : 0);
+  // The window stays where it is: only the table scrolls to the trial asked for.
+  find("trials-table").parentElement.scrollTop = lines[chosen].offsetTop - find("trials-table").tHead.offsetHeight;
+  window.addEventListener("resize", draw);
   // What the tests compare with the package's own bands.
   window.report = { bandsOf, data };
 })();

@@ -1,36 +1,36 @@
-"""The page: HTML, style, scripts and the records in one file."""
+"""The page about trials: HTML, style, script and schedules in one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
-from functools import partial
+import json
+from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
+from itertools import chain
 from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
-from online.comparison.bootstrap import ConfidenceInterval
+from instances.charts import element, number
 from online.comparison.coincidence import coincidence_notes
-from online.comparison.ratio_tables import confidences_of, count_reasons, percent_of
-from online.comparison.ratios import Interval, Latency, rounded, rounded_down, rounded_up
-from online.comparison.summaries import summarise
+from online.comparison.ratio_tables import confidences_of
+from online.comparison.summaries import grouped
 from online.comparison.trial import NOT_RUN, Trial, rounds_of, separate
 
-from .self_contained import self_contained_page
-
-LEVEL = percent_of(0.95)
+from . import tables
+from .ratio_picture import LEVEL, Row, ratio_picture
+from .self_contained import page_table, self_contained_page
 
 DATA_ID = "trials"
-"""Id of the element that holds the records as JSON."""
+"""Id of the element that holds the schedules as JSON."""
 
 
 def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", note: str = "") -> str:
-    """A self-contained HTML page about the trials that have been run.
+    """Write a self-contained HTML page about the trials that have been run.
 
-    A table of the policies' ratios with confidence intervals, every ratio in a picture, a table of
-    the trials; for the trial picked, policy and best known schedule as stacked memory on equal
-    axes, with each request's figures on hover and in a table. The page refers to nothing outside
-    itself, and forbids itself to.
+    It has tables of policies and trials, a chart of every ratio, and for the trial that the
+    reader picks the policy's schedule beside the best known one, as stacked memory on equal axes.
+    Each request's figures are shown on hover and in a table. The page loads nothing, and its
+    content security policy forbids it to.
 
     Parameters
     ----------
@@ -45,108 +45,127 @@ def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", not
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Something that is no `Trial`, or no trial.
+        Something is no `Trial`, or there is no trial.
     """
     given = list(trials)
     for one in given:
         if not isinstance(one, Trial):
             raise InvalidTypeError(None, "trials", one, "is no Trial")
-    shown = [one for one in given if one.status != NOT_RUN]
-    if not shown:
+    records = [one for one in given if one.status != NOT_RUN]
+    if not records:
         raise InvalidValueError(None, "trials", [], "is empty: there is nothing to report")
-    told = [rounding_note(one.problem.metadata) for one in shown if one.problem is not None]
+    told = [rounding_note(one.problem.metadata) for one in records if one.problem is not None]
     note = "; ".join(filter(None, dict.fromkeys([note, *told])))
-    data = report_data(shown)
+    groups = grouped_rows(records)
+    own = by_group(records)
+    exact = all(one.predictions == "exact" for one in records)
+    notes = coincidence_notes(own, told_exactly=exact)
+    reasons = tables.reasons(own)
+    pictures = {name: picture for name, rows in groups.items() if (picture := ratio_picture(rows))}
+    data = report_data(records)
     return self_contained_page(
         __package__,
-        data,
-        data_id=DATA_ID,
         title=escape(title),
         note=escape(note),
+        facts=escape(_facts(records, list(chain.from_iterable(groups.values())))),
         confidence=LEVEL,
+        policies=page_table(tables.policies(groups), "policies"),
+        notes="".join(element("li", escape(one)) for one in notes),
+        groups="".join(element("option", escape(name)) for name in pictures),
+        one_group="hidden" if len(pictures) < 2 else "",
+        no_ratios="" if pictures else "hidden",
+        pictures="".join(
+            element("div", picture, hidden="" if k else None)
+            for k, picture in enumerate(pictures.values())
+        ),
+        no_reasons="" if reasons.rows else "hidden",
+        reasons=page_table(reasons, "reasons-table"),
+        trials=page_table(tables.trials(records), "trials-table", picked=True),
+        requests=page_table(tables.REQUESTS, "requests"),
+        data_id=DATA_ID,
+        data=_json_for_html(data),
+        script=(resources.files(__package__) / "page.js").read_text("utf-8"),
     )
 
 
+def by_group(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """Collect the trials whose ratios may be averaged, by what tells the groups apart."""
+    names, groups = separate(trials), dict[str, list[Trial]]()
+    for one in trials:
+        groups.setdefault(", ".join(str(getattr(one, name)) for name in names), []).append(one)
+    return groups
+
+
+def grouped_rows(trials: Sequence[Trial]) -> dict[str, list[Row]]:
+    """Summarise the policies of each group of trials."""
+    places = {id(one): index for index, one in enumerate(trials)}
+    found: dict[str, list[Row]] = {}
+    for group, own in by_group(trials).items():
+        confidences = confidences_of(own)
+        for k, (summary, its) in enumerate(grouped(own)):
+            mean, totals = (None, None) if confidences is None else confidences[k]
+            numbered = [(places[id(one)], one) for one in its]
+            found.setdefault(group, []).append(Row(summary, mean, totals, numbered))
+    return found
+
+
 def report_data(given: Sequence[Trial]) -> dict[str, Any]:
-    """What the page's script reads: instances and optima once each, trials, policies by group."""
-    instances: dict[Any, tuple[int, dict[str, Any]]] = {}
-    optima: dict[Any, tuple[int, Any]] = {}
+    """Collect what the script draws from: each instance and optimum once, and the trials."""
+    instances: dict[Any, int] = {}
+    documents: list[dict[str, Any]] = []
+    # Policies on one instance are mostly held against one schedule.
+    optima: dict[tuple[int | None, str], int] = {}
+    schedules: list[Any] = []
     trials = []
-    groups: dict[str, list[Trial]] = {}
     names = separate(given)
     for one in given:
-        group = ", ".join(str(getattr(one, name)) for name in names)
-        groups.setdefault(group, []).append(one)
-        place, problem = None, one.problem
+        problem, best, place = one.problem, rounds_of(one.optimum_schedule), None
         if isinstance(problem, Instance):
-            key = (problem.digest, problem.name, problem.ids)
-            place = _place(instances, key, partial(_instance, problem))
-        elif one.digest is not None:
-            place = _place(instances, (one.digest, one.instance), partial(_named, one))
-        best = rounds_of(one.optimum_schedule)
+            place = instances.setdefault(
+                (problem.digest, problem.name, problem.ids), len(instances)
+            )
+            if place == len(documents):
+                documents.append(_instance(problem))
+        known = None
+        if best is not None:
+            known = optima.setdefault((place, repr(best)), len(optima))
+            if known == len(schedules):
+                schedules.append(best)
         trials.append(
             {
                 "instance": place,
-                "group": group,
-                "policy": one.policy_label,
-                "seed": one.seed,
-                "status": one.status,
-                "note": one.reason or "",
-                "unit": one.unit,
-                "total_latency": _figure(one.total_latency, rounded),
+                "group": ", ".join(str(getattr(one, name)) for name in names),
+                "heading": f"{one.policy_label} on {tables.instance_name(one) or 'no instance'}",
+                "verdict": tables.verdict(one),
+                "titles": tables.titles(one),
                 "start_times": rounds_of(one.schedule),
-                "lost_attempts": _lists(one.lost_attempts),
-                "served": _lists(one.served),
-                # Policies on one instance are mostly held against one schedule.
-                "optimum": None
-                if best is None
-                else _place(optima, (place, repr(best)), partial(list, best)),
-                "optimum_upper": _figure(one.optimum_upper, rounded_up),
-                "optimum_lower": _figure(one.optimum_lower, rounded_down),
-                "compared_with": one.compared_with,
-                "proved": one.is_proved,
-                "ratio": _ends(one.ratio),
-                "waiting": one.waiting,
-                "optimum_waiting": _rounds(one.optimum_waiting),
-                "waiting_ratio": _ends(one.waiting_ratio),
+                "lost_attempts": one.lost_attempts,
+                "served": one.served,
+                "optimum": known,
             }
         )
-    exact = all(one.predictions == "exact" for one in given)
-    return {
-        "confidence": LEVEL,
-        "units": list(dict.fromkeys(trial["unit"] for trial in trials)),
-        "instances": [document for _, document in instances.values()],
-        "optima": [document for _, document in optima.values()],
-        "trials": trials,
-        "policies": [row for group, own in groups.items() for row in _policies(group, own)],
-        "notes": coincidence_notes(groups, told_exactly=exact),
-        "reasons": [
-            {"group": group, "policy": policy, "count": count, "status": status, "reason": reason}
-            for group, own in groups.items()
-            for policy in dict.fromkeys(one.policy_label for one in own)
-            for count, status, reason in count_reasons(
-                [one for one in own if one.policy_label == policy]
-            )
-        ],
-    }
+    return {"instances": documents, "optima": schedules, "trials": trials}
 
 
-def _place(known: dict[Any, tuple[int, Any]], key: Any, make: Callable[[], Any]) -> int:
-    """Where it stands in its list, which it is added to where it is new."""
-    if key not in known:
-        known[key] = len(known), make()
-    return known[key][0]
+def _facts(records: Sequence[Trial], rows: Sequence[Row]) -> str:
+    """Count trials, policies, instances, proofs and failures."""
+    completed = [one for one in records if one.total_latency is not None]
+    instances = {(one.digest, one.instance) for one in records if one.digest}
+    proved = sum(one.is_proved for one in completed)
+    return " · ".join(
+        [
+            _count(len(records), "trial", "trials"),
+            _count(len({row.summary.policy for row in rows}), "policy", "policies"),
+            _count(len(instances), "instance", "instances"),
+            f"optimum proved in {number(proved)} of "
+            + _count(len(completed), "completed trial", "completed trials"),
+            f"{number(len(records) - len(completed))} failed",
+        ]
+    )
 
 
-def _named(record: Trial) -> dict[str, Any]:
-    """An instance of which no bands are drawn."""
-    return {
-        "name": record.instance or (record.digest or "")[:12],
-        "digest": record.digest,
-        "memory_limit": record.memory_limit,
-        "requests": record.requests,
-        "ids": [],
-    }
+def _count(count: int, one: str, many: str) -> str:
+    return f"{number(count)} {one if count == 1 else many}"
 
 
 def _instance(instance: Instance) -> dict[str, Any]:
@@ -161,53 +180,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _policies(group: str, trials: list[Trial]) -> list[dict[str, Any]]:
-    summaries = summarise(trials)
-    found = confidences_of(trials)
-    confidences = [(None, None)] * len(summaries) if found is None else found
-    return [
-        {
-            "group": group,
-            "policy": summary.policy,
-            "compared_with": summary.compared_with,
-            "trials": summary.trials,
-            "failed": summary.failed,
-            "proved": summary.proved,
-            "mean_ratio": _ends(summary.mean_ratio),
-            "mean_confidence": _between(mean),
-            "max_ratio": _ends(summary.max_ratio),
-            "ratio_of_totals": _ends(summary.ratio_of_totals),
-            "totals_confidence": _between(totals),
-            "ratio_of_waitings": _ends(summary.ratio_of_waitings),
-        }
-        for summary, (mean, totals) in zip(summaries, confidences, strict=True)
-    ]
-
-
-def _between(interval: ConfidenceInterval | None) -> dict[str, Any] | None:
-    if interval is None or not str(interval):
-        return None
-    return {"text": str(interval), "lower": interval.low, "upper": interval.high}
-
-
-def _figure(value: Latency | None, rounding: Callable[[Fraction], str]) -> float | int | None:
-    """Rounds as they are, seconds as they are shown."""
-    return value if value is None or isinstance(value, int) else float(rounding(value))
-
-
-def _ends(interval: Interval | None) -> dict[str, Any] | None:
-    """The interval as text, rounded outwards, and as floats to sort by."""
-    if interval is None:
-        return None
-    low, high = interval.ends
-    return {"text": str(interval), "lower": low, "upper": high}
-
-
-def _rounds(interval: Interval) -> list[int | None]:
-    """The ends of an interval of whole rounds."""
-    return [None if end is None else int(end) for end in (interval.lower, interval.upper)]
-
-
-def _lists(value: Any) -> Any:
-    """Tuples in tuples as JSON has them."""
-    return [_lists(one) for one in value] if isinstance(value, tuple) else value
+def _json_for_html(data: Any) -> str:
+    """JSON that no HTML parser mistakes for the end of its element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

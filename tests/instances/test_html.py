@@ -147,4 +147,4 @@ def test_rows_beyond_the_most_are_counted() -> None:
 @pytest.mark.parametrize("lower", [None, 1.2])
 def test_a_bar_without_an_end_reaches_the_end_of_the_axis(lower: float | None) -> None:
     bar = html.interval_bar(lower, None, 1.0, 2.0)
-    assert ("H155.0" in bar) == (lower is not None)
+    assert ('x2="100.00%" y1="8.0" y2="8.0" stroke="var(--blue' in bar) == (lower is not None)

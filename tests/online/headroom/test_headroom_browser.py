@@ -79,7 +79,7 @@ def test_the_page_draws_everything_and_says_nothing(
     assert picture["y"] + picture["height"] <= inputs["y"]
     columns = "all => all.map(one => one.scrollWidth - one.clientWidth)"
     assert width < 1280 or not any(page.locator(".scroll").evaluate_all(columns))
-    for svg in page.locator(".picture svg").all():
+    for svg in page.locator(".picture svg:not(svg svg, .legend svg)").all():
         assert svg.get_attribute("role") == "img"
         assert svg.get_attribute("aria-label")
     ink, paper = page.evaluate(
@@ -93,14 +93,14 @@ def test_the_page_draws_everything_and_says_nothing(
     ]
     assert drawn == [[list(row) for row in table.rows] for table in tables(found)]
     # A point for each policy and kind of lengths, and two lines and a band at other loads.
-    points = page.locator("#policies-picture .point")
+    points = page.locator("#policies-picture .marks .point")
     assert points.count() == len(found.completed)
     # The best possible is a band, what is there today is lines, all inside the picture.
-    plot = page.locator("#policies-picture svg").bounding_box()
+    plot = page.locator("#policies-picture svg[role]").bounding_box()
     shapes = [
         one.bounding_box()
         for kind in ("band", "rule")
-        for one in page.locator(f"#policies-picture .{kind}").all()
+        for one in page.locator(f"#policies-picture .marks .{kind}").all()
     ]
     assert len(shapes) == 1 + len(found.savings)
     for box in shapes:

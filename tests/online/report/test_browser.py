@@ -99,12 +99,16 @@ def tab(page: Any) -> Any:
 
 
 def outlines(tab: Any) -> list[str]:
-    paths: list[str] = tab.locator(BAND).evaluate_all("all => all.map(p => p.getAttribute('d'))")
+    """Each band with the place where it is seen."""
+    paths: list[str] = tab.locator(BAND).evaluate_all(
+        "all => all.map(p => p.getAttribute('d')"
+        " + ['x', 'width'].map(key => p.getBoundingClientRect()[key].toFixed(3)))"
+    )
     return paths
 
 
 def rows(tab: Any) -> Any:
-    return tab.locator("#trials-table tbody tr")
+    return tab.locator("#trials-table tbody tr:not([hidden])")
 
 
 def choose(tab: Any, index: int) -> None:
@@ -155,7 +159,7 @@ def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[Trial])
     tab.locator("#picture").scroll_into_view_if_needed()
     box = tab.locator(BAND).first.bounding_box()
     tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    tip = tab.locator("#picture .tip")
+    tip = tab.locator("#tip")
     tip.wait_for()
     told = tip.text_content()
     assert told == ("request 0prompt_length 63output_length 1arrival 0start 0completion 1latency 1")
@@ -264,7 +268,7 @@ def test_a_policy_far_off_does_not_stretch_the_axis(stretched: Any) -> None:
     assert marks[4]["x"] > near[-1]
     said = picture.locator("text.beyond")
     assert "10.0000" in said.text_content()
-    plot, words = picture.locator("svg").bounding_box(), said.bounding_box()
+    plot, words = picture.locator("svg[role]").bounding_box(), said.bounding_box()
     assert plot["x"] <= words["x"]
     assert words["x"] + words["width"] <= plot["x"] + plot["width"]
     # It can be picked as any other.
@@ -294,7 +298,7 @@ def test_ratios_are_in_sight_at_any_width_and_colour_scheme(stretched: Any) -> N
     paper = [int(part) for part in stretched.locator("body").evaluate(colour)[4:-1].split(",")]
     assert (max(paper) < 64) is dark
     assert (min(paper) > 192) is not dark
-    for picture in stretched.locator(".picture svg").all():
+    for picture in stretched.locator(".picture svg:not(svg svg, .legend svg)").all():
         assert picture.get_attribute("role") == "img"
         assert picture.get_attribute("aria-label")
 
@@ -315,7 +319,7 @@ def test_nothing_sticks_out_at_any_width(tab: Any, width: int) -> None:
     for box in panels:
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
-    assert tab.locator("#ratios-picture svg").bounding_box()["width"] <= width
+    assert tab.locator("#ratios-picture svg[role]").bounding_box()["width"] <= width
     smallest = tab.locator(".picture text").evaluate_all(
         "all => Math.min(...all.filter(text => text.textContent)"
         ".map(text => parseFloat(getComputedStyle(text).fontSize)))"

@@ -16,8 +16,10 @@ from instances.batch_time import AffineTime
 from online import simulate
 from online.comparison import compare
 from online.comparison.bootstrap import ratio_confidence
-from online.report import build_report
-from online.report.page import DATA_ID, report_data
+from online.comparison.trial import Trial
+from online.report import build_report, tables
+from online.report.page import DATA_ID, grouped_rows, report_data
+from online.runtime.table import Table
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
 HOSTILE = "</script><script>alert('1') & $title <b>"
@@ -64,7 +66,7 @@ def parsed(page: str) -> Page:
 def test_the_embedded_json_is_the_records(parsed: Page) -> None:
     (text,) = [text for attributes, text in parsed.scripts if attributes.get("id") == DATA_ID]
     data = json.loads(text)
-    assert data == report_data(RECORDS)
+    assert data == json.loads(json.dumps(report_data(RECORDS)))
     assert data["instances"] == [
         {
             "name": "three",
@@ -79,36 +81,58 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
     assert data["trials"][0] == {
         "instance": 0,
         "group": "",
-        "policy": "late",
-        "seed": 5,
-        "status": "completed",
-        "note": "",
-        "unit": "rounds",
-        "total_latency": 12,
+        "heading": "late on three",
+        "verdict": "Ratio 1.5000; of waitings 5.0000; seed 5; optimum 8, proved; 1 evictions",
+        "titles": ["late: total latency 12", "hindsight optimum: total latency 8"],
         "start_times": [0, 3, 3],
         "lost_attempts": [[1, 0, 1]],
         "served": [],
         "optimum": 0,
-        "optimum_upper": 8,
-        "optimum_lower": 8,
-        "compared_with": "optimum",
-        "proved": True,
-        "ratio": {"text": "1.5000", "lower": 1.5, "upper": 1.5},
-        # Of 12 and 8 rounds 7 are output lengths.
-        "waiting": 5,
-        "optimum_waiting": [1, 1],
-        "waiting_ratio": {"text": "5.0000", "lower": 5.0, "upper": 5.0},
     }
     assert data["optima"] == [[0, 0, 2]]
     livelock, failed = data["trials"][1:]
     assert livelock["optimum"] is None
-    assert (livelock["policy"], livelock["note"]) == (HOSTILE, HOSTILE)
+    assert livelock["heading"] == f"{HOSTILE} on three"
+    assert livelock["verdict"].startswith("ended as livelock, seed 5; optimum [7, ?], not proved; ")
+    assert livelock["verdict"].endswith(HOSTILE)
+    assert livelock["titles"] == [f"{HOSTILE}: livelock", "no schedule of the optimum"]
     assert livelock["served"] == [[0, 1]]
-    assert livelock["waiting_ratio"] is livelock["waiting"] is None
-    assert livelock["optimum_waiting"] == [0, None]
-    assert failed["optimum_waiting"] == [None, None]
-    assert livelock["ratio"] is livelock["total_latency"] is livelock["optimum_upper"] is None
     assert (failed["instance"], failed["group"]) == (None, "other")
+    assert failed["heading"] == "none on no instance"
+    assert failed["verdict"] == "ended as failed, seed 6; ValueError: no"
+
+
+def rows(table: Table) -> list[dict[str, str]]:
+    return [dict(zip(table.columns, cells, strict=True)) for cells in table.rows]
+
+
+def policies(records: list[Trial]) -> list[dict[str, str]]:
+    return rows(tables.policies(grouped_rows(records)))
+
+
+def test_the_table_of_trials_is_the_records() -> None:
+    late, livelock, failed = rows(tables.trials(RECORDS))
+    assert late == {
+        "policy": "late",
+        "ratio": "1.5000",
+        "total_latency, rounds": "12",
+        "optimum": "8",
+        # Of 12 and 8 rounds 7 are output lengths.
+        "waiting ratio": "5.0000",
+        "waiting": "5",
+        "optimum waiting": "1",
+        "instance": "three",
+        "n": "3",
+        "M": "7",
+        "seed": "5",
+        "status": "completed",
+    }
+    assert livelock["ratio"] == livelock["total_latency, rounds"] == livelock["waiting"] == ""
+    assert (livelock["optimum"], livelock["optimum waiting"]) == ("[7, ?]", "[0, ?]")
+    assert livelock["waiting ratio"] == ""
+    assert [failed[name] for name in ("optimum", "optimum waiting", "instance", "n", "M")] == 5 * [
+        ""
+    ]
 
 
 def test_policies_are_averaged_within_their_group() -> None:
@@ -116,15 +140,15 @@ def test_policies_are_averaged_within_their_group() -> None:
         RECORDS[0],
         trial_by_hand(THREE, "late", 5, "completed", (0, 0, 2), (), (), (0, 0, 2), 8),
     ]
-    (row,) = report_data(twice)["policies"]
-    assert (row["trials"], row["proved"], row["failed"]) == (2, 2, 0)
-    assert (row["mean_ratio"]["text"], row["max_ratio"]["text"]) == ("1.2500", "1.5000")
-    assert row["ratio_of_totals"]["text"] == "1.2500"
-    assert row["ratio_of_waitings"]["text"] == "3.0000"
-    rows = report_data([twice[0], replace(twice[1], family="b")])["policies"]
-    assert [(one["group"], one["mean_ratio"]["text"]) for one in rows] == [
-        ("", "1.5000"),
-        ("b", "1.0000"),
+    (row,) = policies(twice)
+    assert (row["trials"], row["proved"], row["failed"]) == ("2", "2/2", "0")
+    assert (row["mean_ratio"], row["max_ratio"]) == ("1.2500", "1.5000")
+    assert row["ratio_of_totals"] == "1.2500"
+    assert row["ratio_of_waitings"] == "3.0000"
+    found = policies([twice[0], replace(twice[1], family="b")])
+    assert [(one["policy"], one["mean_ratio"]) for one in found] == [
+        ("late\n", "1.5000"),
+        ("late\nb", "1.0000"),
     ]
 
 
@@ -151,7 +175,7 @@ def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
 
 
 def test_no_name_becomes_markup(page: str, parsed: Page) -> None:
-    assert len(parsed.scripts) == 3
+    assert len(parsed.scripts) == 2
     assert "<title>&lt;/script&gt;&lt;script&gt;alert(" in page
     assert "one &amp; two" in page
     assert [tag for tag, _ in parsed.elements].count("b") == 0
@@ -179,23 +203,21 @@ def test_a_page_tells_what_its_optima_are_of() -> None:
 def test_ratios_have_confidence_intervals_and_failures_reasons() -> None:
     other = Instance.from_arrays([1, 1], [2, 2], memory_limit=6, name="two")
     records = [*RECORDS, trial_by_hand(other, "late", 5, "completed", (0, 2), (), (), (0, 0), 4)]
-    data = report_data(records)
-    late = next(row for row in data["policies"] if row["policy"] == "late")
+    late = next(row for row in policies(records) if row["policy"].startswith("late"))
     expected = ratio_confidence([[records[0]], [records[3]]])
-    assert [late["mean_confidence"]["text"], late["totals_confidence"]["text"]] == [
+    assert [late["mean_ratio 95%"], late["ratio_of_totals 95%"]] == [
         str(interval) for interval in expected
     ]
-    assert all(row["mean_confidence"] is None for row in data["policies"] if row is not late)
-    assert data["reasons"] == [
-        {"group": "", "policy": HOSTILE, "count": 1, "status": "livelock", "reason": HOSTILE},
-        {
-            "group": "other",
-            "policy": "none",
-            "count": 1,
-            "status": "failed",
-            "reason": "ValueError: no",
-        },
-    ]
+    others = [row for row in policies(records) if not row["policy"].startswith("late")]
+    assert len(others) == 2
+    assert all(row["mean_ratio 95%"] == "" for row in others)
+    groups = {"": RECORDS[:2], "other": RECORDS[2:]}
+    table = tables.reasons(groups)
+    assert table.columns == ("policy", "trials", "status", "reason")
+    assert table.rows == (
+        (f"{HOSTILE}\n", "1", "livelock", HOSTILE),
+        ("none\nother", "1", "failed", "ValueError: no"),
+    )
 
 
 def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
@@ -205,31 +227,32 @@ def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
         trial_by_hand(THREE, "p", seed, "completed", starts[seed], (), (), (0, 0, 2), 8, draw=draw)
         for seed, draw in enumerate((0, 0, 1))
     ]
-    (row,) = report_data(drawn)["policies"]
+    (row,) = policies(drawn)
     one, two, three = drawn
-    assert row["mean_confidence"]["text"] == str(ratio_confidence([[one, two], [three]])[0])
-    assert report_data(drawn[:2])["policies"][0]["mean_confidence"] is None
+    assert row["mean_ratio 95%"] == str(ratio_confidence([[one, two], [three]])[0])
+    assert policies(drawn[:2])[0]["mean_ratio 95%"] == ""
 
 
 def test_policies_that_did_the_same_are_named() -> None:
     same = [trial_by_hand(THREE, name, 5, "completed", (0, 3, 3)) for name in ("mc-sf", "fcfs")]
-    assert report_data(same)["notes"] == [
-        "mc-sf and fcfs made the same schedules on the only instance"
-    ]
+    note = "mc-sf and fcfs made the same schedules on the only instance"
+    assert f"<li>{note}</li>" in build_report(same)
 
 
 def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
     time = AffineTime(0.5, 0.25)
     (figures,) = compare(THREE, ["fcfs"], batch_time=time, time_limit=0.1)
-    data = report_data([figures, figures])
-    assert data["units"] == ["seconds"]
-    (trial, _), (instance,) = data["trials"], data["instances"]
-    assert (instance["name"], instance["requests"], instance["ids"]) == ("three", 3, [])
-    assert (trial["start_times"], trial["optimum"]) == (None, None)
+    table = tables.trials([figures, figures])
+    assert not {"waiting", "waiting ratio", "unit"} & set(table.columns)
+    row = rows(table)[0]
+    assert (row["instance"], row["n"]) == ("three", "3")
+    (trial, _) = report_data([figures, figures])["trials"]
+    assert (trial["instance"], trial["start_times"], trial["optimum"]) == (None, None, None)
     # What is shown holds what is known: bounds are rounded outwards.
-    assert trial["optimum_lower"] <= figures.optimum_lower
-    assert trial["optimum_upper"] >= figures.optimum_upper
-    assert trial["total_latency"] == pytest.approx(float(figures.total_latency or 0), abs=1e-4)
+    lower, upper = (float(end) for end in row["optimum"].strip("[]").split(", "))
+    assert lower <= (figures.optimum_lower or 0) <= (figures.optimum_upper or 0) <= upper
+    latency = float(row["total_latency, seconds"])
+    assert latency == pytest.approx(float(figures.total_latency or 0), abs=1e-4)
 
 
 def test_a_page_of_many_trials_is_small() -> None:

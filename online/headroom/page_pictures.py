@@ -1,0 +1,140 @@
+"""The pictures of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instances import charts
+from instances.charts import SIGN, Axis, Plot, element
+
+from .answer import MEASURED, Headroom
+from .runs import CurvePoint
+from .tables import shown, told
+
+COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
+BEST = charts.PALE_BLUE
+"""Colour of the area in which the best possible lies."""
+
+DASHES = ("2 3", "7 3")
+
+WIDE = 4.0
+"""The largest of all means beside the least, from where on a linear axis would merge the small."""
+
+
+def policies_picture(found: Headroom) -> str:
+    """Mean latency of every policy, and the band in which the best possible lies."""
+    completed = [(run, run.mean_latency) for run in found.completed]
+    means = [(run, float(mean)) for run, mean in completed if mean is not None]
+    means.sort(key=lambda one: one[1])
+    names = list(dict.fromkeys(run.policy for run, _ in means))
+    # Exact lengths first.
+    lengths = sorted({told(run.error) for run, _ in means})
+    low, high = (None, None) if found.best is None else found.best.mean_latency.ends
+    today = [(one.today, float(one.mean_latency)) for one in found.savings]
+    figures = [mean for _, mean in [*means, *today]] + [end for end in (low, high) if end]
+    positive = [one for one in figures if one > 0] or [1.0]
+    least, most = min(positive), max(positive)
+    title = "mean latency, s"
+    x = Axis(0, 1.05 * most, title, grid=True)
+    if most > WIDE * least:
+        x = Axis(least / 1.25, most * 1.25, title, log=True, grid=True)
+    plot = Plot.of_rows(x, len(names), 20)
+    marks, entries = [], []
+
+    def dot(on: Plot, at: float, row: float, kind: str, text: str = "") -> str:
+        place = lengths.index(kind)
+        shape = "diamond" if place else "circle"
+        colour, hollow = COLOURS[place + 1], place > 0
+        return on.point(at, row, colour, shape=shape, radius=5, hollow=hollow, text=text)
+
+    for kind in lengths:
+        entries.append((dot(SIGN, 0.5, 0.5, kind), f"output lengths {kind}"))
+    if high is not None:
+        # No lower end is known: no latency is below 0, where a logarithmic axis does not begin.
+        marks.append(plot.band((low or x.low, high), BEST))
+        entries.append((SIGN.band((0, 1), BEST), "best possible"))
+    for k, (name, mean) in enumerate(today):
+        marks.append(plot.rule(mean, COLOURS[0], DASHES[k]))
+        name = "measured in the log" if name == MEASURED else f"{name}, simulated"
+        sign = SIGN.segment((0, 1), 0.5, COLOURS[0], stroke_dasharray=DASHES[k])
+        entries.append((sign, name))
+    for run, mean in means:
+        kind = told(run.error)
+        text = f"{run.policy}\noutput lengths {kind}\nmean latency {mean:.3f} s"
+        marks.append(dot(plot, mean, names.index(run.policy) + 0.5, kind, text))
+    label = "Mean latency of every policy, and where the best possible lies"
+    return _picture("policies", charts.legend(entries), plot.drawn(label, marks, names))
+
+
+def over_time_picture(found: Headroom) -> str:
+    """Requests waiting and memory held over time, of the runs that are looked into."""
+    runs = [(run.policy, run.over_time) for run in shown(found) if run.over_time is not None]
+    if not runs:
+        return ""
+    seconds = runs[0][1].seconds
+    last = seconds * max(len(each.queue) for _, each in runs)
+    x = Axis(0, last, "seconds since the first arrival", grid=True)
+    most = max(1.0, *(float(each.queue.max()) for _, each in runs))
+    drawn = []
+    for label, high in (("requests waiting", 1.05 * most), ("memory held, % of M", 105)):
+        plot = Plot(x, Axis(0, high, label, grid=True), 150)
+        marks = []
+        for (_, each), colour in zip(runs, COLOURS, strict=False):
+            values = each.queue if label == "requests waiting" else 100 * each.memory
+            corners = [
+                (k * seconds, value)
+                for begin, value in enumerate(values.tolist())
+                for k in (begin, begin + 1)
+            ]
+            marks.append(plot.line(corners, colour))
+        drawn.append(plot.drawn(f"{label}, over time", marks))
+    return _picture("over-time", _lines([policy for policy, _ in runs]), *drawn)
+
+
+def curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
+    """Mean latencies and the best possible, where the memory or the load is another."""
+    of_memory = name == "memory"
+    at = {one: float(one.memory_limit if of_memory else one.load or 0) for one in points}
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for one in points:
+        for run in one.runs:
+            line = lines.setdefault(run.policy, [])
+            if run.mean_latency is not None:
+                line.append((at[one], float(run.mean_latency)))
+    if not points:
+        return ""
+    known = [
+        (at[one], low or 0.0, high)
+        for one in points
+        if one.best is not None
+        for low, high in [one.best.mean_latency.ends]
+        if high is not None
+    ]
+    high = max([mean for line in lines.values() for _, mean in line] + [end for *_, end in known])
+    first, last = min(at.values()), max(at.values())
+    pad = 0.04 * ((last - first) or last or 1)
+    title = "M, tokens" if of_memory else "machine seconds asked for in a second"
+    x = Axis(first - pad, last + pad, title, grid=True)
+    plot = Plot(x, Axis(0, 1.05 * high or 1, "mean latency, s", grid=True), 240)
+    marks = [plot.area(known, BEST)] if known else []
+    coloured = list(zip(lines.items(), COLOURS, strict=False))
+    marks += [plot.line(line, colour) for (_, line), colour in coloured if line]
+    for (policy, line), colour in coloured:
+        for where, mean in line:
+            text = f"{policy}\nmean latency {mean:.3f} s\n{title}: {charts.number(where)}"
+            marks.append(plot.point(where, mean, colour, text=text))
+    best = [(SIGN.band((0, 1), BEST), "best possible lies here")] if known else []
+    return _picture(name, _lines(list(lines), best), plot.drawn(label, marks))
+
+
+def _lines(policies: Sequence[str], before: Sequence[tuple[str, str]] = ()) -> str:
+    """A legend of lines, one a policy."""
+    lines = [
+        (SIGN.segment((0, 1), 0.5, colour), policy)
+        for policy, colour in zip(policies, COLOURS, strict=False)
+    ]
+    return charts.legend([*before, *lines])
+
+
+def _picture(name: str, *content: str) -> str:
+    return element("div", "".join(content), id=f"{name}-picture", class_="picture")
