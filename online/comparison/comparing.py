@@ -135,23 +135,7 @@ def compare(
             wanted[known.digest, preemptive] = known
         for trial in trials:
             _keep_better(best, trial.schedule, trial.total_latency)
-        optima: dict[Kind, Optimum | Exception] = {}
-        # The preemptive ones last: what is found without preemption is a schedule for them too.
-        for kind in sorted(wanted, key=lambda kind: kind[1]):
-            found = find_optimum(
-                wanted[kind],
-                preemptive=kind[1],
-                start=best[kind][1] if kind in best else None,
-                progress=told,
-                should_stop=stop,
-                **options,
-            )
-            if isinstance(found, (InvalidTypeError, InvalidValueError)):
-                # A bad argument is not the solver's failure.
-                raise found
-            if not isinstance(found, Exception):
-                _keep_better(best, found.schedule)
-            optima[kind] = found
+        optima = _optima(wanted, best, {**options, "progress": told, "should_stop": stop})
     return Records(
         trial.beside(
             None if trial.problem is None else optima.get((trial.problem.digest, trial.preemptive))
@@ -179,6 +163,24 @@ Kind: TypeAlias = tuple[str, bool]
 
 Best: TypeAlias = dict[Kind, tuple[float | Latency, TrialSchedule]]
 """The best schedules known, with their total latencies."""
+
+
+def _optima(
+    wanted: dict[Kind, AnyProblem], best: Best, options: dict[str, Any]
+) -> dict[Kind, Optimum | Exception]:
+    """Search for each optimum from the best schedule known, which ``best`` then has too."""
+    optima: dict[Kind, Optimum | Exception] = {}
+    # The preemptive ones last: what is found without preemption is a schedule for them too.
+    for kind in sorted(wanted, key=lambda kind: kind[1]):
+        start = best[kind][1] if kind in best else None
+        found = find_optimum(wanted[kind], preemptive=kind[1], start=start, **options)
+        if isinstance(found, (InvalidTypeError, InvalidValueError)):
+            # A bad argument is not the solver's failure.
+            raise found
+        if not isinstance(found, Exception):
+            _keep_better(best, found.schedule)
+        optima[kind] = found
+    return optima
 
 
 def _known_schedule(instance: Instance) -> Schedule | None:
