@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,19 +12,26 @@ from instances.arrays import FloatArray
 from .compilation import njit
 
 
+class _Settings(NamedTuple):
+    """Parameters of `Adam`: weights of the latest gradient, damping and the box."""
+
+    gains: tuple[float, float]
+    damping: float
+    lowest: float
+    highest: float
+
+
 @njit
 def _step(
     x: FloatArray,
     gradient: FloatArray,
     mean: FloatArray,
     square: FloatArray,
-    gains: tuple[float, float],
+    settings: _Settings,
     corrections: tuple[float, float],
     rate: float,
-    damping: float,
-    lowest: float,
-    highest: float,
 ) -> None:
+    gains, damping, lowest, highest = settings
     for k in range(x.size):
         g = gradient[k]
         mean[k] = (1.0 - gains[0]) * mean[k] + gains[0] * g
@@ -56,19 +64,15 @@ class Adam:
         highest: float = math.inf,
     ) -> None:
         self._x = x.reshape(-1)
-        self._moments = np.zeros_like(self._x), np.zeros_like(self._x)
-        self._gains = gains
-        self._box = damping, lowest, highest
+        self._mean, self._square = np.zeros_like(self._x), np.zeros_like(self._x)
+        self._settings = _Settings(gains, damping, lowest, highest)
         self._steps = 0
 
     def step(self, gradient: FloatArray, rate: float) -> None:
-        """One step of about ``rate`` in every entry, upwards along ``gradient``."""
+        """Take one step of about ``rate`` in every entry, upwards along ``gradient``."""
         self._steps += 1
-        mean, square = (1.0 - (1.0 - gain) ** self._steps for gain in self._gains)
-        _step(
-            *(self._x, gradient.reshape(-1), *self._moments),
-            self._gains,
-            (mean, square),
-            rate,
-            *self._box,
-        )
+        # The means begin at 0: what they lack is divided out.
+        gain, square_gain = self._settings.gains
+        corrections = (1.0 - (1.0 - gain) ** self._steps, 1.0 - (1.0 - square_gain) ** self._steps)
+        flat = gradient.reshape(-1)
+        _step(self._x, flat, self._mean, self._square, self._settings, corrections, rate)
