@@ -10,9 +10,8 @@ from brute_force import rows_of
 from drawn_instances import drawn_instance
 from preemptive_by_definition import bound_of_prices
 
-from hindsight.outcomes.proofs import PreemptivePrices
 from hindsight.preemption.ascent import path_shares, set_shares
-from hindsight.preemption.prices import preemptive_price_bound
+from hindsight.preemption.prices import PreemptivePrices, preemptive_price_bound
 from instances import Instance
 
 

@@ -10,9 +10,12 @@ from effort import sweep
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
 
 import hindsight
-from hindsight.outcomes.proofs import PreemptivePrices
 from hindsight.preemption.ascent import ascend
-from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.preemption.prices import (
+    PreemptivePrices,
+    preemptive_price_bound,
+    round_preemptive_prices,
+)
 from hindsight.preemption.state_search import PreemptiveOutcome, PreemptiveSearch
 from hindsight.runtime.clock import never
 from instances import Instance
