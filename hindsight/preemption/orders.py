@@ -16,18 +16,15 @@ import numpy.typing as npt
 
 from hindsight.runtime.compilation import njit
 from instances import Instance, PreemptiveSchedule
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
 
 @njit
 def place_in_order(
     order: IntArray,
     profile: IntArray,
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
+    requests: RequestColumns,
     offset: IntArray,
-    limit: int,
     rounds: IntArray,
     stop_above: int,
 ) -> int:
@@ -38,15 +35,15 @@ def place_in_order(
     """
     total = 0
     for i in order:
-        r = arrival[i]
-        for k in range(output[i]):
-            tokens = prompt[i] + k + 1
+        r = requests.arrival_times[i]
+        for k in range(requests.output_lengths[i]):
+            tokens = requests.prompt_lengths[i] + k + 1
             r += 1
-            while profile[r] + tokens > limit:
+            while profile[r] + tokens > requests.memory_limit:
                 r += 1
             profile[r] += tokens
             rounds[offset[i] + k] = r
-        total += r - arrival[i]
+        total += r - requests.arrival_times[i]
         if total > stop_above:
             return -1
     return total
@@ -55,27 +52,25 @@ def place_in_order(
 @njit
 def anneal_order(
     order: IntArray,
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
+    requests: RequestColumns,
     offset: IntArray,
-    limit: int,
     length: int,
     draws: npt.NDArray[np.float64],
-    hot: float,
-    cold: float,
+    heats: tuple[float, float],
     reach: int,
     best_rounds: IntArray,
 ) -> int:
     """Simulated annealing over orders by swaps and moves; returns the best total latency.
 
-    ``draws`` has four uniform numbers of [0, 1) for each move; ``order`` becomes the best one.
+    ``draws`` has four uniform numbers of [0, 1) for each move; ``heats`` are the first and the last
+    temperature; ``order`` becomes the best one.
     """
+    hot, cold = heats
     n, moves = len(order), len(draws)
     profile = np.zeros(length, dtype=np.int64)
     rounds = np.zeros(len(best_rounds), dtype=np.int64)
     far = 1 << 60
-    total = place_in_order(order, profile, arrival, prompt, output, offset, limit, rounds, far)
+    total = place_in_order(order, profile, requests, offset, rounds, far)
     best = total
     best_rounds[:] = rounds
     best_order = order.copy()
@@ -97,9 +92,7 @@ def anneal_order(
             trial[to] = order[at]
         allowed = total - heat * np.log(1.0 - draws[move, 3])
         profile[:] = 0
-        cost = place_in_order(
-            trial, profile, arrival, prompt, output, offset, limit, rounds, int(allowed)
-        )
+        cost = place_in_order(trial, profile, requests, offset, rounds, int(allowed))
         if cost < 0:
             continue
         total = cost
@@ -128,14 +121,15 @@ class OrderSearch:
         """The best schedule of one annealing, which goes on from the best order of the last."""
         instance = self._instance
         rounds = np.zeros(int(instance.output_lengths.sum()), dtype=np.int64)
-        anneal_order(
-            self._order,
-            instance.arrival_times,
+        requests = RequestColumns(
             instance.prompt_lengths,
             instance.output_lengths,
-            self._offset,
+            instance.arrival_times,
             instance.memory_limit,
-            self._length,
-            *(self._rng.random((moves, 4)), hot, cold, max(2, len(instance) // 2), rounds),
+        )
+        draws = self._rng.random((moves, 4))
+        reach = max(2, len(instance) // 2)
+        anneal_order(
+            self._order, requests, self._offset, self._length, draws, (hot, cold), reach, rounds
         )
         return PreemptiveSchedule.from_rounds(instance, np.split(rounds, self._offset[1:]))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,26 +52,63 @@ REACH = 0.4
 """Standard deviation of a move of the logarithm of a key."""
 
 
+class Rule(NamedTuple):
+    """How an order is run.
+
+    Attributes
+    ----------
+    skips : int
+        Requests that may be passed over in a round.
+    prompt_cap : float
+        Prompt tokens of a round.
+    """
+
+    skips: int
+    prompt_cap: float
+
+
+class _Rounds(NamedTuple):
+    """Requests, memory, and the length of a round: seconds[tokens] + d2 x resident tokens."""
+
+    arrival: FloatArray
+    prompt: IntArray
+    output: IntArray
+    memory_limit: int
+    seconds: FloatArray
+    d2: float
+
+
+class _Moves(NamedTuple):
+    """Moves of an annealing, one a row.
+
+    Attributes
+    ----------
+    heat : float64 array, shape (k,)
+        Temperatures, seconds of total latency.
+    draws : float64 array, shape (k, 2)
+        Uniform in [0, 1): which key moves, and the chance of a worse total.
+    steps : float64 array, shape (k,)
+        What is added to the key.
+    """
+
+    heat: FloatArray
+    draws: FloatArray
+    steps: FloatArray
+
+
 @njit
 def _run_order(
-    a: FloatArray,
-    s: IntArray,
-    o: IntArray,
-    M: int,
-    seconds: FloatArray,
-    d2: float,
-    key: FloatArray,
-    skips: int,
-    prompt_cap: float,
-    bound: float,
-    start_round: IntArray,
+    rounds: _Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
 ) -> float:
     """Total latency of the run that admits in ascending ``key``; infinite once above ``bound``.
 
-    ``seconds[tokens] + d2 * resident`` is the length of a round. A round admits until ``skips``
-    requests were passed over or the next prompt would exceed ``prompt_cap`` tokens, but one prompt
-    always may. ``start_round[i]`` becomes the number of rounds before the first of request i.
+    A round admits until ``rule.skips`` requests were passed over or the next prompt would exceed
+    ``rule.prompt_cap`` tokens, but one prompt always may. ``start_round[i]`` becomes the number of
+    rounds before the first of request i.
     """
+    a, s, o = rounds.arrival, rounds.prompt, rounds.output
+    M, seconds, d2 = rounds.memory_limit, rounds.seconds, rounds.d2
+    skips, prompt_cap = rule.skips, rule.prompt_cap
     n = a.size
     run_end = np.empty(n, np.int64)  # ascending
     run_base = np.empty(n, np.int64)  # tokens held are this plus the round's index
@@ -153,30 +190,22 @@ def _run_order(
 
 @njit
 def _anneal(
-    a: FloatArray,
-    s: IntArray,
-    o: IntArray,
-    M: int,
-    seconds: FloatArray,
-    d2: float,
+    rounds: _Rounds,
     key: FloatArray,
-    skips: int,
-    prompt_cap: float,
+    rule: Rule,
     total: float,
     best: float,
-    heat: FloatArray,
-    draws: FloatArray,
-    steps: FloatArray,
+    moves: _Moves,
     start_round: IntArray,
     best_key: FloatArray,
 ) -> tuple[float, float]:
-    """One move a row of ``draws``; ``key`` and its total go on, ``best_key`` is the best so far."""
-    for move in range(heat.size):
-        i = int(draws[move, 0] * a.size)
+    """Make ``moves``; ``key`` and its total go on, ``best_key`` is the best so far."""
+    for move in range(moves.heat.size):
+        i = int(moves.draws[move, 0] * key.size)
         old = key[i]
-        key[i] = old + steps[move]
-        allowed = total - heat[move] * np.log(1.0 - draws[move, 1])
-        value = _run_order(a, s, o, M, seconds, d2, key, skips, prompt_cap, allowed, start_round)
+        key[i] = old + moves.steps[move]
+        allowed = total - moves.heat[move] * np.log(1.0 - moves.draws[move, 1])
+        value = _run_order(rounds, key, rule, allowed, start_round)
         if value > allowed:
             key[i] = old
             continue
@@ -211,22 +240,6 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     return np.interp(tokens, places, seconds), 0.0
 
 
-@dataclass(frozen=True)
-class Rule:
-    """How an order is run.
-
-    Attributes
-    ----------
-    skips : int
-        Requests that may be passed over in a round.
-    prompt_cap : float
-        Prompt tokens of a round.
-    """
-
-    skips: int
-    prompt_cap: float
-
-
 class SecondsOrders:
     """The search for orders of one workload.
 
@@ -259,9 +272,13 @@ class SecondsOrders:
             reason = "are not all finite and above 0"
             raise InvalidValueError("batch time", "durations", seconds, reason)
         self._seconds = seconds
-        self._problem = (
-            *(workload.arrival_times, np.asarray(workload.prompt_lengths)),
-            *(np.asarray(workload.output_lengths), workload.memory_limit, seconds, d2),
+        self._problem = _Rounds(
+            workload.arrival_times,
+            np.asarray(workload.prompt_lengths),
+            np.asarray(workload.output_lengths),
+            workload.memory_limit,
+            seconds,
+            d2,
         )
         self._starts = np.zeros(len(workload), dtype=np.int64)
         self._key = self._keys()[0]
@@ -296,12 +313,10 @@ class SecondsOrders:
                 share = (begun + np.arange(count)) / moves
                 heat = hot * (COLD / HOT) ** share
                 best_key = self._key.copy()
+                draws = self._rng.random((count, 2))
+                trial = _Moves(heat, draws, self._rng.normal(0.0, REACH, count))
                 total, best = _anneal(
-                    *self._problem,
-                    *(key, self._rule.skips, self._rule.prompt_cap, total, self._best, heat),
-                    self._rng.random((count, 2)),
-                    self._rng.normal(0.0, REACH, count),
-                    *(self._starts, best_key),
+                    self._problem, key, self._rule, total, self._best, trial, self._starts, best_key
                 )
                 if best < self._best:
                     self._best, self._key = best, best_key
@@ -329,7 +344,7 @@ class SecondsOrders:
         return [Rule(skips, cap) for cap in sorted(caps, reverse=True) for skips in SKIPS]
 
     def _run(self, key: FloatArray, rule: Rule, bound: float) -> float:
-        return _run_order(*self._problem, key, rule.skips, rule.prompt_cap, bound, self._starts)
+        return _run_order(self._problem, key, rule, bound, self._starts)
 
     def _schedule(self) -> SecondsSchedule:
         self._run(self._key, self._rule, math.inf)
