@@ -32,6 +32,7 @@ import pytest
 
 from hindsight.compile_kernels import compile_kernels
 from online import policy_names
+from studies.reproduction import reproduction_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("instances", "hindsight", "online")
@@ -275,6 +276,8 @@ def anchors_of(markdown: str) -> set[str]:
     """The anchors of a page's headings: lower case, hyphens for spaces, no other signs."""
     text = re.sub(r"^```.*?^```", "", markdown, flags=re.DOTALL | re.MULTILINE)
     titles = re.findall(r"^#{1,6} (.+)$", text, flags=re.MULTILINE)
+    if "# Reproductions" in text:
+        titles += reproduction_names()  # Sections that the page has on the site.
     plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles]
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
 

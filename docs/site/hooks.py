@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,12 +19,19 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from studies.papers.page import papers_tables  # noqa: E402
+from studies.reproduction import recorded_in, reproduction_tables  # noqa: E402
+
 # In the site, by where they stand in the repository.
 PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
+# The comment stands in a page where the site has tables that are not in the repository.
+TABLES_HERE = "<!-- made when the site is built -->"
 # What is looked up stands before what mentions it.
 SEARCH_BOOST = {"glossary.md": 4.0, "reference/optima.md": 2.0, "reference/simulation.md": 2.0}
 LINK = re.compile(
@@ -58,8 +67,25 @@ def as_page(notebook: str) -> str:
     return "\n\n".join(blocks)
 
 
+def reproductions() -> str:
+    """Verdicts and figures of every record."""
+    recorded, experiments = recorded_in(ROOT / "docs" / "reproduction")
+    return reproduction_tables(recorded, experiments=experiments)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "papers.md": lambda: papers_tables(ROOT, "../"),
+    "reproduction.md": reproductions,
+}
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages at the root, the notebooks, and what pages link to outside docs/."""
+    """Add tables, the pages at the root, the notebooks, and what pages link to outside docs/."""
+    for name, tables in TABLES.items():
+        short = files.src_uris[name]
+        text = short.content_string.replace(TABLES_HERE, tables())
+        files.remove(short)
+        files.append(File.generated(config, name, content=text))
     for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(notebook)
         page = notebook.src_uri.replace(".ipynb", ".md")
