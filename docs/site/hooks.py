@@ -11,7 +11,6 @@ import json
 import posixpath
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -21,8 +20,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from studies.papers.page import papers_tables  # noqa: E402
-from studies.reproduction import recorded_in, reproduction_tables  # noqa: E402
+from studies.pages import TABLES, TABLES_HERE  # noqa: E402
 
 # In the site, by where they stand in the repository.
 PAGES = {
@@ -30,8 +28,6 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-# The comment stands in a page where the site has tables that are not in the repository.
-TABLES_HERE = "<!-- made when the site is built -->"
 # What is looked up stands before what mentions it.
 SEARCH_BOOST = {"glossary.md": 4.0, "reference/optima.md": 2.0, "reference/simulation.md": 2.0}
 LINK = re.compile(
@@ -65,18 +61,6 @@ def as_page(notebook: str) -> str:
         source = "".join(cell["source"])
         blocks.append(f"```python\n{source}\n```" if cell["cell_type"] == "code" else source)
     return "\n\n".join(blocks)
-
-
-def reproductions() -> str:
-    """Verdicts and figures of every record."""
-    recorded, experiments = recorded_in(ROOT / "docs" / "reproduction")
-    return reproduction_tables(recorded, experiments=experiments)
-
-
-TABLES: dict[str, Callable[[], str]] = {
-    "papers.md": lambda: papers_tables(ROOT, "../"),
-    "reproduction.md": reproductions,
-}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
