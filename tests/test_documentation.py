@@ -33,7 +33,7 @@ import pytest
 
 from hindsight.compile_kernels import compile_kernels
 from online import policy_names
-from studies.pages import TABLES
+from studies.pages import TABLES, TABLES_HERE
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("instances", "hindsight", "online")
@@ -296,6 +296,14 @@ def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
         assert found.exists(), link
         if anchor and anchor not in anchors_of(found.read_text("utf-8")):
             assert anchor in anchors_on_the_site(found), link
+
+
+def test_pages_with_tables_of_the_site_say_where_they_go() -> None:
+    found = {
+        page.relative_to(ROOT / "docs").as_posix(): page.read_text("utf-8").count(TABLES_HERE)
+        for page in (ROOT / "docs").rglob("*.md")
+    }
+    assert {name: count for name, count in found.items() if count} == dict.fromkeys(TABLES, 1)
 
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:
