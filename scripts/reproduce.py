@@ -132,12 +132,13 @@ def pair(option: str, name: str, form: str) -> tuple[str, str]:
 
 
 def write_page(page: Path, folder: Path) -> None:
-    """The page of the verdicts in ``folder``, with links relative to the page."""
+    """Write a page of the verdicts in ``folder``, with links relative to the page."""
     if not folder.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(folder))
     recorded, experiments = reproduction.recorded_in(folder)
     relative = Path(os.path.relpath(folder, page.parent)).as_posix()
-    write_atomically(page, reproduction.reproduction_page(recorded, relative, experiments))
+    tables = reproduction.reproduction_tables(recorded, relative, experiments)
+    write_atomically(page, f"# Reproductions\n\n{tables}")
 
 
 if __name__ == "__main__":

@@ -26,12 +26,14 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from hindsight.compile_kernels import compile_kernels
 from online import policy_names
+from studies.pages import TABLES, TABLES_HERE
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("instances", "hindsight", "online")
@@ -48,9 +50,9 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
 SLOW_PAGES = {
-    *("commands.md", "exact-optima.md", "experiments.md", "exporting.md", "optimiser.md"),
-    *("own-policies.md", "pictures.md", "researcher.md", "tutorial.md", "worst-case.md"),
-    *("own-bounds.md", "worst-cases.md"),
+    *("commands.md", "experiments.md", "exporting.md", "optimiser.md", "own-bounds.md"),
+    *("own-policies.md", "pictures.md", "researcher.md", "solving.md", "tutorial.md"),
+    *("worst-case.md",),
 }
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280
@@ -279,13 +281,29 @@ def anchors_of(markdown: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
 
 
+@cache
+def anchors_on_the_site(page: Path) -> set[str]:
+    """The anchors of tables that the page has on the site only."""
+    name = page.resolve().relative_to(ROOT / "docs").as_posix()
+    return anchors_of(TABLES[name]()) if name in TABLES else set()
+
+
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\((?!\w+:)([^)\s]+)", page.read_text("utf-8")):
         target, _, anchor = link.partition("#")
         found = page.parent / target if target else page
         assert found.exists(), link
-        assert not anchor or anchor in anchors_of(found.read_text("utf-8")), link
+        if anchor and anchor not in anchors_of(found.read_text("utf-8")):
+            assert anchor in anchors_on_the_site(found), link
+
+
+def test_pages_with_tables_of_the_site_say_where_they_go() -> None:
+    found = {
+        page.relative_to(ROOT / "docs").as_posix(): page.read_text("utf-8").count(TABLES_HERE)
+        for page in (ROOT / "docs").rglob("*.md")
+    }
+    assert {name: count for name, count in found.items() if count} == dict.fromkeys(TABLES, 1)
 
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:

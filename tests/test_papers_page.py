@@ -1,18 +1,18 @@
-"""docs/papers.md against the citations in the sources, both ways, and how citations are spelled."""
+"""Tables of papers against the citations in the sources, both ways, and how these are spelled."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from studies.papers.citations import Place, cited_statements, documented
-from studies.papers.page import papers_page, places
+from studies.papers.page import papers_tables, places
 from studies.papers.statements import RESULTS, SUBJECTS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "papers.md"
 PACKAGES = ("instances", "hindsight", "online")
 HEADING = re.compile(r"^## \[(\w+)\]$")
 LINK = re.compile(r"\[`([^`]+)`\]\(\.\./([^)]+)\)")
@@ -27,10 +27,11 @@ SHORT = re.compile(
 )
 
 
+@cache
 def rows() -> dict[tuple[str, str], list[str]]:
     """Cells of every row by paper and label; the rows of what is absent have an empty list."""
     paper, found = "", {}
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
+    for line in papers_tables(ROOT, "../").splitlines():
         heading = HEADING.match(line)
         paper = heading[1] if heading else paper
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
@@ -43,11 +44,6 @@ def rows() -> dict[tuple[str, str], list[str]]:
 def sources() -> list[Path]:
     folders = (*PACKAGES, "tests", "scripts")
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-
-
-def test_the_page_in_docs_is_made_from_the_sources() -> None:
-    """Otherwise: python scripts/papers_page.py docs/papers.md."""
-    assert PAGE.read_text(encoding="utf-8") == papers_page(ROOT, PAGE)
 
 
 def test_every_citation_has_a_row() -> None:

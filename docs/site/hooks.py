@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,6 +18,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from studies.pages import TABLES, TABLES_HERE  # noqa: E402
+
 # In the site, by where they stand in the repository.
 PAGES = {
     "README.md": "index.md",
@@ -59,7 +64,12 @@ def as_page(notebook: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages at the root, the notebooks, and what pages link to outside docs/."""
+    """Add tables, the pages at the root, the notebooks, and what pages link to outside docs/."""
+    for name, tables in TABLES.items():
+        short = files.src_uris[name]
+        text = short.content_string.replace(TABLES_HERE, tables())
+        files.remove(short)
+        files.append(File.generated(config, name, content=text))
     for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(notebook)
         page = notebook.src_uri.replace(".ipynb", ".md")

@@ -1,4 +1,4 @@
-"""`llm-hindsight library leaderboard`, `library_page.py` and `library_versions.py` as processes."""
+"""`library leaderboard`, `library_summary.py` and `library_versions.py` as processes."""
 
 from __future__ import annotations
 
@@ -101,10 +101,8 @@ def test_a_file_that_is_no_results_file_is_left_alone(refused: Refused, tmp_path
     assert path.read_text() == "mine"
 
 
-def test_the_page_needs_what_was_measured(refused: Refused, tmp_path: Path) -> None:
-    (tmp_path / "library").mkdir()
-    assert "leaderboard.csv" in refused("library_page", tmp_path / "library.md")
-    assert "FILE.md" in refused("library_page", tmp_path / "library.txt")
+def test_the_summary_is_written_to_a_folder(refused: Refused, tmp_path: Path) -> None:
+    assert "missing" in refused("library_summary", tmp_path / "missing")
 
 
 def test_versions_are_of_instances_they_all_know(refused: Refused, tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
-"""docs/papers.md: a row for every statement that the package has, made from its citations."""
+"""Tables of docs/papers.md: a row for every statement that the package cites."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from online.runtime.table import Table
 from studies.reproduction.paper_items import PAPERS
@@ -15,16 +14,6 @@ from .citations import KINDS, Place, Statement, citations
 from .statements import RESULTS, SUBJECTS, Result
 
 SOURCES = ("instances", "hindsight", "online", "scripts/studies")
-IDENTIFIERS = {"J25": "2502.07115", "C25": "2508.14544", "W25": "2508.06133", "A25": "2504.11320"}
-"""On arXiv."""
-
-OPENING = """# Papers
-
-Where the package has what the four papers state: each theorem, algorithm, equation, example, table
-and figure, the code that cites it, and the test that checks it. The page is made by
-`python scripts/papers_page.py docs/papers.md` from the citations in docstrings and comments, which
-are all spelled alike (`[J25] Theorem 4.3`), so that a search for one finds every place.
-"""
 
 
 @dataclass
@@ -54,24 +43,23 @@ def places(root: Path) -> dict[Statement, Places]:
     return found
 
 
-def papers_page(root: Path, page: Path) -> str:
-    """The page as Markdown.
+def papers_tables(root: Path, up: str) -> str:
+    """Statements of each paper, the code that cites them and their tests, as Markdown.
 
     Parameters
     ----------
     root : Path
         The project.
-    page : Path
-        Where the page will lie; links are relative to it.
+    up : str
+        Begin of every link: the way from the page to ``root``.
     """
     found = places(root)
     results = {result.statement: result for result in RESULTS}
-    up = PurePath(os.path.relpath(root, page.parent)).as_posix() + "/"
-    parts = [OPENING]
-    for paper, title in PAPERS.items():
+    parts: list[str] = []
+    for paper in PAPERS:
         cited = sorted((one for one in found if one.paper == paper), key=in_order)
         rows = [_row(one, found[one], results, up) for one in cited]
-        parts.append(f"## [{paper}]\n\n{title}. {_reference(paper)}\n")
+        parts.append(f"## [{paper}]\n")
         columns = ("statement", "about", "code", "tests")
         parts.append(Table("", columns, tuple(rows), frozenset(columns)).to_markdown())
         parts.extend(_remainder(paper, found, results))
@@ -89,12 +77,6 @@ def in_order(statement: Statement) -> tuple[int, list[tuple[bool, str, int]]]:
 
 def _number(part: str) -> int:
     return int(part) if part.isdigit() else 0
-
-
-def _reference(paper: str) -> str:
-    identifier = IDENTIFIERS[paper]
-    doi = f"10.48550/arXiv.{identifier}"
-    return f"2025, arXiv:{identifier}, [doi:{doi}](https://doi.org/{doi})."
 
 
 def _row(

@@ -106,7 +106,7 @@ RESULTS = (
         "W25",
         "Theorem 3",
         "Sorted-F: below 48 times the optimum",
-        untested="a factor no instance comes near; measured: docs/measurements/worst-cases.md",
+        untested="a factor no instance comes near; measured: docs/worst-case.md",
     ),
     *(
         _result("W25", f"Theorem {number}", says, STEP)

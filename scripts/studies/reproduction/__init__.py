@@ -1,6 +1,6 @@
 """Reproductions: every table and figure of the papers, each measured again by one command.
 
-`scripts/reproduce.py` runs them; docs/reproduction.md is the page made of what they found.
+`scripts/reproduce.py` runs them; docs/reproduction.md shows their records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .declaration import (
     reproduction,
     reproduction_names,
 )
-from .page import reproduction_page
+from .page import reproduction_tables
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded, read_recorded, record, recorded_in
 from .verdicts import Statement
@@ -38,5 +38,5 @@ __all__ = [
     "register_reproduction",
     "reproduction",
     "reproduction_names",
-    "reproduction_page",
+    "reproduction_tables",
 ]

@@ -1,4 +1,4 @@
-"""docs/reproduction.md: a row for every table and figure of the papers, made from records."""
+"""Tables of docs/reproduction.md: a row for every table and figure of the papers, from records."""
 
 from __future__ import annotations
 
@@ -8,81 +8,33 @@ from fractions import Fraction
 from online.runtime.table import Table
 
 from .declaration import Cause, reproduction, reproduction_names
-from .earlier_verdicts import EARLIER, change
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded
-from .verdicts import VERDICTS, Verdict, tally
+from .verdicts import Verdict, tally
 
 COLUMNS = ("item", "shows", "the paper says", "measured", "verdict")
 
 WORST_FIRST: tuple[Verdict, ...] = ("not reproduced", "in part", "reproduced", "by construction")
 """The order of columns at a glance: refuted claims first."""
 
-OPENING = """# Reproductions
 
-Every table and figure of the four papers, measured again. A figure that does not reproduce is
-reported as it came out; nothing is tuned towards a paper.
-"""
-
-RULE = """## How verdicts are made, and how to run it
-
-A claim is taken apart into statements that numbers can bear out. One rule makes the
-verdict, for every paper: **reproduced** where all statements hold, **in part** where at least half
-of them do, **not reproduced** where fewer do. A statement that agrees by construction, as a mean
-does that was put into a law of lengths, counts as neither; where there is no other, the verdict is
-**by construction**.
-
-The page is made by
-`python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the records
-in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). The
-commands below run the full size, `--quick` a size that takes seconds, and write into
-`results/reproduction`.
-
-### Lengths of your own
-
-Conversations are synthetic where a paper took them from LMSYS-Chat-1M, which may not be passed on:
-lengths are drawn from laws with the published means and medians. Who has access to the data set
-counts it once, from its parquet files or from JSON lines, and gives the lengths to every
-measurement that takes them:
-
-```text
-python scripts/conversation_lengths.py train-*.parquet --out lmsys.csv
-python scripts/reproduce.py --all --lengths lmsys=lmsys.csv --lengths arxiv=arxiv.csv
-```
-
-Counted are the words of the first question and its answer, as the papers do, or with
-`--tokenizer tokenizer.json` tokens (parquet needs the package `pyarrow`, tokens `tokenizers`). The
-CSV has the columns `prompt_words` and `output_words`, or `prompt_tokens` and `output_tokens`;
-Vidur's `num_prefill_tokens` and `num_decode_tokens` are read too, and with them its public file
-`arxiv_summarization_lengths.csv`, with which the measurements below that take summaries were run.
-A record keeps how many requests the file has, their means and its SHA-256, and nothing else.
-
-### One thing changed
-
-`--vary memory=32984`, `--vary batch-time=NAME` (or `affine:d0,d1,d2`) and `--vary lengths=LAW` (one
-of `lmsys-like`, `conversations`, `three-moments`) run a measurement with exactly that changed, and
-record it in `variations` beside the others.
-"""
-
-
-def reproduction_page(
+def reproduction_tables(
     recorded: Sequence[Recorded],
     folder: str = "reproduction",
     experiments: Sequence[Recorded] = (),
 ) -> str:
-    """The page as Markdown.
+    """Verdicts, figures and causes as Markdown, to stand below the head of a page.
 
     Parameters
     ----------
     recorded : Sequence[Recorded]
         Records, in any order; an item without one is shown as not run.
     folder : str, default "reproduction"
-        Of figures and data, relative to the page.
+        Folder of figures and data, relative to the page.
     experiments : Sequence[Recorded], default ()
         Measurements with one thing varied.
     """
-    parts = [OPENING, _at_a_glance(recorded), _refuted(recorded), RULE, _changes(recorded)]
-    parts.append(_by_batch_time(recorded, experiments))
+    parts = [_at_a_glance(recorded), _refuted(recorded), _by_batch_time(recorded, experiments)]
     for paper, title in PAPERS.items():
         rows: list[tuple[str, ...]] = []
         sections: list[str] = []
@@ -117,6 +69,7 @@ def _at_a_glance(recorded: Sequence[Recorded]) -> str:
         row(f"[{paper}]", [each for each in recorded if each.paper == paper]) for paper in PAPERS
     ]
     table = _table(("paper", *WORST_FIRST, "measured"), [*rows, row("all", recorded)])
+    table = f"## Verdicts\n\n{table}"
     quick = sum(each.size == "quick" for each in recorded)
     note = f"\n{quick} of them were run in the quick size only.\n" if quick else ""
     return table + note
@@ -147,34 +100,6 @@ def _cause(name: str) -> Cause | None:
 def _kinds(each: Recorded) -> str:
     cause = _cause(each.name)
     return ", ".join(cause.kinds) if cause is not None else ""
-
-
-def _changes(recorded: Sequence[Recorded]) -> str:
-    full = [each for each in recorded if each.size == "full" and each.name in EARLIER]
-    if not full:
-        return ""
-    rows = []
-    for paper in PAPERS:
-        for _, found in _by_item(full, paper):
-            for each in found:
-                reason = change(each)
-                if reason is not None:
-                    rows.append((_link(each), EARLIER[each.name].verdict, each.verdict, reason))
-    counts = []
-    for verdict in VERDICTS:
-        before = sum(EARLIER[each.name].verdict == verdict for each in full)
-        after = sum(each.verdict == verdict for each in full)
-        if before or after:
-            counts.append(f"{verdict} {before} before, {after} now")
-    same = len(full) - len(rows)
-    table = _table(("item", "before", "now", "why"), rows) if rows else ""
-    return f"""## What changed and why
-
-In the first round papers had rules of their own: for most, one statement was enough for "in part",
-and agreement by construction was "in part" too. Verdicts: {"; ".join(counts)}.
-{same} verdict{" is as it was" if same == 1 else "s are as they were"}.
-
-{table}"""
 
 
 def _by_batch_time(recorded: Sequence[Recorded], experiments: Sequence[Recorded]) -> str:

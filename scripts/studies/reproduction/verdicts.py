@@ -9,7 +9,6 @@ from typing import Literal
 from instances import InvalidValueError
 
 Verdict = Literal["reproduced", "in part", "not reproduced", "by construction"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced", "by construction")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""docs/library.md is what its data give, and its data are of the library as it is."""
+"""Tables of docs/library.md, and its data are of the library as it is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import instances
 from instances import RecordStore
 from online.leaderboard import Score, read_scores, registered
 from studies.library.gap_figure import gap_figure, series
-from studies.library.page import INSTANCES, SCORES, VERSIONS, library_page
+from studies.library.page import (
+    INSTANCES,
+    SCORES,
+    VERSIONS,
+    library_tables,
+    measured_library_tables,
+)
 from studies.library.summary import Known, instances_csv
 from studies.library.surprises import TEXTS
 from studies.library.versions import VersionRow, read_rows, sample
 
-DOCS = Path(__file__).resolve().parents[4] / "docs"
-DATA = DOCS / "library"
+DATA = Path(__file__).resolve().parents[4] / "docs" / "library"
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +34,16 @@ def scores() -> list[Score]:
     return read_scores(DATA / SCORES, instances.library())
 
 
-def test_the_page_is_what_its_data_give(known: Known, scores: list[Score]) -> None:
-    """Otherwise: python scripts/library_page.py."""
-    page = library_page(known, scores, read_rows(DATA / VERSIONS))
-    assert (DOCS / "library.md").read_text(encoding="utf-8") == page
+def test_the_page_has_every_set_and_policy(known: Known, scores: list[Score]) -> None:
+    page = measured_library_tables(DATA)
+    assert page == library_tables(known, scores, read_rows(DATA / VERSIONS))
+    first_cells = {line.split("|")[1].strip() for line in page.splitlines() if line[:2] == "| "}
+    assert {f"`{one.name}`" for one in known.library.sets} <= first_cells
+    assert {score.policy for score in scores} <= first_cells
+
+
+def test_the_table_of_instances_is_of_the_records(known: Known) -> None:
+    """Otherwise: python scripts/library_summary.py."""
     assert (DATA / INSTANCES).read_text(encoding="utf-8") == instances_csv(known)
 
 
@@ -55,7 +66,7 @@ def test_every_version_was_measured_on_the_whole_sample() -> None:
 def test_a_version_is_a_row_of_mean_gaps(known: Known, scores: list[Score]) -> None:
     bounds = {one.name: (100 if one.set == "c25" else 90, 100) for one in sample(known.library)}
     row = VersionRow("9.9", "2026-11-22", "here", 10.0, bounds)
-    page = library_page(known, scores, [row])
+    page = library_tables(known, scores, [row])
     (line,) = [line for line in page.splitlines() if line.startswith("| 9.9 ")]
     gaps = [cell.strip() for cell in line.strip("| ").split("|")]
     closed = sum(name.startswith("c25") for name in bounds)
@@ -66,7 +77,7 @@ def test_a_version_is_a_row_of_mean_gaps(known: Known, scores: list[Score]) -> N
 
 
 def test_numbers_of_the_explanations_are_filled_in(known: Known, scores: list[Score]) -> None:
-    page = library_page(known, scores, [])
+    page = library_tables(known, scores, [])
     assert ("### What surprises" in page) == bool(TEXTS)
     assert "{" not in page.split("## Every policy")[1].split("## What each version")[0]
 

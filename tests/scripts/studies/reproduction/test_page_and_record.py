@@ -24,7 +24,7 @@ from studies.reproduction import (
     register_reproduction,
     reproduction,
     reproduction_names,
-    reproduction_page,
+    reproduction_tables,
 )
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
@@ -143,23 +143,21 @@ def rows_of(page: str) -> list[list[str]]:
 
 def test_the_page_has_a_row_for_every_item() -> None:
     quick = recorded_as("j25-test", "Figure 3", YES, NO, size="quick")
-    page = reproduction_page([replace(quick, cpu_seconds=1234.5)])
+    page = reproduction_tables([replace(quick, cpu_seconds=1234.5)])
     labels = [row[0] for row in rows_of(page) if len(row) == 5]
     assert len(labels) == len(ITEMS) + 4
     assert "[Figure 3](#j25-test)" in labels
     assert "reproduce.py j25-test --quick" in page
     assert ", 1,234 s of CPU" in page
-    assert " of CPU" not in reproduction_page([quick])
+    assert " of CPU" not in reproduction_tables([quick])
     assert "1 of them were run in the quick size" in page
-    # What changed is said of the full size only.
-    assert "What changed" not in page
 
 
 def test_the_page_opens_with_verdicts_by_paper_the_refuted_first() -> None:
     bad = recorded_as("j25-b", "Figure 3", NO)
     good = recorded_as("j25-a", "Figure 2", YES)
     drawn = recorded_as("j25-c", "Figure 5", Statement("mean", True, True))
-    page = reproduction_page([good, drawn, bad])
+    page = reproduction_tables([good, drawn, bad])
     heading, first, *_, total = rows_of(page)[:6]
     assert heading == [
         *("paper", "not reproduced", "in part", "reproduced", "by construction", "measured")
@@ -169,23 +167,6 @@ def test_the_page_opens_with_verdicts_by_paper_the_refuted_first() -> None:
     assert ["[[J25] Figure 3](#j25-b)", "says", "0 of 1 statement", ""] in rows_of(page)
     assert "[[J25] Figure 2](#j25-a)" not in page
     assert "not reproduced (0 of 1 statement).** Fails: 0.5 within 10%. Because 1.\n" in page
-
-
-def test_the_page_says_what_changed_and_why() -> None:
-    kept, changed = "j25-figure-7", "j25-figure-8"
-    page = reproduction_page(
-        [recorded_as(kept, "Figure 7", NO), recorded_as(changed, "Figure 8", YES, NO, NO)]
-    )
-    begin, end = page.index("## What changed"), page.index("## [J25]")
-    assert rows_of(page[begin:end]) == [
-        ["item", "before", "now", "why"],
-        [
-            f"[[J25] Figure 8](#{changed})",
-            *("in part", "not reproduced", "one was enough for in part; 1 of 3 statements"),
-        ],
-    ]
-    assert "in part 1 before, 0 now; not reproduced 1 before, 2 now" in page
-    assert "1 verdict is as it was" in page
 
 
 def test_a_cause_is_filled_in_from_experiments() -> None:
@@ -213,7 +194,7 @@ def test_experiments_are_beside_the_measurement_and_tell_its_cause() -> None:
     main = recorded_as(name, "Table 1", YES, NO, NO)
     tp1 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp1", YES, YES, NO)
     tp2 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp2", YES, NO, NO)
-    page = reproduction_page([main], experiments=[tp1, tp2])
+    page = reproduction_tables([main], experiments=[tp1, tp2])
     shown = ["not reproduced (1 of 3 statements)", "in part (2 of 3 statements)"]
     by_time = next(row for row in rows_of(page) if len(row) == 6 and row[4].startswith("llama"))
     remains = NO.text
@@ -225,17 +206,23 @@ def test_experiments_are_beside_the_measurement_and_tell_its_cause() -> None:
     assert "**Cause: batch time" in page
     assert "tensor parallel 1, 2 of 3 statements hold" in page
     # A quick experiment says nothing of a full measurement.
-    other = reproduction_page([main], experiments=[replace(tp1, size="quick")])
+    other = reproduction_tables([main], experiments=[replace(tp1, size="quick")])
     assert "By batch time" not in other
     assert "tensor parallel 1, (`--vary batch-time=llama-2-70b-a100-tp1` not run) hold" in other
 
 
-def test_the_page_in_docs_is_that_of_the_verdicts_beside_it() -> None:
-    verdicts = sorted((DOCS / "reproduction").glob("*.json"))
-    recorded, experiments = recorded_in(DOCS / "reproduction")
-    page = reproduction_page(recorded, experiments=experiments)
-    assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == page
-    assert {path.stem for path in verdicts} == set(reproduction_names())
+def test_docs_have_record_data_and_figures_of_every_measurement() -> None:
+    folder = DOCS / "reproduction"
+    files = {path.name for path in folder.iterdir() if path.is_file()}
+    suffixes = (".json", ".csv", ".png", ".svg")
+    assert files == {f"{name}{suffix}" for name in reproduction_names() for suffix in suffixes}
+    recorded, experiments = recorded_in(folder)
+    page = reproduction_tables(recorded, experiments=experiments)
+    assert {each.name for each in recorded} == set(reproduction_names())
+    assert experiments
+    for name in reproduction_names():
+        assert page.count(f"\n### {name}\n") == 1
+        assert f"(reproduction/{name}.png)" in page
 
 
 def test_map_keeps_the_order_on_any_number_of_processes() -> None:

@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 
 from instances import InvalidValueError
-from studies.reproduction.earlier_verdicts import EARLIER, change
-from studies.reproduction.record import Recorded
 from studies.reproduction.verdicts import Statement, findings, share, verdict_of
 
 YES, NO = Statement("a", True), Statement("b", False)
@@ -54,37 +52,3 @@ def test_what_holds_fails_and_agrees_by_construction_is_told_apart() -> None:
     assert (
         findings([NO, YES, FITTED, MISFIT, YES]) == "Holds: a; a. Fails: b; d. By construction: c."
     )
-
-
-def recorded(name: str, *statements: Statement) -> Recorded:
-    return Recorded(name, "J25", "Figure 3", "", "full", "", statements, "-")
-
-
-@pytest.mark.parametrize(
-    ("name", "statements", "reason"),
-    [
-        ("j25-figure-8", [YES, NO], None),
-        ("j25-figure-8", [YES, NO, NO], "one was enough for in part; 1 of 3 statements"),
-        ("j25-figure-8", [YES, YES], "measured anew: 2 of 2 statements"),
-        ("j25-figure-8", [NO, NO], "measured anew: 0 of 2 statements"),
-        ("j25-figure-5", [FITTED], "agreement by construction was in part, and counts as neither"),
-        ("w25-figure-7", [YES], "was in part at best; 1 of 1 statement"),
-        (
-            "c25-figure-4",
-            [NO, FITTED],
-            "had a rule of its own; 0 of 1 statement, 1 more by construction",
-        ),
-        ("j25-new", [NO], None),
-    ],
-)
-def test_a_verdict_that_changed_says_why(
-    name: str, statements: list[Statement], reason: str | None
-) -> None:
-    assert change(recorded(name, *statements)) == reason
-
-
-def test_the_first_round_is_remembered_whole() -> None:
-    verdicts = [each.verdict for each in EARLIER.values()]
-    assert [verdicts.count(name) for name in ("reproduced", "in part", "not reproduced")] == [
-        *(3, 25, 11)
-    ]
