@@ -77,43 +77,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import inner, njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray, RequestColumns
 
 AnyInts = npt.NDArray[Any]
 """Integers of the width that the state search chose: memory in a round, start times."""
 Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
-
-
-NOBODY: Any = np.int64(-1)
-
-
-class Layer(NamedTuple):
-    """Room for the states of one epoch tau.
-
-    Attributes
-    ----------
-    masks : uint64 array, shape (capacity, words)
-        Started requests: request i is bit i % 64 of word i // 64.
-    costs : int64 array, shape (capacity,)
-        (TEL << COST_SHIFT) + sum of (s + o) t, see `state_search_kernels`.
-    bounds : int64 array, shape (capacity,)
-        In units of 1 / SCALE.
-    profiles : integer array, shape (capacity, largest o)
-        Memory in round tau + 1 + j.
-    histories : integer array, shape (capacity, H)
-        Memory in round r at r % H.
-    starts : integer array, shape (capacity, n)
-        Start times, -1 where not started.
-    """
-
-    masks: Masks
-    costs: IntArray
-    bounds: IntArray
-    profiles: AnyInts
-    histories: AnyInts
-    starts: AnyInts
 
 
 class Rules(NamedTuple):
@@ -136,58 +106,7 @@ class Rules(NamedTuple):
     fixing: bool = True
 
 
-@inner
-def _fits_at(
-    i: int, start: int, without: int, starts: IntArray, history: IntArray, requests: RequestColumns
-) -> bool:
-    """Whether request i fits at ``start`` in the rounds of ``history``.
-
-    Request ``without`` is taken out first, unless it is `NOBODY`.
-    """
-    s, o, _, M = requests
-    last, end = len(history) - 1, start + o[i]
-    since, until, held = end, end, 0
-    if without >= 0:
-        since = starts[without]
-        until, held = since + o[without], s[without] - since
-    for r in range(end, start, -1):
-        own = held + r if without >= 0 and since < r <= until else 0
-        if history[r & last] - own + s[i] + r - start > M:
-            return False
-    return True
-
-
-@inner
-def _earlier(
-    i: int, starts: IntArray, history: IntArray, requests: RequestColumns, epoch: int
-) -> bool:
-    """Whether rule 1 applies to request i, which has started."""
-    _, o, a, _ = requests
-    t = starts[i]
-    if t + o[i] != epoch:
-        return False
-    for d in range(1, min(t - a[i], len(history) - 1 - o[i]) + 1):
-        if _fits_at(i, t - d, i, starts, history, requests):
-            return True
-    return False
-
-
-@inner
-def _exchange(
-    i: int, t: int, starts: IntArray, history: IntArray, requests: RequestColumns
-) -> bool:
-    """Whether rule 3 applies to request i at t, for any request taken out."""
-    s, o, _, _ = requests
-    for j in range(len(starts)):
-        tj = starts[j]
-        if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
-            continue
-        if _fits_at(i, t, j, starts, history, requests):
-            return True
-    return False
-
-
-@inner
+@njit
 def improvable(
     epoch: int,
     starts: IntArray,
@@ -198,31 +117,56 @@ def improvable(
 ) -> bool:
     """Whether one of the rules 1 to 3 of the module docstring applies to a state at ``epoch``.
 
-    ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H a power of
-    two greater than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying
-    fewer prunes less, and is as sound. ``stats[:3]`` count the states that rules 1, 2 and 3 prune.
+    ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
+    than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying fewer prunes
+    less, and is as sound. ``stats[:3]`` count the states that rules 1, 2 and 3 prune.
     """
-    _, o, a, _ = requests
-    for i in range(len(starts)):
-        t = epoch - o[i]
-        rule = 0
-        if starts[i] >= 0:
-            # i ends at this epoch, and would have fitted sooner.
-            if rules.earlier and _earlier(i, starts, history, requests, epoch):
-                rule = 1
-        elif t >= a[i]:
-            # i could have ended at this epoch, beside all others or in the place of another.
-            if rules.fits and _fits_at(i, t, NOBODY, starts, history, requests):
-                rule = 2
-            elif rules.exchange and _exchange(i, t, starts, history, requests):
-                rule = 3
-        if rule:
-            stats[rule - 1] += 1
-            return True
+    s, o, a, M = requests
+    H, n = len(history), len(s)
+    for i in range(n):
+        t = starts[i]
+        if t >= 0:
+            if t + o[i] != epoch or not rules.earlier:
+                continue
+            for d in range(1, min(t - a[i], H - 1 - o[i]) + 1):
+                fits = True
+                for r in range(t - d + o[i], t - d, -1):
+                    own = s[i] + r - t if r > t else 0
+                    if history[r % H] - own + s[i] + r - t + d > M:
+                        fits = False
+                        break
+                if fits:
+                    stats[0] += 1
+                    return True
+        else:
+            t = epoch - o[i]
+            if t < a[i]:
+                continue
+            fits = rules.fits
+            for r in range(epoch if fits else t, t, -1):
+                if history[r % H] + s[i] + r - t > M:
+                    fits = False
+                    break
+            if fits:
+                stats[1] += 1
+                return True
+            for j in range(n if rules.exchange else 0):
+                tj = starts[j]
+                if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
+                    continue
+                fits = True
+                for r in range(epoch, t, -1):
+                    own = s[j] + r - tj if tj < r <= tj + o[j] else 0
+                    if history[r % H] - own + s[i] + r - t > M:
+                        fits = False
+                        break
+                if fits:
+                    stats[2] += 1
+                    return True
     return False
 
 
-@inner
+@njit
 def _below(c: int, b: int, profiles: AnyInts, alone: bool) -> bool:
     """Whether state c never holds more memory than state b.
 
@@ -243,7 +187,8 @@ def dominate(
     begin: int,
     end: int,
     group: int,
-    layer: Layer,
+    masks: Masks,
+    profiles: AnyInts,
     alive: Flags,
     window: int,
     alone: bool,
@@ -262,8 +207,10 @@ def dominate(
     group : int
         Position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0 to
         begin with.
-    layer : Layer
-        The states.
+    masks : Masks
+        The requests that each state has started.
+    profiles : AnyInts
+        Memory that each state leaves held, round by round.
     alive : Flags
         Cleared for what is dominated.
     window : int
@@ -276,7 +223,6 @@ def dominate(
     int
         The same for ``end`` - 1, to go on with.
     """
-    masks, profiles = layer.masks, layer.profiles
     for x in range(begin, end):
         b = order[x]
         for w in range(masks.shape[1]):

@@ -32,14 +32,13 @@ from hindsight.configurations.prices import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import Flags, Layer, Rules, dominate
+from .state_pruning import Flags, Rules, dominate
 from .state_search_kernels import (
     COST_SHIFT,
     NO_BUDGET,
-    Children,
+    Layer,
     Prices,
     SearchedRequests,
-    Task,
     expand,
     insert_states,
 )
@@ -369,16 +368,15 @@ class _Run:
         search = self._search
         capacity = len(self._following.masks)
         self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
-        resume = np.zeros(search._n + 1, np.int64)
-        task = Task(self._requests, self._prices, search.rules, self._limit)
-        found, position = np.zeros(1, np.int64), 0
+        resume = np.full(search._n + 1, -1, np.int64)
+        children, position = 0, 0
         while position < count:
             self._check()
-            following = Children(self._following, found, self._table, self._stats)
-            position, full = expand(
-                tau, position, count, self._current, following, task, resume, PATIENCE
+            children, position, full = expand(
+                *(tau, position, count, self._current, children, self._following, self._table),
+                *(self._requests, self._prices, self._limit, search.rules),
+                *(self._stats, resume, PATIENCE),
             )
-            children = int(found[0])
             if self._state_limit is not None and self._states + children > self._state_limit:
                 return None
             if full:
@@ -386,7 +384,7 @@ class _Run:
                     return None
                 capacity = min(2 * capacity, search.max_states)
                 self._grow(children, capacity)
-        return int(found[0])
+        return children
 
     def _grow(self, count: int, capacity: int) -> None:
         """Move the following layer into larger arrays, with a larger hash table."""
@@ -485,7 +483,8 @@ class _Run:
                     begin,
                     min(len(order), begin + PATIENCE),
                     group,
-                    self._following,
+                    self._following.masks,
+                    self._following.profiles,
                     alive,
                     DOMINANCE_WINDOW,
                     not self._search._background.any(),

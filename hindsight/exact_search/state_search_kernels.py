@@ -75,10 +75,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hindsight.configurations.prices import SCALE
-from hindsight.runtime.compilation import inner, njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import AnyInts, Layer, Rules, improvable
+from .state_pruning import AnyInts, Rules, improvable
 from .state_pruning import Flags as Flags
 from .state_pruning import Masks as Masks
 
@@ -134,7 +134,34 @@ class Prices(NamedTuple):
         return int(self.u[:, 0].sum() - self.W.sum())
 
 
-@inner
+class Layer(NamedTuple):
+    """Room for the states of one epoch tau.
+
+    Attributes
+    ----------
+    masks : uint64 array, shape (capacity, words)
+        Started requests: request i is bit i % 64 of word i // 64.
+    costs : int64 array, shape (capacity,)
+        (TEL << COST_SHIFT) + sum of (s + o) t.
+    bounds : int64 array, shape (capacity,)
+        In units of 1 / SCALE.
+    profiles : integer array, shape (capacity, largest o)
+        Memory in round tau + 1 + j.
+    histories : integer array, shape (capacity, H)
+        Memory in round r at r % H.
+    starts : integer array, shape (capacity, n)
+        Start times, -1 where not started.
+    """
+
+    masks: Masks
+    costs: IntArray
+    bounds: IntArray
+    profiles: AnyInts
+    histories: AnyInts
+    starts: AnyInts
+
+
+@njit
 def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
     """Whether request i fits in every round of its life when it starts where ``profile`` begins."""
     s, o, _, M = requests
@@ -144,7 +171,7 @@ def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
     return bool(j < 0)
 
 
-@inner
+@njit
 def _first_slot(mask: Masks, profile: AnyInts, random_keys: Masks, size: int) -> Any:
     """Where a hash table of ``size`` places, a power of two, is first looked at for a state."""
     key = np.uint64(0)
@@ -156,7 +183,7 @@ def _first_slot(mask: Masks, profile: AnyInts, random_keys: Masks, size: int) ->
     return np.int64(key & np.uint64(size - 1))
 
 
-@inner
+@njit
 def _find(
     mask: Masks,
     profile: IntArray,
@@ -186,319 +213,184 @@ def _find(
         slot = (slot + 1) & (size - 1)
 
 
-class Task(NamedTuple):
-    """The requests, the prices and the rules of one search.
-
-    Attributes
-    ----------
-    requests : SearchedRequests
-        The problem.
-    prices : Prices
-        Of its epochs.
-    rules : Rules
-        Those in force.
-    budget : int
-        Largest bound of a state, in units of 1 / SCALE.
-    """
-
-    requests: SearchedRequests
-    prices: Prices
-    rules: Rules
-    budget: int
-
-
-class Children(NamedTuple):
-    """The states at tau + 1, found so far.
-
-    Attributes
-    ----------
-    layer : Layer
-        The states.
-    found : int64 array, shape (1,)
-        How many there are.
-    table : int64 array
-        Hash table of them, a power of two of places: the number of a state, -1 where free.
-    stats : int64 array, shape (5,)
-        States that rules 1, 2 and 3 of *improvable* removed, states merged, and branches that
-        *fixing* left.
-    """
-
-    layer: Layer
-    found: IntArray
-    table: IntArray
-    stats: IntArray
-
-
-COST, REGRET, SLACK, DRIFT = 0, 1, 2, 3
-"""Places of `Child.sums`: cost, prices paid (the bound at tau), slack of tau, rise of the u_i."""
-
-
-class Child(NamedTuple):
-    """A state at tau together with what starts at tau: the child that is made of it.
-
-    Attributes
-    ----------
-    mask, starts, history : array
-        As in `Layer`, of this one.
-    profile : int64 array, shape (largest o + 1,)
-        Memory in round tau + 1 + j.
-    sums : int64 array, shape (4,)
-        The bound at tau + 1 is the sum of all but the cost.
-    changes : int64 array, shape (n, 4)
-        What each request adds to the sums by starting at tau.
-    candidates : int64 array, shape (n + 1,)
-        How many unstarted requests have arrived and fit, and which these are.
-    chosen : int64 array, shape (n + 1,)
-        How many start at tau, and their places among the candidates, increasing.
-    """
-
-    mask: Masks
-    starts: IntArray
-    history: IntArray
-    profile: IntArray
-    sums: IntArray
-    changes: IntArray
-    candidates: IntArray
-    chosen: IntArray
-
-
-@inner
-def _set_changes(tau: int, task: Task, changes: IntArray) -> None:
-    """Write `Child.changes` of tau over zeros."""
-    s, o, a, _ = task.requests.columns
-    Q, _, P, u = task.prices
-    T = Q.shape[0]
-    for i in range(len(s)):
-        changes[i, COST] = ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-        if tau <= T:
-            changes[i, REGRET] = P[i, tau] - u[i, tau]
-        if tau < T:
-            changes[i, SLACK] = -Q[tau, s[i], o[i]]
-        changes[i, DRIFT] = u[i, tau] - u[i, tau + 1] if tau < T else -SCALE
-
-
-@inner
-def _read_state(tau: int, q: int, layer: Layer, task: Task, child: Child) -> None:
-    """Make ``child`` the child of state q in which nothing starts, and find its candidates."""
-    s, o, a, _ = task.requests.columns
-    Q, W = task.prices.Q, task.prices.W
-    _, starts, history, profile, sums, changes, candidates, chosen = child
-    T = Q.shape[0]
-    for w in range(len(child.mask)):
-        child.mask[w] = layer.masks[q, w]
-    for j in range(layer.profiles.shape[1]):
-        profile[j] = layer.profiles[q, j]
-    for j in range(len(history)):
-        history[j] = layer.histories[q, j]
-    count, drift, slack = 0, np.int64(0), W[tau] if tau < T else np.int64(0)
-    for i in range(len(s)):
-        start = np.int64(layer.starts[q, i])
-        starts[i] = start
-        if start < 0:
-            drift -= changes[i, DRIFT]
-            if a[i] <= tau and _fits(i, profile, task.requests.columns):
-                count += 1
-                candidates[count] = i
-        elif start + o[i] > tau and tau < T:
-            slack -= Q[tau, s[i] + tau - start, start + o[i] - tau]
-    sums[COST], sums[REGRET] = layer.costs[q], layer.bounds[q]
-    sums[SLACK], sums[DRIFT] = slack, drift
-    candidates[0], chosen[0] = count, 0
-
-
-@inner
-def _start(k: int, tau: int, columns: RequestColumns, child: Child) -> None:
-    """Start the request at place k of the candidates at tau."""
-    i = child.candidates[k]
-    s = columns.prompt_lengths[i]
-    for j in range(columns.output_lengths[i]):
-        child.profile[j] += s + j + 1
-    child.starts[i] = tau
-    child.mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
-    for c in range(4):
-        child.sums[c] += child.changes[i, c]
-    child.chosen[0] += 1
-    child.chosen[child.chosen[0]] = k
-
-
-@inner
-def _take_back(columns: RequestColumns, child: Child) -> int:
-    """Undo the last `_start`; returns its place among the candidates."""
-    k = child.chosen[child.chosen[0]]
-    child.chosen[0] -= 1
-    i = child.candidates[k]
-    s = columns.prompt_lengths[i]
-    for j in range(columns.output_lengths[i]):
-        child.profile[j] -= s + j + 1
-    child.starts[i] = -1
-    child.mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
-    for c in range(4):
-        child.sums[c] -= child.changes[i, c]
-    return int(k)
-
-
-@inner
-def _startable(k: int, task: Task, child: Child, stats: IntArray) -> int:
-    """The first place >= k of a candidate that may start beside those chosen, or -1."""
-    requests, _, rules, budget = task
-    twin = requests.twin
-    for place in range(k, child.candidates[0] + 1):
-        i = child.candidates[place]
-        # Twins: not before the one it is held to.
-        if twin[i] >= 0 and child.starts[twin[i]] < 0:
-            continue
-        # Fixing: with this regret the bound would exceed the budget.
-        if rules.fixing and child.sums[REGRET] + child.changes[i, REGRET] > budget:
-            stats[4] += 1
-            continue
-        if _fits(i, child.profile, requests.columns):
-            return place
-    return -1
-
-
-@inner
-def _next_child(tau: int, task: Task, child: Child, stats: IntArray) -> bool:
-    """Go on to the next set of requests that start at tau, depth first; False after the last."""
-    columns, chosen = task.requests.columns, child.chosen
-    k = chosen[chosen[0]] + 1 if chosen[0] else 1
-    place = _startable(k, task, child, stats)
-    while place < 0 and chosen[0] > 0:
-        k = _take_back(columns, child) + 1
-        place = _startable(k, task, child, stats)
-    if place > 0:
-        _start(place, tau, columns, child)
-    return place > 0
-
-
-@inner
-def _keep(child: Child, bound: int, task: Task, children: Children) -> bool:
-    """Put a child among the children, or merge it into one of them; False where there is no room.
-
-    *Merge*: of equal started sets and profiles the cheaper one stays.
-    """
-    layer, found, table, stats = children
-    mask, starts, history, profile, sums, _, _, _ = child
-    slot, v = 0, -1
-    if task.rules.merge:
-        keys = task.requests.random_keys
-        slot, v = _find(mask, profile[1:], keys, table, layer.masks, layer.profiles)
-    if v >= 0:
-        stats[3] += 1
-        if sums[COST] >= layer.costs[v]:
-            return True
-    else:
-        if found[0] >= layer.masks.shape[0]:
-            return False
-        v = found[0]
-        found[0] += 1
-        if task.rules.merge:
-            table[slot] = v
-    for w in range(len(mask)):
-        layer.masks[v, w] = mask[w]
-    layer.costs[v], layer.bounds[v] = sums[COST], bound
-    for j in range(layer.profiles.shape[1]):
-        layer.profiles[v, j] = profile[j + 1]
-    for j in range(len(history)):
-        layer.histories[v, j] = history[j]
-    for j in range(len(starts)):
-        layer.starts[v, j] = starts[j]
-    return True
-
-
-@inner
-def _keep_children(
-    tau: int, task: Task, child: Child, children: Children, patience: int
-) -> tuple[int, bool]:
-    """Keep the children of a state from ``child`` on, until all are through.
-
-    Returns what is left of the patience, -1 where some children are left to be kept, and whether
-    that is for want of room.
-    """
-    sums, history, stats = child.sums, child.history, children.stats
-    place, columns = (tau + 1) & (len(history) - 1), task.requests.columns
-    while patience > 0:
-        patience -= 1
-        bound = sums[REGRET] + sums[SLACK] + sums[DRIFT]
-        history[place] = child.profile[0]
-        if (
-            bound <= task.budget
-            and not improvable(tau + 1, child.starts, history, columns, task.rules, stats)
-            and not _keep(child, bound, task, children)
-        ):
-            return -1, True
-        if not _next_child(tau, task, child, stats):
-            return patience, False
-    return -1, False
-
-
-@inner
-def _expand_states(
-    tau: int,
-    first: int,
-    last: int,
-    layer: Layer,
-    task: Task,
-    child: Child,
-    children: Children,
-    patience: int,
-) -> tuple[int, bool]:
-    """Do what `expand` says, with its working space."""
-    for q in range(first, last):
-        depth = child.chosen[0]
-        _read_state(tau, q, layer, task, child)
-        # Go on where the last call stopped.
-        for d in range(depth):
-            _start(child.chosen[d + 1], tau, task.requests.columns, child)
-        patience, full = _keep_children(tau, task, child, children, patience)
-        if patience < 0:
-            return q, full
-    return last, False
-
-
 @njit
 def expand(
     tau: int,
     first: int,
     last: int,
     layer: Layer,
-    children: Children,
-    task: Task,
+    nc: int,
+    following: Layer,
+    table: IntArray,
+    requests: SearchedRequests,
+    prices: Prices,
+    budget: int,
+    rules: Rules,
+    stats: IntArray,
     resume: IntArray,
     patience: int,
-) -> tuple[int, bool]:
-    """Append the children (at tau + 1) of states first .. last - 1 of a layer.
+) -> tuple[int, int, bool]:
+    """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
 
     The children of a state are the sets of unstarted requests that start at tau, enumerated depth
     first in index order among the candidates, those that have arrived and fit beside the active
     ones; a branch is left by *fixing* or when a request no longer fits. Children are pruned by
-    their bound and by `improvable`, and merged.
+    their bound and by `improvable`, and merged through the hash table ``table``. ``nc`` children
+    are there already. ``stats[3:]`` count the children merged and the branches that *fixing* left.
 
-    Stops early, at the next child to be kept, when its layer is full or after ``patience``
-    children; ``resume`` (shape (n + 1,), zeros to begin with) then holds `Child.chosen` of that
-    child, and the next call goes on there.
+    Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
+    children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
+    started at tau in that child and their places among the candidates, and the next call goes on
+    there.
 
     Returns
     -------
-    tuple[int, bool]
-        The state to go on with (``last`` when all are done), and whether the layer is full.
+    tuple[int, int, bool]
+        The number of children in the following layer, the state to go on with (``last`` when all
+        are done), and whether the arrays are full.
     """
-    requests = task.requests
-    n, R = len(requests.twin), layer.profiles.shape[1]
-    child = Child(
-        np.zeros(layer.masks.shape[1], dtype=np.uint64),
-        np.zeros(n, dtype=np.int64),
-        np.zeros(layer.histories.shape[1], dtype=np.int64),
-        np.zeros(R + 1, dtype=np.int64),
-        np.zeros(4, dtype=np.int64),
-        np.zeros((n, 4), dtype=np.int64),
-        np.zeros(n + 1, dtype=np.int64),
-        resume,
-    )
+    masks, costs, bounds, profiles, histories, starts = layer
+    nmasks, ncosts, nbounds, nprofiles, nhistories, nstarts = following
+    columns, twin, background, random_keys = requests
+    s, o, a, _ = columns
+    Q, W, P, u = prices
+    n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
+    capacity, words = nmasks.shape
+    mask = np.zeros(words, dtype=np.uint64)
+    st = np.zeros(n, dtype=np.int64)
+    prof = np.zeros(R + 1, dtype=np.int64)
+    hist = np.zeros(H, dtype=np.int64)
+    chosen = np.zeros(n + 1, dtype=np.int64)
+    candidates = np.zeros(n, dtype=np.int64)
+    drifts = np.zeros(n, dtype=np.int64)
+    regrets = np.zeros(n, dtype=np.int64)
+    weights = np.zeros(n, dtype=np.int64)
+    visits = 0
+    for i in range(n):
+        drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+        if tau <= T:
+            regrets[i] = P[i, tau] - u[i, tau]
+        if tau < T:
+            weights[i] = Q[tau, s[i], o[i]]
     # Memory held by others comes into sight at the far end of the profile.
-    if tau + 1 + R < len(requests.background):
-        child.profile[R] = requests.background[tau + 1 + R]
-    _set_changes(tau, task, child.changes)
-    return _expand_states(tau, first, last, layer, task, child, children, patience)
+    if tau + 1 + R < len(background):
+        prof[R] = background[tau + 1 + R]
+    for q in range(first, last):
+        f, lb = costs[q], bounds[q]
+        slack = W[tau] if tau < T else np.int64(0)
+        drift = np.int64(0)
+        for w in range(words):
+            mask[w] = masks[q, w]
+        for j in range(R):
+            prof[j] = profiles[q, j]
+        for j in range(H):
+            hist[j] = histories[q, j]
+        count = 0
+        for i in range(n):
+            st[i] = starts[q, i]
+            if st[i] < 0:
+                drift += drifts[i]
+                if a[i] <= tau and _fits(i, prof, columns):
+                    candidates[count] = i
+                    count += 1
+            elif st[i] + o[i] > tau and tau < T:
+                slack -= Q[tau, s[i] + tau - st[i], st[i] + o[i] - tau]
+        depth, first_k = 0, 0
+        if resume[0] >= 0:
+            depth = resume[0]
+            resume[0] = -1
+            for d in range(depth):
+                k = resume[d + 1]
+                i, chosen[d] = candidates[k], k
+                for j in range(o[i]):
+                    prof[j] += s[i] + j + 1
+                st[i] = tau
+                mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+                f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
+                lb += regrets[i]
+                drift -= drifts[i]
+                slack -= weights[i]
+                first_k = k + 1
+        while True:
+            if visits >= patience:
+                resume[0] = depth
+                for k in range(depth):
+                    resume[k + 1] = chosen[k]
+                return nc, q, False
+            visits += 1
+            bound = lb + slack + drift
+            if bound <= budget:
+                hist[(tau + 1) % H] = prof[0]
+                if not improvable(tau + 1, st, hist, columns, rules, stats):
+                    slot, v = 0, -1
+                    if rules.merge:
+                        slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
+                    better = True
+                    if v < 0:
+                        if nc >= capacity:
+                            resume[0] = depth
+                            for k in range(depth):
+                                resume[k + 1] = chosen[k]
+                            return nc, q, True
+                        v = nc
+                        nc += 1
+                        if rules.merge:
+                            table[slot] = v
+                    else:
+                        stats[3] += 1
+                        better = f < ncosts[v]
+                    if better:
+                        for w in range(words):
+                            nmasks[v, w] = mask[w]
+                        ncosts[v], nbounds[v] = f, bound
+                        for j in range(R):
+                            nprofiles[v, j] = prof[j + 1]
+                        for j in range(H):
+                            nhistories[v, j] = hist[j]
+                        for j in range(n):
+                            nstarts[v, j] = st[j]
+            # the next subset to start at tau, depth first
+            moved = False
+            while not moved:
+                for k in range(first_k, count):
+                    i = candidates[k]
+                    if twin[i] >= 0 and st[twin[i]] < 0:
+                        continue
+                    if rules.fixing and lb + regrets[i] > budget:
+                        stats[4] += 1
+                        continue
+                    if not _fits(i, prof, columns):
+                        continue
+                    for j in range(o[i]):
+                        prof[j] += s[i] + j + 1
+                    st[i] = tau
+                    mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+                    f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
+                    lb += regrets[i]
+                    drift -= drifts[i]
+                    slack -= weights[i]
+                    chosen[depth] = k
+                    depth += 1
+                    first_k = k + 1
+                    moved = True
+                    break
+                if moved or depth == 0:
+                    break
+                depth -= 1
+                k = chosen[depth]
+                i = candidates[k]
+                for j in range(o[i]):
+                    prof[j] -= s[i] + j + 1
+                st[i] = -1
+                mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
+                f -= ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
+                lb -= regrets[i]
+                drift += drifts[i]
+                slack += weights[i]
+                first_k = k + 1
+            if not moved:
+                break
+    return nc, last, False
 
 
 @njit

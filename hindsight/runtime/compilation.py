@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.extending import register_jitable
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -31,21 +30,3 @@ def njit(function: Function, fastmath: Collection[str] = ()) -> Function:
     except RuntimeError:  # "cannot cache function ...: no locator available"
         compiled = numba.njit(nogil=True, fastmath=options)(function)
     return cast(Function, compiled)
-
-
-def inner(function: Function) -> Function:
-    """Mark a step of compiled loops: a short function that they call, and are compiled with.
-
-    A step is put into the machine code of its callers, so that it may be as short as it reads best.
-    It counts no references to the arrays it is given, which would take longer than a short loop: so
-    it must neither return an array nor make one (which numba refuses). Called from Python it is
-    plain Python.
-
-    Parameters
-    ----------
-    function : Function
-        As for `njit`; returns numbers, or nothing.
-    """
-    options = {"forceinline": True, "no_cfunc_wrapper": True, "_nrt": False}
-    marked: Function = register_jitable(**options)(function)
-    return marked
