@@ -158,23 +158,6 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
     return -(-total // scale)
 
 
-def makespan_lower_bound(instance: Instance) -> int:
-    """The larger of two exact bounds.
-
-    A request completes no sooner than a + o. And for every arrival time a, the requests that
-    arrive at a or later hold their volumes s o + o (o + 1) / 2 in rounds after a, M a round: so
-    the makespan is at least a + ceil(volume / M).
-    """
-    instance.require_tokens()
-    bound = 0
-    volume = 0
-    for request in sorted(instance, key=lambda request: -request.arrival_time):
-        volume += request.volume
-        filled = request.arrival_time - (-volume // instance.memory_limit)
-        bound = max(bound, request.arrival_time + request.output_length, filled)
-    return bound
-
-
 def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
     """Memory prices of the volume relaxation: a good start for `hindsight.bounds.memory_prices`.
 

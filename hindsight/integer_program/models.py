@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.bounds.volume import makespan_lower_bound
+from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule

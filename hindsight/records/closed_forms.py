@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hindsight.bounds.volume import makespan_lower_bound
+from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.results import exact_total_latency, rounded_down
 from instances import Instance, LibraryEntry, SecondsSchedule
@@ -28,7 +28,7 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     """A lower bound that needs no certificate, and its name.
 
     Of total latency in rounds, the output lengths; of the makespan, volumes
-    (`hindsight.bounds.volume.makespan_lower_bound`) or, where two rounds would have to hold all
+    (`hindsight.bounds.makespan.makespan_lower_bound`) or, where two rounds would have to hold all
     requests, whether any part of them fills one; in seconds the best of
     `hindsight.seconds.machine_bounds`, rounded down.
     """

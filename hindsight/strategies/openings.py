@@ -11,9 +11,9 @@ from itertools import chain
 from typing import Protocol
 
 from hindsight.bounds.idle_gaps import compress
+from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.bounds.volume import (
     fill_by_volume,
-    makespan_lower_bound,
     mean_busy_time_bound,
 )
 from hindsight.configurations.proofs import StatePrices

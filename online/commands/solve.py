@@ -228,7 +228,7 @@ def _export(
 ) -> dict[str, Any]:
     """Write the model; its size is told before anything is built."""
     import hindsight
-    from hindsight.bounds.volume import makespan_lower_bound
+    from hindsight.bounds.makespan import makespan_lower_bound
     from hindsight.integer_program.horizon import proved_horizon
     from hindsight.integer_program.models import BUILDERS, model_size
 

@@ -337,7 +337,13 @@ def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -
 def test_no_standard_output_at_all(tmp_path: Path, small: Path) -> None:
     for target, status in ((">&-", 0), ("> /dev/full", 2)):
         out = tmp_path / f"out{status}.json"
-        command = [sys.executable, SCRIPTS / "generate.py", "arrival-model-1", "--out", out]
+        command = [
+            sys.executable,
+            SCRIPTS / "generate.py",
+            "generator:arrival-model-1",
+            "--out",
+            out,
+        ]
         process = subprocess.run(
             ["sh", "-c", f'"$@" {target}', "sh", *map(str, command)],
             stderr=subprocess.PIPE,

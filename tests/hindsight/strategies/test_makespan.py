@@ -15,7 +15,7 @@ from strategies import instances
 
 import hindsight
 import online
-from hindsight.bounds.volume import makespan_lower_bound
+from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.outcomes.solve_state import SolveState

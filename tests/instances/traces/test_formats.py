@@ -173,7 +173,7 @@ def test_records_without_fields_are_called_so(tmp_path: Path, text: str) -> None
     ],
 )
 def test_a_format_with_a_column_missing_says_which(tmp_path: Path, text: str, column: str) -> None:
-    with pytest.raises(FileFormatError, match=f"column '{column}' is missing.*--column"):
+    with pytest.raises(FileFormatError, match=f"column '{column}' is missing.*arrival=NAME"):
         read(write(tmp_path, text))
 
 

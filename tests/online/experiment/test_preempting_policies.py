@@ -30,7 +30,8 @@ from online.experiment import (
     run_experiment,
 )
 from online.policy_interface import policy as policy_module
-from online.report.page import report_data
+from online.report import tables
+from online.report.page import grouped_rows, report_data
 
 PREEMPTIVE = "preemptive optimum"
 
@@ -144,11 +145,13 @@ def test_a_report_shows_stretches_and_names_the_optimum(
     for one, other in zip(stored, fresh, strict=True):
         assert one.ratio == other.ratio
         assert rounds_of(one.schedule) == rounds_of(other.schedule) is not None
-    data = report_data(fresh)
-    assert [trial["compared_with"] for trial in data["trials"]] == ["optimum", PREEMPTIVE]
+    data, page_rows = report_data(fresh), tables.trials(fresh)
+    place = page_rows.columns.index("compared with")
+    assert [row[place] for row in page_rows.rows] == ["optimum", PREEMPTIVE]
     assert data["trials"][1]["start_times"][0][:2] == [[1, 10], [12, 20]]
     assert data["trials"][1]["start_times"][1] == [[11, 11]]
-    assert [row["compared_with"] for row in data["policies"]] == ["optimum", PREEMPTIVE]
+    (policies,) = grouped_rows(fresh).values()
+    assert [row.summary.compared_with for row in policies] == ["optimum", PREEMPTIVE]
 
 
 def test_a_preemptive_schedule_is_not_shown_beside_the_other_optimum() -> None:

@@ -259,7 +259,7 @@ def test_what_stands_in_no_file_is_computed_anew(
         ) as told:
             assert computed(path, define(CELL.format(sign=sign))) == 2
         assert told[0].filename == __file__
-        totals.append([r.trial.total_latency for r in read_results(path) if r.trial])
+        totals.append([one.total_latency for one in read_results(path).run])
     assert totals[0] == totals[1] != totals[2]
     # So are a class that a function of a file made, and an object that has no stored form.
     body = CELL.format(sign="sign") + "return Mine"
@@ -330,7 +330,7 @@ def test_experiments_name_files_beside_them(folder: Path, monkeypatch: pytest.Mo
     assert [spec.label for spec in experiment.specs] == labels
     outcome = run_experiment(experiment, folder / "r.sqlite", jobs=2)
     assert (outcome.computed, outcome.failed) == (3, 0)
-    assert [result.policy for result in read_results(folder / "r.sqlite")] == labels
+    assert [result.policy_label for result in read_results(folder / "r.sqlite")] == labels
     for wrong, told in (('["no.py"]', "import = 'no.py' is not there"), ("3", "is not a list")):
         (folder / "w.toml").write_text(
             (folder / "e.toml").read_text().replace('["named.py"]', wrong)
