@@ -246,6 +246,8 @@ def stretched(request: pytest.FixtureRequest, chromium: Any, tmp_path: Path) -> 
         )
         for policy, start in (("a", 0), ("b", 1), ("c", 2), ("d", 3), ("fcfs", 90))
     ]
+    # A group is named where there is another.
+    records.append(trial_by_hand(None, "broken", 0, "failed", family="none", reason="no"))
     path = tmp_path / "stretched.html"
     path.write_text(build_report(records), encoding="utf-8")
     context = chromium.new_context(
