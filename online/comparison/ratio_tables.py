@@ -133,8 +133,8 @@ def optimum_notes(records: Sequence[Trial]) -> list[str]:
 
 
 CONFIDENCE_NOTE = (
-    "ratios are proved for the instances compared; columns {level}: where another draw of such "
-    "instances would have them (bootstrap over instances)"
+    "ratios, or their intervals, are proved for these instances; columns {level}: where another "
+    "draw of such instances would have them (bootstrap over instances)"
 )
 """Two kinds of interval stand side by side: what is not proved, and what was not drawn."""
 

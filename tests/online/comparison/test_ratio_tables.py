@@ -52,7 +52,10 @@ def test_a_summary_has_the_bootstrap_of_its_instances(records: list[Trial]) -> N
     assert "ratio_of_totals 95%" in table.columns
     page = report_markdown(records, summarise(records))
     assert "| mean_ratio 95% |" in page
-    assert "- ratios are proved for the instances compared; columns 95%: where another" in page
+    assert (
+        "- ratios, or their intervals, are proved for these instances; columns 95%: where another"
+        in page
+    )
 
 
 def test_one_instance_has_no_sampling_interval(records: list[Trial]) -> None:
