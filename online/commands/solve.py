@@ -13,7 +13,7 @@ import typer
 import instances
 from hindsight.outcomes.conditions import claim
 from hindsight.outcomes.results import percent
-from instances import Instance, InvalidValueError, Schedule
+from instances import Instance, InvalidValueError, Schedule, UnknownNameError
 from instances.problem.memory_rule import TOKENS
 from instances.user_modules import import_sources
 from online.comparison.ratios import Interval
@@ -48,6 +48,8 @@ GOAL_OPTIONS = {
     "makespan": "--objective makespan",
     "preemptive_total_latency": "--objective preemptive-total-latency",
 }
+
+OBJECTIVES = ["total-latency", "makespan", "preemptive-total-latency"]
 
 PREEMPTIVE = "preemptive_"
 """What the goal with preemption adds to the objective."""
@@ -131,6 +133,8 @@ def solve(
     What bounds and cuts of your own claim is shown as a conditional lower bound, with what it rests
     on; the other bounds hold without it. docs/own-bounds.md has how to write them.
     """
+    if objective_name not in OBJECTIVES:
+        raise UnknownNameError("objective", objective_name, OBJECTIVES)
     objective = objective_name.replace("-", "_")
     given = {"--crosscheck": crosscheck, "--out": out, "--export": export}
     given |= {"--formulation": formulation_name != "dense", "--certificate": certificate}
