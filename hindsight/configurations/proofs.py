@@ -12,6 +12,7 @@ from hindsight.outcomes.proofs import (
     NO_PRICES,
     Proof,
     moved_rows,
+    rounded,
     row_shifts,
     shortest_scale,
 )
@@ -49,7 +50,7 @@ class StatePrices(Proof):
 
     def rounded(self, scale: int) -> StatePrices:
         """Return the prices in units of 1 / ``scale``."""
-        return StatePrices((self.prices * scale + self.scale // 2) // self.scale, scale)
+        return StatePrices(rounded(self.prices, self.scale, scale), scale)
 
     def to_part(
         self,
@@ -65,13 +66,10 @@ class StatePrices(Proof):
         m, r = np.nonzero(copies)
         Q = _up_to_the_last(self.prices[:, m, r])
 
-        def rounded(scale: int) -> IntArray:
-            return (Q * scale + self.scale // 2) // self.scale
-
         def bound(scale: int) -> int:
             """With the prices rounded to multiples of 1 / scale."""
             full = np.zeros((len(Q), *copies.shape), dtype=np.int64)
-            full[:, m, r] = rounded(scale) * (SCALE // scale)
+            full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
             return exact_bound(full, *lengths, instance.memory_limit, copies)
 
         scale = shortest_scale(SCALE, bound, must_stop)
@@ -79,7 +77,7 @@ class StatePrices(Proof):
             "kind": "state-prices",
             "scale": scale,
             "states": np.column_stack([m, r]).tolist(),
-            "prices": rounded(scale).tolist(),
+            "prices": rounded(Q, self.scale, scale).tolist(),
         }
 
     def check_shape(self, instance: Instance) -> None:
@@ -161,14 +159,14 @@ class PathPrices(Proof):
         m, r = np.nonzero(state_copies(*lengths[:2], instance.memory_limit))
         least = start_values(table, *lengths)[1][:, 0]
 
-        def rounded(prices: IntArray) -> list[Any]:
-            listed: list[Any] = ((prices * units + full // 2) // full).tolist()
-            return listed
-
         stages: list[dict[str, Any]] = []
         followed = np.zeros(len(instance), dtype=np.bool_)
         for stage in self.stages:
-            prices = {"start_prices": rounded((stage.start_prices - least)[followed])}
+            prices = {
+                "start_prices": rounded(
+                    (stage.start_prices - least)[followed], full, units
+                ).tolist()
+            }
             if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
                 stages.pop()
             told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
@@ -178,7 +176,7 @@ class PathPrices(Proof):
             "kind": "path-search",
             "scale": units,
             "states": np.column_stack([m, r]).tolist(),
-            "prices": rounded(_up_to_the_last(table[:, m, r])),
+            "prices": rounded(_up_to_the_last(table[:, m, r]), full, units).tolist(),
             "limit": self.limit,
             "stages": stages,
         }

@@ -182,6 +182,11 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
     return shift_of
 
 
+def rounded(prices: IntArray, full: int, scale: int) -> IntArray:
+    """Return prices in units of 1 / ``full`` rounded to units of 1 / ``scale``, halves up."""
+    return (prices * scale + full // 2) // full
+
+
 def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
     """Return the first of `SHORTER_SCALES` with the bound of ``full``, or ``full``."""
     if not must_stop():

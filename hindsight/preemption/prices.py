@@ -36,6 +36,7 @@ from hindsight.outcomes.proofs import (
     Proof,
     check_prices,
     moved_rows,
+    rounded,
     shortest_scale,
 )
 from hindsight.runtime.clock import never
@@ -97,15 +98,14 @@ class PreemptivePrices(Proof):
         """See `Proof`; in the shortest units that lose nothing, without prices nobody pays."""
         table = self.numerators
 
-        def rounded(scale: int) -> IntArray:
-            return (table * scale + self.denominator // 2) // self.denominator
-
         def bound(scale: int) -> int:
-            return preemptive_price_bound(instance, PreemptivePrices(rounded(scale), scale))
+            return preemptive_price_bound(
+                instance, PreemptivePrices(rounded(table, self.denominator, scale), scale)
+            )
 
         scale = shortest_scale(self.denominator, bound, must_stop)
         last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
-        prices = rounded(scale)[1 : last + 1]
+        prices = rounded(table, self.denominator, scale)[1 : last + 1]
         if self.is_linear:
             linear = MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
             return linear.to_part(instance, preemptive=True)

@@ -92,8 +92,12 @@ def by_group(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
     """Collect the trials whose ratios may be averaged, by what tells the groups apart."""
     names, groups = separate(trials), dict[str, list[Trial]]()
     for one in trials:
-        groups.setdefault(", ".join(str(getattr(one, name)) for name in names), []).append(one)
+        groups.setdefault(_group(one, names), []).append(one)
     return groups
+
+
+def _group(trial: Trial, names: Sequence[str]) -> str:
+    return ", ".join(str(getattr(trial, name)) for name in names)
 
 
 def grouped_rows(trials: Sequence[Trial]) -> dict[str, list[Row]]:
@@ -134,7 +138,7 @@ def report_data(given: Sequence[Trial]) -> dict[str, Any]:
         trials.append(
             {
                 "instance": place,
-                "group": ", ".join(str(getattr(one, name)) for name in names),
+                "group": _group(one, names),
                 "heading": f"{one.policy_label} on {tables.instance_name(one) or 'no instance'}",
                 "verdict": tables.verdict(one),
                 "titles": tables.titles(one),
