@@ -11,7 +11,7 @@ from instances import Workload
 from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
 from instances.problem.memory_rule import MemoryRule
 from online.headroom.batch_times import find_batch_time
-from online.headroom.demand import load, own_seconds
+from online.headroom.waiting import load, own_seconds
 
 
 def test_two_requests_by_hand() -> None:

@@ -10,7 +10,7 @@ import online
 from instances import InvalidValueError, RequestLog
 from instances.batch_time import AffineTime
 from online.batch_time.measurements import Measurements
-from online.headroom.inter_token_fit import (
+from online.headroom.batch_times import (
     LEAST_ROWS,
     TokenTimes,
     fit_log,

@@ -17,9 +17,8 @@ from instances.batch_time import AffineTime
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison.ratios import Interval, seconds_of
 from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
-from online.headroom.answer import MEASURED
+from online.headroom.answer import MEASURED, BestPossible, CurvePoint, PolicyRun, joined_by_memory
 from online.headroom.records import headroom_record
-from online.headroom.runs import BestPossible, CurvePoint, PolicyRun, joined_by_memory
 from online.headroom.tables import notes, per_cent, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
@@ -197,7 +196,7 @@ def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> N
     first, second = found.savings
     assert (first.today, first.mean_latency, second.today) == (MEASURED, Fraction(30), "vllm")
     assert not found.contradicts
-    (row,) = (row for row in tables(found)[1].rows if row[0] == "vllm")
+    (row,) = (row for row in tables(found)["policies"].rows if row[0] == "vllm")
     assert row[4] == "0.0"
     assert row[3] != "0.0"
     said = sentence(found)

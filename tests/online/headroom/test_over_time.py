@@ -11,8 +11,7 @@ import instances
 import online
 from instances import Workload
 from instances.batch_time import AffineTime
-from online.headroom.over_time import OverTime, over_time, stretch_seconds
-from online.headroom.payers import worst_stretches
+from online.headroom.waiting import OverTime, over_time, stretch_seconds
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest
 from online.simulation.metrics import memory_over_time
 
@@ -92,7 +91,7 @@ def test_the_worst_stretches_are_those_in_which_someone_waits(
     queue: list[float], worst: list[int]
 ) -> None:
     found = OverTime(5.0, np.array(queue), np.zeros(len(queue)))
-    assert worst_stretches(found) == worst
+    assert found.worst == worst
 
 
 def test_stretches_are_round_numbers_of_seconds() -> None:
