@@ -1,8 +1,8 @@
 """Find a batch time by name, in a file, or in the inter-token times of a log.
 
 **Why inter-token times tell it.** An engine works in rounds, and each that decodes a request ends
-with a token of it. So the time between two tokens of a request is the length of one round, or of several where
-the request was preempted or held in between, and each round lasts
+with a token of it. So the time between two tokens of a request is the length of one round, or of
+several where the request was preempted or held in between, and each round lasts
 
     seconds = d0 + d1 (tokens processed) + d2 (tokens resident).
 
