@@ -14,8 +14,7 @@ from online.simulation.occupancy import stays_of
 from online.simulation.run import Run
 
 from . import style
-from .memory import length_colours, length_scale, unfinished_label
-from .timelines import clock_label
+from .memory import clock_label, length_colours, length_scale, unfinished_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,19 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from hindsight.testing.verdicts import NotTriedError, Reason, verdict_on
+from hindsight.testing.verdicts import (
+    CheckError,
+    CheckReport,
+    NotTriedError,
+    Reason,
+    Verdict,
+    verdict_on,
+)
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.sources import MAIN
 from instances.user_modules import file_of, users_line
@@ -33,8 +40,38 @@ from .cases import (
     other_order,
     smallest,
 )
-from .verdicts import PolicyReport, Verdict
 from .watching import ROUNDS_TO_END, Outcome, play
+
+
+class PolicyCheckError(CheckError):
+    """A policy does not hold what every policy must; the message is the report."""
+
+
+@dataclass(frozen=True)
+class PolicyReport(CheckReport):
+    """What `check_policy` found.
+
+    Attributes
+    ----------
+    policy : str
+        Its label.
+    """
+
+    @property
+    def policy(self) -> str:
+        """Its label."""
+        return self.subject.removeprefix("policy ")
+
+    def raise_for_failures(self) -> None:
+        """Do nothing where every check passed.
+
+        Raises
+        ------
+        PolicyCheckError
+            With the report.
+        """
+        if self.failures:
+            raise PolicyCheckError(str(self))
 
 
 def check_policy(
