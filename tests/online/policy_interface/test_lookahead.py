@@ -81,24 +81,6 @@ def test_a_bound_beyond_memory_does_not_keep_a_request_out() -> None:
     assert run.evictions == 0
 
 
-def test_a_policy_that_remembers_nothing_it_tells_of_is_given_up() -> None:
-    class Restless(online.Policy):
-        """Evicts whatever runs, and does not say what it remembers."""
-
-        name = "restless"
-
-        def arrive(self, requests, state):  # type: ignore[no-untyped-def]
-            self._index = requests[0].index
-
-        def decide(self, state):  # type: ignore[no-untyped-def]
-            if state.running:
-                return online.Decision(evict=list(state.running))
-            return online.Decision(start=[self._index], wake=state.round_index + 1)
-
-    instance = Instance.from_arrays([1], [3], memory_limit=4)
-    assert online.simulate(instance, Restless()).status == "livelock"
-
-
 @pytest.mark.parametrize("nothing", [None, float("nan"), np.float64("nan")])
 def test_a_priority_that_orders_nothing_is_told(nothing: object) -> None:
     # A method without a return gives None, which would pass for first come, first served.

@@ -451,11 +451,6 @@ def test_what_is_registered_again_replaces_the_old_and_says_so(
         read_policy("both.py:One")
 
 
-def test_compare_is_public() -> None:
-    assert online.compare is compare
-    assert "compare" in online.__all__
-
-
 def test_what_a_policy_raises_names_the_line_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

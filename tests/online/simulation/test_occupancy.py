@@ -10,7 +10,7 @@ from hypothesis import given
 
 import instances
 import online
-from instances import Instance, Schedule, Workload
+from instances import Instance, Schedule
 from online.simulation.occupancy import Band, bands_of, profile_of, stays_of
 
 
@@ -74,10 +74,3 @@ def test_a_run_with_evictions_is_stacked_whole(model: online.ServiceModel) -> No
         heights[band.begin + 1 : band.begin + 1 + len(band.top)] += band.top - band.bottom
     assert heights.tolist() == run.memory_profile().tolist()
     assert profile_of(stays, run.rounds_run).tolist() == run.memory_profile().tolist()
-
-
-def test_held_requests_cannot_be_stacked_from_their_starts() -> None:
-    work = Workload([0.0, 0.0, 0.06], [4, 4, 90], [6, 6, 2], memory_limit=120)
-    run = online.simulate(work, "vllm-v0", batch_time=online.AffineTime(0.05, 0.001))
-    with pytest.raises(ValueError, match="'vllm-v0' held requests midway"):
-        stays_of(run)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from effort import examples
-from hypothesis import given, settings
-from strategies import instances
 
 import online
 from instances import Instance, generate
@@ -24,15 +21,6 @@ def test_level_stages_stay_level() -> None:
     assert run.status == "completed"
     assert run.evictions == 0
     assert completions(run, 2, 40) == [4] * 39
-
-
-def test_example_2_falls_into_6_0_6_0() -> None:
-    # Decodes y, then 12 - 2 y under backlog: 3, 6, 0, 6 (after evicting 6 of 12), 0, 6, ...
-    drawn = generate("fcfs-cascade", arrivals="constant", imbalanced=True, rounds=60)
-    run = online.simulate(drawn, "fcfs-greedy", service_model=online.PREFILL_ROUND, max_rounds=60)
-    assert completions(run, 2, 7) == [3, 6, 0, 6, 0, 6]
-    assert completions(run, 20, 59) == [0, 6] * 20
-    assert run.evictions > 2 * 60
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -60,11 +48,3 @@ def test_the_latest_admitted_goes_and_returns_last() -> None:
     # c at 2 completes at 3; then b (2 tokens) waits for a (5 tokens) to complete at 4.
     assert run.start_rounds.tolist() == [0, 4, 2]
     assert run.completion_rounds.tolist() == [4, 8, 3]
-
-
-@given(instances(max_requests=6, max_memory=9, max_arrival=4))
-@settings(max_examples=examples(200))
-def test_it_always_ends(instance: Instance) -> None:
-    run = online.simulate(instance, "fcfs-greedy")
-    assert run.status == "completed"
-    assert run.schedule.is_feasible

@@ -5,8 +5,6 @@ from __future__ import annotations
 import heapq
 
 import online
-from instances import Workload
-from instances.problem.arrival_source import Arrival
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Decision, State
 from studies.reproduction.a25.fluid_experiments import (
@@ -82,18 +80,4 @@ def test_wait_holds_the_equilibrium() -> None:
     assert set(counts[1:50]) == {(4, 4, 0)}
     assert run.evictions == 0
     assert set(run.memory_profile()[2:51].tolist()) == {12}
-    assert run.round_end_times is not None
     assert abs(run.round_end_times[49] - run.round_end_times[9] - 40) < 1e-9
-
-
-def test_evicted_requests_queue_behind_all_others() -> None:
-    """M = 5: two (1, 3) grow until the later is evicted; it returns behind the third."""
-    arrivals = [Arrival(0.0, 1, 3), Arrival(0.0, 1, 3), Arrival(1.0, 2, 3)]
-    run = serve(Workload.from_arrivals(arrivals, 5), GreedyFirstComeFirstServed(), EXAMPLE_2_TIME)
-    assert run.status == "completed"
-    order = run.attempts.request.tolist()
-    assert order[:2] == [0, 1]
-    assert run.eviction_counts[0] == 0
-    assert run.eviction_counts[1] > 0
-    # In order of start: the third request before the second attempt of the second.
-    assert order.index(2) < order.index(1, 2)

@@ -187,22 +187,6 @@ def test_blocks_of_its_own_in_a_memory_of_tokens() -> None:
     assert one.completion_rounds.tolist() == [4, 9]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "what"),
-    [
-        ({"policy": "lifo"}, "neither fcfs nor priority"),
-        ({"watermark": 1.0}, "watermark"),
-        ({"max_num_batched_tokens": 0}, "max_num_batched_tokens"),
-        ({"max_num_seqs": 0}, "max_num_seqs"),
-        ({"long_prefill_token_threshold": -1}, "long_prefill_token_threshold"),
-        ({"block_size": 0}, "block_size"),
-    ],
-)
-def test_bad_parameters(parameters: dict[str, Any], what: str) -> None:
-    with pytest.raises(InvalidValueError, match=what):
-        online.make_policy("vllm", **parameters)
-
-
 def test_what_contradicts_the_instance() -> None:
     instance = Instance.from_arrays([5], [3], memory_limit=32, memory_rule=VLLM_BLOCKS)
     with pytest.raises(InvalidValueError, match="not that of the memory rule, 16"):
