@@ -126,28 +126,14 @@ def test_other_predictions(instance: Instance, model: PredictionModel, seed: int
             assert run.total_latency >= least_total(run, instance, optimum)
 
 
-def check_policy_that_solves(name: str, relaxation: str, instance: Instance) -> None:
+@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
+@given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
+@settings(max_examples=examples(200, brief=15))
+def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> None:
     run = online.simulate(instance, online.make_policy(name, relaxation=relaxation))
     assert run.status == "completed"
     check(run, instance)
     assert run.total_latency >= optimal_total_latency(instance)[0]
-
-
-@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
-@given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
-@settings(max_examples=examples(15))
-def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> None:
-    check_policy_that_solves(name, relaxation, instance)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
-@given(instance=instances(max_requests=5, max_memory=9, max_arrival=4))
-@settings(max_examples=examples(200, 80))
-def test_policies_that_solve_two_hundred_times(
-    name: str, relaxation: str, instance: Instance
-) -> None:
-    check_policy_that_solves(name, relaxation, instance)
 
 
 @pytest.mark.parametrize("name", online.policy_names())

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import strategies
 from brute_force import memory_in_round
 from hypothesis import given
 
-import instances
-import online
 from instances import Instance, Schedule
-from online.simulation.occupancy import Band, bands_of, profile_of, stays_of
+from online.simulation.occupancy import Band, bands_of, stays_of
 
 
 def test_two_requests_as_they_are_stacked() -> None:
@@ -56,21 +53,3 @@ def test_bands_tile_what_each_round_holds(schedule: Schedule) -> None:
         request = schedule.instance[band.stay]
         volume = sum(request.prompt_length + k for k in range(1, request.output_length + 1))
         assert shoelace(band) == volume
-
-
-@pytest.mark.parametrize("model", [online.TOKEN_PER_ROUND, online.PREFILL_ROUND])
-def test_a_run_with_evictions_is_stacked_whole(model: online.ServiceModel) -> None:
-    run = online.simulate(
-        instances.generate("arrival-model-1", seed=10, n=10),
-        "a-min",
-        predictions=online.ProportionalPredictions(0.5),
-        service_model=model,
-    )
-    assert run.evictions > 0
-    stays = stays_of(run)
-    assert int((~stays.completed).sum()) >= run.evictions
-    heights = np.zeros(run.rounds_run + 1, dtype=np.int64)
-    for band in bands_of(stays):
-        heights[band.begin + 1 : band.begin + 1 + len(band.top)] += band.top - band.bottom
-    assert heights.tolist() == run.memory_profile().tolist()
-    assert profile_of(stays, run.rounds_run).tolist() == run.memory_profile().tolist()

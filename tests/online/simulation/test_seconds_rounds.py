@@ -116,15 +116,6 @@ def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
     assert run.seconds_schedule.completion_times.tolist() == run.completion_times.tolist()
 
 
-def test_a_prefill_round_is_a_chunk() -> None:
-    workload = Workload([0.0], [3], [2], memory_limit=5)
-    run = online.simulate(workload, "mc-sf", batch_time=TIME, service_model=PREFILL_ROUND)
-    schedule = run.seconds_schedule
-    assert schedule.chunk_tokens.tolist() == [3, -1]
-    assert schedule.completion_times == pytest.approx(run.completion_times)
-    assert schedule.first_token_times == pytest.approx(run.first_token_times)
-
-
 def test_an_instance_out_of_order_is_put_into_order() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
     run = online.simulate(instance, "mc-sf", batch_time=TIME, service_model=TOKEN_PER_ROUND)

@@ -34,12 +34,6 @@ def test_example_3_2() -> None:
     assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
 
 
-def test_a_min_does_not_look_at_upper_bounds() -> None:
-    for upper in (1, 4, 9):
-        run = online.simulate(EXAMPLE, "a-min", predictions=IntervalPredictions(1, upper))
-        assert run.total_latency == 5
-
-
 def test_example_8_2() -> None:
     """[C25] Example 8.2, Definitions 8.1, 8.3."""
     from instances import Schedule

@@ -219,24 +219,6 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
     assert chunked > 20
 
 
-def test_sglang_by_hand() -> None:
-    # Longest outputs are announced as 10. After the first prompt and its first token 25 of 30 are
-    # free, less 0.7 of the 9 tokens to come: 18.7. The second request asks for 8 + 10 + 1 = 19 and
-    # waits for the first to end after round 4. Nobody decodes then, so that it starts at once.
-    source = Workload([0.0, 0.5], [4, 8], [4, 2], memory_limit=30)
-    policy = online.make_policy("sglang", max_new_tokens=10)
-    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
-    assert run.start_times.tolist() == [0.0, 4.0]
-    assert run.completion_times.tolist() == [4.0, 6.0]
-    # With 9 announced, 8 x 0.7 = 5.6 tokens are reserved, 19.4 are free, and it asks for 18.
-    run = online.simulate(
-        source, online.make_policy("sglang", max_new_tokens=9), batch_time=AffineTime(1.0)
-    )
-    assert run.start_times.tolist() == [0.0, 1.0]
-    # Its prompt takes round 2, in which the first request is held.
-    assert run.completion_times.tolist() == [5.0, 3.0]
-
-
 def test_the_ratio_of_sglang_falls_while_requests_decode_and_starts_anew_when_idle() -> None:
     def starts(*rows: Row) -> list[float]:
         source = Workload(*zip(*rows, strict=True), memory_limit=1000)
