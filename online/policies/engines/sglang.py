@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from instances.validation import as_fraction, as_integer
+from instances.validation import as_fraction
 from online.policy_interface.policy import (
     Decision,
     RunningRequest,
@@ -17,7 +17,7 @@ from online.policy_interface.policy import (
     register_policy,
 )
 
-from .base import ReservingPolicy
+from .base import ReservingPolicy, positive
 
 FIRST_RATIO = Fraction(7, 10)
 LEAST_SHARE = Fraction(14, 100)
@@ -117,17 +117,13 @@ class SGLang(ReservingPolicy):
         ageing: float = 0.0,
     ) -> None:
         super().__init__(max_new_tokens, order, ageing, "tail")
-        if chunked_prefill_size is not None:
-            chunked_prefill_size = as_integer(
-                chunked_prefill_size, "policy", "chunked_prefill_size", minimum=1
-            )
-        self.chunked_prefill_size = chunked_prefill_size
-        self.max_prefill_tokens = as_integer(
-            max_prefill_tokens, "policy", "max_prefill_tokens", minimum=1
+        self.chunked_prefill_size = (
+            None
+            if chunked_prefill_size is None
+            else positive(chunked_prefill_size=chunked_prefill_size)
         )
-        self.max_running_requests = as_integer(
-            max_running_requests, "policy", "max_running_requests", minimum=1
-        )
+        self.max_prefill_tokens = positive(max_prefill_tokens=max_prefill_tokens)
+        self.max_running_requests = positive(max_running_requests=max_running_requests)
         conservativeness = as_fraction(
             schedule_conservativeness, "policy", "schedule_conservativeness", above=0
         )
