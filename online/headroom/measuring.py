@@ -183,9 +183,20 @@ def measure_headroom(
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
-    collected = _Collected(tasks, progress)
     for spec in chosen.values() if jobs > 1 else ():
         spec.check_sendable()
+    results: list[tuple[Task, Any]] = []
+    total = len(tasks) + sum(task.then is not None for task in tasks)
+
+    def say(text: str) -> None:
+        if progress is not None:
+            progress(HeadroomProgress(len(results), total, text))
+
+    def hear(task: Task, ends: tuple[float, float]) -> None:
+        if task.kind == SEARCH:
+            low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
+            say(f"best possible in [{low}, {high}] s")
+
     with interruption(math.inf if jobs > 1 else 2) as pressed:
         clock = Clock(STOP_SHARE * time_limit, pressed)
         run = run_tasks(
@@ -193,16 +204,19 @@ def measure_headroom(
             _perform,
             jobs,
             pressed,
-            hear=collected.hear,
+            hear=hear,
             lost=lambda task, reason: reason,
             must_stop=clock.must_stop,
             follows=Task.follows,
         )
         with closing(run):
             for task, result in run:
-                collected.take(task, result)
+                results.append((task, result))
+                say(f"{task.name}: done")
         interrupted = pressed()
-    return collected.answer(
+    return _answer(
+        tasks,
+        results,
         baseline=current.label,
         challenger=other.label,
         error=error,
@@ -347,72 +361,48 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
     return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
 
 
-class _Collected:
-    """Results as they come in."""
-
-    def __init__(
-        self, tasks: Sequence[Task], listener: Callable[[HeadroomProgress], None] | None
-    ) -> None:
-        self._tasks = tasks
-        self._listener = listener
-        self._best: BestPossible | None = None
-        self._why: str | None = None
-        self._runs: list[PolicyRun] = []
-        self._points: list[CurvePoint] = []
-        self._left = [*tasks, *[task.then for task in tasks if task.then is not None]]
-        self._total = len(self._left)
-
-    def hear(self, task: Task, ends: tuple[float, float]) -> None:
-        """Tell of something better that a search has found."""
-        if task.kind == SEARCH:
-            low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
-            self._tell(f"best possible in [{low}, {high}] s")
-
-    def take(self, task: Task, result: Any) -> None:
-        """Keep the result of a task, and tell that it is done."""
-        self._left.remove(task)
-        if task.then is not None and not task.follows(result):
-            self._left.remove(task.then)
-        failed = isinstance(result, str)
+def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any) -> Headroom:
+    """Put together what the tasks came to; a text is why one came to nothing."""
+    workload, batch_time = tasks[0].workload, tasks[0].batch_time
+    done = dict(results)
+    missing = [task.name for task in tasks if task not in done]
+    for task in tasks:
+        waits = task not in done or bool(task.follows(done[task]))
+        if task.then is not None and task.then not in done and waits:
+            missing.append(task.then.name)
+    best: BestPossible | None = None
+    why: str | None = None
+    runs: list[PolicyRun] = []
+    points: list[CurvePoint] = []
+    for task, result in results:
         if task.kind == POLICY:
+            failed = isinstance(result, str)
             label = task.specs[0].label
-            self._runs.append(PolicyRun(label, task.error, None, result) if failed else result)
-        elif task.kind == SEARCH and failed:
-            self._why = result
+            runs.append(PolicyRun(label, task.error, None, result) if failed else result)
+        elif isinstance(result, str):
+            if task.kind == SEARCH:
+                why = result
+            else:
+                missing.append(f"{task.name}: {result}")
         elif task.kind == SEARCH:
-            self._best = result if self._best is None else self._best.joined(result)
+            best = result if best is None else best.joined(result)
         else:
-            missing = [result] if failed else []
-            if not failed:
-                self._points.append(result)
-                missing += [run.policy for run in result.runs if run.mean_latency is None]
-                missing += [SEARCH] if result.best is None else []
-            if missing:
-                self._left.append(replace(task, name=f"{task.name}: {', '.join(missing)}"))
-        self._tell(f"{task.name}: done")
-
-    def answer(self, **known: Any) -> Headroom:
-        """Put together what has come in."""
-        workload, batch_time = self._tasks[0].workload, self._tasks[0].batch_time
-        best = self._best
-        for run in self._runs:
-            if best is not None:
-                best = best.reached(run.mean_latency, run.policy)
-        best, points = joined_by_memory(best, workload.memory_limit, self._points)
-        names = [task.name for task in self._tasks if not task.error]
-        return Headroom(
-            workload=workload,
-            batch_time=batch_time,
-            load=load(workload, batch_time),
-            best=best,
-            no_best=None if best is not None else self._why,
-            runs=tuple(sorted(self._runs, key=lambda run: (run.error, names.index(run.policy)))),
-            points=tuple(sorted(points, key=lambda one: (one.memory_limit, one.faster))),
-            unfinished=tuple(dict.fromkeys(task.name for task in self._left)),
-            **known,
-        )
-
-    def _tell(self, text: str) -> None:
-        if self._listener is not None:
-            done = self._total - len(self._left)
-            self._listener(HeadroomProgress(done, self._total, text))
+            points.append(result)
+            lacks = [run.policy for run in result.runs if run.mean_latency is None]
+            lacks += [SEARCH] if result.best is None else []
+            missing += [f"{task.name}: {', '.join(lacks)}"] if lacks else []
+    for run in runs:
+        best = None if best is None else best.reached(run.mean_latency, run.policy)
+    best, joined = joined_by_memory(best, workload.memory_limit, points)
+    names = [task.name for task in tasks if not task.error]
+    return Headroom(
+        workload=workload,
+        batch_time=batch_time,
+        load=load(workload, batch_time),
+        best=best,
+        no_best=None if best is not None else why,
+        runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
+        points=tuple(sorted(joined, key=lambda one: (one.memory_limit, one.faster))),
+        unfinished=tuple(dict.fromkeys(missing)),
+        **known,
+    )
