@@ -27,8 +27,6 @@ from online.simulation.token_times import token_rounds
 
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}
-# These pause requests: what a request holds does not follow from when it started.
-HOLDING = {name for name in online.policy_names() if online.make_policy(name).pauses}
 CLEARING = {"alpha-protection", "alpha-beta-clearing"}
 NAMES = [name for name in online.policy_names() if name not in NEED_A_SOLVER]
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
@@ -61,14 +59,6 @@ def check(run: online.Run, instance: Instance) -> None:
     attempts = run.attempts
     served = np.bincount(attempts.request[attempts.completed], minlength=len(instance))
     assert (attempts.end_round > attempts.start_round - 1).all()
-    if run.policy_name not in HOLDING:
-        held = np.zeros(run.rounds_run + 2, dtype=np.int64)
-        for i, start, end in zip(
-            attempts.request, attempts.start_round, attempts.end_round, strict=True
-        ):
-            for r in range(start + 1, end + 1):
-                held[r] += instance[int(i)].prompt_length + r - start
-        assert held[: len(run.memory_profile())].tolist() == run.memory_profile().tolist()
     if run.status != "completed":
         return
     assert (served == 1).all()
