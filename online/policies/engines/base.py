@@ -9,13 +9,7 @@ from typing import Literal
 from instances import InvalidValueError
 from instances.validation import as_fraction, as_integer
 from online.policy_interface.eviction import held_tokens
-from online.policy_interface.policy import (
-    Policy,
-    RunningRequest,
-    Setup,
-    State,
-    VisibleRequest,
-)
+from online.policy_interface.policy import Policy, RunningRequest, Setup, State, VisibleRequest
 
 from .orders import QueueOrder, Returned, WaitingQueue
 

@@ -8,13 +8,7 @@ from typing import Literal, get_args
 
 from instances import InvalidValueError
 from instances.validation import as_flag
-from online.policy_interface.policy import (
-    Decision,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
+from online.policy_interface.policy import Decision, Setup, State, VisibleRequest, register_policy
 
 from .base import ReservingPolicy, positive
 
