@@ -16,7 +16,7 @@ from strategies import instances
 import online
 from instances import Instance
 from online.policy_interface import LookaheadPrefixPolicy
-from online.policy_interface.predictions import IntervalPredictions, Prediction
+from online.policy_interface.predictions import Prediction
 
 
 class Told:
@@ -72,13 +72,6 @@ def test_wrong_predictions_round_by_round(instance: Instance, data: st.DataObjec
     told = [data.draw(st.integers(1, 14)) for _ in rows]
     run = online.simulate(instance, "mc-sf", predictions=Told(told))
     assert run.start_rounds.tolist() == shortest_predicted_first(rows, instance.memory_limit, told)
-
-
-def test_a_bound_beyond_memory_does_not_keep_a_request_out() -> None:
-    instance = Instance.from_arrays([3, 3], [2, 1], memory_limit=6)
-    run = online.simulate(instance, "mc-sf", predictions=IntervalPredictions(1, 1000))
-    assert run.status == "completed"
-    assert run.evictions == 0
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), np.float64("nan")])

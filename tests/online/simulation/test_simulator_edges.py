@@ -246,17 +246,11 @@ class Draining(Scripted):
 ONE = Instance.from_arrays([1], [2], memory_limit=9)
 
 
-def test_a_policy_is_drained_once() -> None:
-    policy = Draining(lambda p, s: Decision(), agree=True)
+@pytest.mark.parametrize(("agree", "drained_in", "decisions"), [(True, 0, 2), (False, None, 1)])
+def test_a_policy_is_drained_once(agree: bool, drained_in: int | None, decisions: int) -> None:
+    policy = Draining(lambda p, s: Decision(), agree=agree)
     run = online.simulate(ONE, policy)
-    assert (run.status, run.drain_round, run.decisions) == ("stalled", 0, 2)
-    assert policy.drained == [0]
-
-
-def test_a_policy_that_refuses_to_drain_has_not_drained() -> None:
-    policy = Draining(lambda p, s: Decision(), agree=False)
-    run = online.simulate(ONE, policy)
-    assert (run.status, run.drain_round, run.decisions) == ("stalled", None, 1)
+    assert (run.status, run.drain_round, run.decisions) == ("stalled", drained_in, decisions)
     assert policy.drained == [0]
 
 

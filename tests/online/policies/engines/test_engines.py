@@ -219,22 +219,6 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
     assert chunked > 20
 
 
-def test_the_ratio_of_sglang_falls_while_requests_decode_and_starts_anew_when_idle() -> None:
-    def starts(*rows: Row) -> list[float]:
-        source = Workload(*zip(*rows, strict=True), memory_limit=1000)
-        return online.simulate(source, "sglang", batch_time=AffineTime(1.0)).start_times.tolist()
-
-    long = (100, 800)
-    # After k decodes 899 - k tokens are free, and the long request may emit 799 - k more. At k = 0
-    # 0.7 of them leave 339.7; at k = 300 0.399 leave 399.9, where 0.7 would leave 249.7.
-    assert starts((0.0, *long), (1.0, 330 - 10, 9)) == [0.0, 1.0]
-    assert starts((0.0, *long), (1.0, 330, 9)) == [0.0, 800.0]
-    assert starts((0.0, *long), (301.0, 300, 9)) == [0.0, 301.0]
-    # At the end of one long request the ratio is 0.098; it stays for the next unless all is idle.
-    assert starts((0.0, *long), (799.5, *long), (800.5, 400, 9)) == [0.0, 800.0, 801.0]
-    assert starts((0.0, *long), (900.0, *long), (901.0, 400, 9)) == [0.0, 900.0, 1700.0]
-
-
 @pytest.mark.parametrize("name", ["vllm-v0", "sarathi", "sglang", "tensorrt-llm"])
 @pytest.mark.parametrize(
     ("order", "starts"),
