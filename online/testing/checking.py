@@ -14,6 +14,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from hindsight.testing.cases import instance_lines
 from hindsight.testing.verdicts import (
     CheckError,
     CheckReport,
@@ -220,7 +221,7 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
         "from instances import Instance, MemoryRule, Request",
         f"from online import {names}",
         *imported,
-        case.lines(),
+        instance_lines(case.instance),
         f"policy = {call}",
         f"run = simulate(instance, policy, seed={case.seed}{told})",
         "print(run.status, run.start_rounds)",
