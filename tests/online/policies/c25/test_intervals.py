@@ -134,3 +134,16 @@ def test_the_switch_takes_the_smaller_bound() -> None:
         switched = online.simulate(instance, "two-point-switch", seed=2, predictions=model)
         same = online.simulate(instance, name, seed=2, predictions=model)
         assert switched.start_rounds.tolist() == same.start_rounds.tolist()
+
+
+@pytest.mark.parametrize("overdue", ["grow", "reserve"])
+def test_both_readings_of_a_min_end(overdue: str) -> None:
+    instance = generate("geometric", seed=1, n=500, q=0.7, memory_limit=60, upper=30)
+    run = online.simulate(
+        instance,
+        online.make_policy("a-min", overdue=overdue),
+        predictions=IntervalPredictions(1, 30),
+    )
+    assert run.status == "completed"
+    assert (run.memory_profile() <= 60).all()
+    assert run.evictions > 0
