@@ -9,7 +9,7 @@ import _checkout  # noqa: F401
 import typer
 
 from online.commands.console import run
-from online.headroom.summary import summary_table
+from online.headroom.records import summary_table
 
 
 def compare_headroom(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
 from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row
@@ -24,13 +23,10 @@ from instances.validation import as_integer
 
 from .cases import drawn_instances, instance_lines, large_instance, smallest
 from .enumeration import Starts, fits, fits_with_stops, optimal_schedules, optimum
-from .verdicts import CheckReport, Verdict
+from .verdicts import CheckReport, NotTriedError, Reason, Verdict, verdict_on
 
 if TYPE_CHECKING:
     from hindsight.strategies.strategy import Problem
-
-Reason: TypeAlias = "str | None"
-"""What went wrong; None where nothing did."""
 
 GRACE = 10.0
 """Seconds that a strategy may take beyond what it is given."""
@@ -42,10 +38,6 @@ RELAXED = 20
 """Instances on which a cut is held against the linear relaxation."""
 
 REFUSALS = (InvalidValueError, InvalidTypeError)
-
-
-class _NotTriedError(Exception):
-    """The check does not apply to the instance, or another check tells what went wrong."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ def check_bound(
             try:
                 values[instance.digest] = value(instance)
             except REFUSALS:
-                raise _NotTriedError from None
+                raise NotTriedError from None
         return values[instance.digest]
 
     def best(instance: Instance) -> int:
@@ -214,7 +206,7 @@ def check_cut(
             try:
                 rows = own.rows(instance, horizon)
             except REFUSALS:
-                raise _NotTriedError from None
+                raise NotTriedError from None
             for starts in best(instance):
                 for number, row in enumerate(rows):
                     if (broken := _broken(row, starts)) is not None:
@@ -392,7 +384,7 @@ class _Laboratory:
                     return f"with {len(instance)} requests {_said(ended)}"
                 tried = tried or not isinstance(ended, _Refused)
         if not tried:
-            raise _NotTriedError
+            raise NotTriedError
         return None
 
     def notes(self, cases: list[Instance]) -> list[str]:
@@ -428,12 +420,12 @@ class _Laboratory:
             if reason is not None:
                 return reason
         if not tried:
-            raise _NotTriedError
+            raise NotTriedError
         return None
 
     def _goals(self) -> tuple[Goal, ...]:
         if self._hangs:
-            raise _NotTriedError
+            raise NotTriedError
         return cast("tuple[Goal, ...]", tuple(self._strategy.objectives))
 
     def _solved(self, instance: Instance, goal: Goal) -> Any:
@@ -525,34 +517,16 @@ def _call(
 
 
 def _verdict(check: _Check, cases: list[Instance], *, shrink: bool = True) -> Verdict:
-    checked, failing = 0, []
-    reasons: dict[str, str] = {}
+    def lines(found: Instance) -> str | None:
+        imports = "import hindsight\nfrom instances import Instance, Request"
+        return f"{imports}\n{instance_lines(found)}\n{check.call}" if shrink else None
 
-    def fails(instance: Instance) -> bool:
-        reason = None
-        with suppress(_NotTriedError):
-            reason = check.reason(instance)
-        if reason is not None:
-            reasons[instance.digest] = reason
-        return reason is not None
-
-    for case in cases:
-        with suppress(_NotTriedError):
-            reason = check.reason(case)
-            checked += 1
-            if reason is not None:
-                reasons[case.digest] = reason
-                failing.append(case)
-    if not failing:
-        return Verdict(check.name, check.asks, checked)
-    found = smallest(failing[0], fails) if shrink else failing[0]
-    lines = [
-        "import hindsight",
-        "from instances import Instance, Request",
-        instance_lines(found),
-        check.call,
-    ]
-    reproduction = "\n".join(lines) if shrink else None
-    return Verdict(
-        check.name, check.asks, checked, len(failing), reasons[found.digest], reproduction
+    return verdict_on(
+        cases,
+        check.name,
+        check.asks,
+        check.reason,
+        lambda instance: instance.digest,
+        smallest if shrink else lambda instance, fails: instance,
+        lines,
     )

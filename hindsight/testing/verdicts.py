@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+Case = TypeVar("Case")
+
+Reason: TypeAlias = "str | None"
+"""What went wrong; None where nothing did."""
+
+
+class NotTriedError(Exception):
+    """The check does not apply to the case, or another check tells what went wrong."""
 
 
 class CheckError(AssertionError):
@@ -110,3 +122,56 @@ class CheckReport:
         """
         if self.failures:
             raise CheckError(str(self))
+
+
+def verdict_on(
+    cases: Iterable[Case],
+    name: str,
+    asks: str,
+    reason: Callable[[Case], Reason],
+    key: Callable[[Case], Hashable],
+    smallest: Callable[[Case, Callable[[Case], bool]], Case],
+    lines: Callable[[Case], str | None],
+) -> Verdict:
+    """Try a check on every case, and make the first one on which it fails smaller.
+
+    Parameters
+    ----------
+    cases : Iterable[Case]
+        Cases to try.
+    name, asks : str
+        See `Verdict`.
+    reason : Callable[[Case], str or None]
+        Says what goes wrong on a case; raises `NotTriedError` where there is nothing to check.
+    key : Callable[[Case], Hashable]
+        Equal for equal cases.
+    smallest : Callable[[Case, Callable[[Case], bool]], Case]
+        Finds a smaller case that fails still.
+    lines : Callable[[Case], str or None]
+        Lines of Python that show the failure.
+    """
+    checked = 0
+    failing: list[Case] = []
+    # What draws as it likes may fail once and not again.
+    reasons: dict[Hashable, str] = {}
+
+    def fails(case: Case) -> bool:
+        found = None
+        with suppress(NotTriedError):
+            found = reason(case)
+        if found is not None:
+            reasons[key(case)] = found
+        return found is not None
+
+    for case in cases:
+        with suppress(NotTriedError):
+            found = reason(case)
+            checked += 1
+            if found is not None:
+                reasons[key(case)] = found
+                failing.append(case)
+    if not failing:
+        return Verdict(name, asks, checked)
+    found_case = smallest(failing[0], fails)
+    told = reasons[key(found_case)]
+    return Verdict(name, asks, checked, len(failing), told, lines(found_case))

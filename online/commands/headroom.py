@@ -15,8 +15,7 @@ from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
-from online.headroom.batch_times import find_batch_time, preset_memory_limit
-from online.headroom.inter_token_fit import LARGEST_ERROR
+from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
 from online.headroom.log_requests import requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
@@ -127,23 +126,24 @@ def headroom(
     options = trace_options(source)
     reading = {key: options.pop(key) for key in READING if key in options}
     whole = read_log(source.name, **reading)
-    read = requests_of_log(whole, memory_limit, memory_rule=source.memory_rule(), **options)
+    rule = source.memory_rule()
+    workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from = find_batch_time(batch_time, whole, fit_error)
-    facts = {**read.facts, "a round lasts": where_from, "computed on": written_by()}
+    facts = {**said, "a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
         def tell(news: HeadroomProgress) -> None:
             update(100 * news.done // news.total, news.text)
 
         found = measure_headroom(
-            read.workload,
+            workload,
             time,
             specs,
             baseline=current,
             challenger=other,
             error=prediction_error,
-            measured=read.measured,
+            measured=measured,
             time_limit=time_limit,
             jobs=jobs or available_cores(),
             seed=seed,
@@ -151,7 +151,7 @@ def headroom(
         )
     if out is not None:
         with writing():
-            write_atomically(out, headroom_page(found, facts, f"Headroom of {read.workload.name}"))
+            write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
     document = {**headroom_record(found), "skipped_rows": whole.skipped}
     if not write_json(json_file, "headroom", document):
         _show(found, facts, wide=wide)
@@ -164,7 +164,7 @@ def _show(found: Headroom, facts: dict[str, str], *, wide: bool) -> None:
     say(sentence(found))
     print()
     print_fields(fields(found, facts))
-    for table in tables(found):
+    for table in tables(found).values():
         print()
         print_table(table, wide=wide)
     print()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from instances import Workload
@@ -10,13 +11,129 @@ from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from online.comparison.ratios import Interval
 
-from .runs import BestPossible, CurvePoint, PolicyRun
+from .waiting import OverTime
 
 MEASURED = "measured"
-"""How tables call what the log says itself."""
+"""Name that tables give to what the log says itself."""
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRun:
+    """The outcome of a policy.
+
+    Attributes
+    ----------
+    policy : str
+        Label.
+    error : float
+        Mean share of the truth by which the output lengths it was told are off; 0 for exact ones.
+    mean_latency : Fraction or None
+        Seconds a request; None where it did not complete.
+    reason : str or None
+        Why it did not.
+    latencies, first_tokens : float64 array or None
+        Seconds from the arrival of each request to its completion and to its first token.
+    over_time : OverTime or None
+        Queue and memory.
+    """
+
+    policy: str
+    error: float
+    mean_latency: Fraction | None
+    reason: str | None = None
+    latencies: FloatArray | None = None
+    first_tokens: FloatArray | None = None
+    over_time: OverTime | None = None
+
+
+@dataclass(frozen=True)
+class BestPossible:
+    """Bounds on the least mean latency of every scheduler.
+
+    Attributes
+    ----------
+    mean_latency : Interval
+        Seconds a request.
+    bound : str
+        Name of the bound that is its lower end.
+    certified : bool
+        Whether that is computed exactly or rounded outwards.
+    schedule : str
+        Whose the schedule is that is its upper end.
+    """
+
+    mean_latency: Interval
+    bound: str
+    certified: bool
+    schedule: str = "search"
+
+    def joined(self, other: BestPossible) -> BestPossible:
+        """Take the better bound and the better schedule of both."""
+        low, high = sorted((self, other), key=lambda one: one.mean_latency.lower or 0)[::-1]
+        return low.reached(high.mean_latency.upper, high.schedule)
+
+    def beside(self, memory_limit: int, other: BestPossible, other_limit: int) -> BestPossible:
+        """Add what is known of another M: more memory takes every schedule that less does."""
+        interval, where = other.mean_latency, f" with M = {other_limit}"
+        if other_limit < memory_limit:
+            return self.reached(interval.upper, other.schedule + where)
+        lower = Interval(interval.lower, None)
+        return self.joined(BestPossible(lower, other.bound + where, other.certified))
+
+    def reached(self, mean_latency: Fraction | None, schedule: str) -> BestPossible:
+        """Add a schedule that has this mean latency."""
+        known = self.mean_latency.upper
+        if mean_latency is None or (known is not None and known <= mean_latency):
+            return self
+        interval = Interval(self.mean_latency.lower, mean_latency)
+        return BestPossible(interval, self.bound, self.certified, schedule)
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePoint:
+    """The same requests with another memory, or arriving faster or slower.
+
+    Attributes
+    ----------
+    memory_limit : int
+        M, tokens.
+    faster : float
+        Arrivals come so many times as fast as in the log.
+    load : float or None
+        See `online.headroom.waiting.load`.
+    best : BestPossible or None
+        None where it could not be found.
+    runs : tuple[PolicyRun, ...]
+        The policies that were run there, without what they did to each request.
+    """
+
+    memory_limit: int
+    faster: float
+    load: float | None
+    best: BestPossible | None
+    runs: tuple[PolicyRun, ...]
+
+
+def joined_by_memory(
+    best: BestPossible | None, memory_limit: int, points: Sequence[CurvePoint]
+) -> tuple[BestPossible | None, list[CurvePoint]]:
+    """Add what is known at each memory to what is known at ``memory_limit`` and each point."""
+    known = [(one.memory_limit, one.best) for one in points if one.faster == 1]
+    known.append((memory_limit, best))
+
+    def joined(found: BestPossible | None, limit: int) -> BestPossible | None:
+        for other_limit, other in known:
+            if found is not None and other is not None and other_limit != limit:
+                found = found.beside(limit, other, other_limit)
+        return found
+
+    return joined(best, memory_limit), [
+        replace(one, best=joined(one.best, one.memory_limit)) if one.faster == 1 else one
+        for one in points
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +152,12 @@ class Measured:
     def mean_latency(self) -> Fraction:
         """Seconds a request."""
         return sum(map(Fraction, self.latencies.tolist()), Fraction(0)) / len(self.latencies)
+
+
+def scaled(interval: Interval, factor: Fraction) -> Interval:
+    """Multiply both ends, where they are known."""
+    ends = (interval.lower, interval.upper)
+    return Interval(*(None if end is None else end * factor for end in ends))
 
 
 @dataclass(frozen=True)
@@ -58,8 +181,7 @@ class Saving:
     @property
     def share(self) -> Interval:
         """The same, as a share of the mean latency."""
-        ends = (self.seconds.lower, self.seconds.upper)
-        return Interval(*(None if end is None else end / self.mean_latency for end in ends))
+        return scaled(self.seconds, 1 / self.mean_latency)
 
     @property
     def is_negligible(self) -> bool:
@@ -82,7 +204,7 @@ class Headroom:
     batch_time : BatchTime
         Seconds of a round.
     load : float or None
-        See `online.headroom.demand.load`.
+        See `online.headroom.waiting.load`.
     best : BestPossible or None
         Every run's schedule counts among the known ones. None where there was no time for it.
     no_best : str or None
@@ -96,7 +218,7 @@ class Headroom:
     baseline, challenger : str
         Labels of policies.
     error : float
-        Of the predicted output lengths.
+        Mean share of the truth by which predicted output lengths are off.
     measured : Measured or None
         What the log says itself.
     seconds : float
@@ -121,7 +243,7 @@ class Headroom:
     interrupted: bool
 
     def run(self, policy: str, error: float = 0.0) -> PolicyRun | None:
-        """That of a policy, if it completed."""
+        """Find the run of a policy, if it completed."""
         wanted = (policy, error)
         found = (one for one in self.completed if (one.policy, one.error) == wanted)
         return next(found, None)
@@ -161,17 +283,21 @@ class Headroom:
     @property
     def memory_curve(self) -> list[CurvePoint]:
         """Points at the log's own load, by M."""
-        points = [*(one for one in self.points if one.faster == 1), self._own_point]
+        points = [one for one in self._all_points if one.faster == 1]
         return sorted(points, key=lambda one: one.memory_limit)
 
     @property
     def load_curve(self) -> list[CurvePoint]:
         """Points at the log's own M, by load."""
-        points = [*(one for one in self.points if one.faster != 1), self._own_point]
-        return sorted(points, key=lambda one: one.faster)
+        own, *others = self._all_points
+        return sorted(
+            [own, *(one for one in others if one.faster != 1)], key=lambda one: one.faster
+        )
 
     @property
-    def _own_point(self) -> CurvePoint:
+    def _all_points(self) -> list[CurvePoint]:
+        """The log itself as a point, then the others."""
         runs = (self.run(self.baseline), self.run(self.challenger))
         known = tuple(run for run in runs if run is not None)
-        return CurvePoint(self.workload.memory_limit, 1.0, self.load, self.best, known)
+        own = CurvePoint(self.workload.memory_limit, 1.0, self.load, self.best, known)
+        return [own, *self.points]

@@ -1,24 +1,274 @@
-"""A batch time as a command line names it: a preset, coefficients, measured rounds, the log."""
+"""Find a batch time by name, in a file, or in the inter-token times of a log.
+
+**Why inter-token times tell it.** An engine works in rounds, and each that decodes a request ends
+with a token of it. So the time between two tokens of a request is the length of one round, or of
+several where the request was preempted or held in between, and each round lasts
+
+    seconds = d0 + d1 (tokens processed) + d2 (tokens resident).
+
+All but the seconds can be counted in the log: a request holds s + k tokens at its k-th, from its
+first token to its last, and is processed one token in each round; a prompt is processed in the
+round that ends with its first token, and held there. What is not known: when the chunks of a prompt
+that took several rounds were processed (all are counted in the last), what was processed again,
+what the machine does between rounds, and what clients add. It is in the error of the fit.
+
+**What is done.** For each gap (u, v] between two tokens of a request, tokens processed are those
+of all requests that came out in (u + e, v + e], with the prompts of first ones; resident ones are
+those at v + e of all that were in service after u + e; and rounds are as many as there are groups
+of tokens that came out in between, apart from each other by more than e. The tolerance e, a
+quarter of the shortest gaps, keeps together what came out of one round. A row is the sum over
+`WINDOW` gaps of a request, divided by their rounds: what is counted at the wrong side of a token,
+such as a chunk, is small beside a window. Of a request of which only the mean gap is known tokens
+are spread evenly, its row is the mean over its gaps, and each gap counts as one round. Rows are
+weighted by 1 / seconds, so that errors are in per cent.
+
+**How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by
+a fit to the others. The error stated is the mean of |predicted - measured| / measured over all.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
-from instances import RequestLog
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidValueError, RequestLog
+from instances.arrays import FloatArray, IntArray
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time, preset_names
 from instances.batch_time.presets import AFFINE
 from instances.errors import UnknownNameError
 from online.batch_time.measurements import Measurements
 
-from .inter_token_fit import LARGEST_ERROR, InterTokenFit, fit_log, fit_rounds
-
 FIT = "fit"
-"""How the log's own inter-token times are asked for."""
+"""Name that asks for a fit to the log's own inter-token times."""
+
+BLOCKS = 5
+"""Blocks of rows, each predicted by the others."""
+
+LEAST_ROWS = 30
+"""Rows below which nothing is fitted."""
+
+WINDOW = 16
+"""Gaps of a request that make a row."""
+
+MOST_WINDOWS = 100_000
+"""Rows, about."""
+
+LARGEST_ERROR = 0.25
+"""Mean absolute share by which predictions may be off, unless the caller says otherwise."""
+
+LEAST_VARIATION = 0.02
+"""Standard deviation over mean, of tokens processed and of tokens resident, below which a
+coefficient is not to be told from d0."""
+
+ALIKE = 0.9999
+"""Correlation of the two above which their coefficients are not to be told apart."""
+
+NEGLIGIBLE = 0.02
+"""Share of the seconds of a mean round up to which a negative coefficient counts as 0."""
+
+WAY_OUT = "give --batch-time a preset, affine:d0,d1,d2 or a file of measured rounds"
+
+
+class InterTokenFit(NamedTuple):
+    """A fitted batch time, and how far it is from the log.
+
+    Attributes
+    ----------
+    batch_time : AffineTime
+        The fit to all rows.
+    rows : int
+        Windows of a request's gaps.
+    error : float
+        Mean absolute share by which rows are off when they are predicted by the others.
+    """
+
+    batch_time: AffineTime
+    rows: int
+    error: float
+
+
+class TokenTimes(NamedTuple):
+    """When the tokens of each request came out; requests in any order.
+
+    Attributes
+    ----------
+    prompt_lengths, output_lengths : int64 array
+        Tokens, shape (n,).
+    first : float64 array
+        Seconds at which the first token came out, shape (n,).
+    gaps : float64 array
+        Seconds between tokens, ``output_lengths[i] - 1`` of each request after those of the one
+        before.
+    averaged : bool array
+        Whether only the mean of a request's gaps is known, shape (n,).
+    """
+
+    prompt_lengths: IntArray
+    output_lengths: IntArray
+    first: FloatArray
+    gaps: FloatArray
+    averaged: npt.NDArray[np.bool_]
+
+
+def token_times(log: RequestLog) -> TokenTimes:
+    """Read off a log when the tokens came out.
+
+    Raises
+    ------
+    InvalidValueError
+        The log says too little.
+    """
+    outputs = log.output_lengths
+    counts = np.diff(log.inter_token_offsets)
+    each = (counts == outputs - 1) & (counts > 0)
+    known = np.isfinite(log.times_to_first_token) & (
+        each | np.isfinite(log.mean_inter_token_times) | (outputs == 1)
+    )
+    if not known.all():
+        raise _refusal(
+            "needs the time to first token and the times between tokens of every request, and "
+            f"{len(outputs) - int(known.sum())} of {len(outputs)} have none"
+        )
+    means = np.where(outputs > 1, log.mean_inter_token_times, 0.0)
+    gaps = np.repeat(means, outputs - 1).astype(np.float64)
+    # Every gap of a request that has them all takes the place of the mean.
+    gaps[np.repeat(each, outputs - 1)] = log.inter_token_times[np.repeat(each, counts)]
+    first = log.arrival_times + log.times_to_first_token
+    return TokenTimes(log.prompt_lengths, outputs, first, gaps, ~each)
+
+
+def round_measurements(times: TokenTimes) -> Measurements:
+    """Make rounds of the gaps, in order of time; see the module."""
+    s, o = times.prompt_lengths, times.output_lengths
+    owner = np.repeat(np.arange(len(o)), o)
+    begins = np.cumsum(o) - o
+    is_first = np.zeros(len(owner), dtype=np.bool_)
+    is_first[begins] = True
+    steps = np.zeros(len(owner))
+    steps[~is_first] = times.gaps
+    # Summed up request by request: over all of them small gaps would be lost in large times.
+    since = np.cumsum(steps)
+    emitted = times.first[owner] + since - since[begins][owner]
+    positive = times.gaps[times.gaps > 0]
+    if not len(positive):
+        return Measurements(*np.zeros((3, 0)))
+    tolerance = 0.25 * float(np.quantile(positive, 0.05))
+    order = np.argsort(emitted, kind="stable")
+    processed = np.where(is_first, s[owner], 1)
+    stored = np.where(is_first, s[owner] + 1, 1)
+    ends = emitted[begins + o - 1]
+    released = np.argsort(ends, kind="stable")
+    clock, last = emitted[order], ends[released]
+    work, held, freed = (
+        np.concatenate([[0], np.cumsum(column)])
+        for column in (processed[order], stored[order], (s + o)[released])
+    )
+    # What came out of the same round is apart by less than the tolerance.
+    ended = np.concatenate([[0], np.cumsum(np.diff(clock, prepend=-np.inf) > tolerance)])
+    gaps = np.flatnonzero(~is_first)
+    places = gaps - 1 - begins[owner[gaps]]
+    opens = np.where(times.averaged[owner[gaps]], places == 0, places % WINDOW == 0)
+    windows = np.cumsum(opens) - 1
+    # Of too many windows every second, third, ... is taken.
+    taken = windows % max(1, int(windows[-1]) // MOST_WINDOWS) == 0
+    gaps, windows = gaps[taken], windows[taken]
+    before, after = emitted[gaps - 1] + tolerance, emitted[gaps] + tolerance
+    left, reached = np.searchsorted(clock, before), np.searchsorted(clock, after)
+    rounds = np.ones(len(gaps), dtype=np.int64)
+    if not (times.averaged & (o > 1)).any():
+        rounds = np.maximum(rounds, ended[reached] - ended[left])
+    resident = held[reached] - freed[np.searchsorted(last, before)]
+    sums = np.stack(
+        [
+            np.bincount(windows, column)
+            for column in (rounds, work[reached] - work[left], resident * rounds, steps[gaps])
+        ]
+    )
+    begun = np.full(sums.shape[1], np.inf)
+    np.minimum.at(begun, windows, before)
+    whole = sums[:, (sums[3] > 0)]
+    ordered = np.argsort(begun[sums[3] > 0], kind="stable")
+    return Measurements(*(whole[1:] / whole[0])[:, ordered])
+
+
+def fit_rounds(rounds: Measurements, largest_error: float = LARGEST_ERROR) -> InterTokenFit:
+    """Fit a batch time to measured rounds, or say why that is useless.
+
+    Parameters
+    ----------
+    rounds : Measurements
+        In order of time.
+    largest_error : float, default LARGEST_ERROR
+        What the error may be.
+
+    Raises
+    ------
+    InvalidValueError
+        Too few rounds, tokens that hardly vary, a coefficient below 0, or too large an error.
+    """
+    count = len(rounds.seconds)
+    if count < LEAST_ROWS:
+        raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}")
+    for name, column in (("processed", rounds.tokens), ("resident", rounds.kv_tokens)):
+        if float(column.std()) < LEAST_VARIATION * float(column.mean()):
+            raise _refusal(
+                f"cannot tell what a token {name} costs: all rounds have about "
+                f"{column.mean():.4g} of them"
+            )
+    if abs(np.corrcoef(rounds.tokens, rounds.kv_tokens)[0, 1]) > ALIKE:
+        raise _refusal("cannot tell tokens processed from tokens resident: they rise together")
+    off = np.empty(count)
+    for block in np.array_split(np.arange(count), BLOCKS):
+        others = np.setdiff1d(np.arange(count), block)
+        coefficients = _fit(rounds, others)
+        d0, d1, d2 = coefficients
+        predicted = d0 + d1 * rounds.tokens[block] + d2 * rounds.kv_tokens[block]
+        off[block] = np.abs(predicted / rounds.seconds[block] - 1)
+    error = float(off.mean())
+    coefficients = _fit(rounds, np.arange(count))
+    mean = [1.0, float(rounds.tokens.mean()), float(rounds.kv_tokens.mean())]
+    whole = float(rounds.seconds.mean())
+    for place, name in enumerate(("d0", "d1", "d2")):
+        share = float(coefficients[place]) * mean[place] / whole
+        if share < -NEGLIGIBLE or (name == "d0" and share <= 0):
+            raise _refusal(f"gives {name} = {coefficients[place]:.3g} s, below 0")
+    if error > largest_error:
+        raise _refusal(
+            f"is off by {100 * error:.1f} % in the mean, more than {100 * largest_error:g} %"
+        )
+    d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
+    return InterTokenFit(AffineTime(d0, d1, d2), count, error)
+
+
+def fit_log(log: RequestLog, largest_error: float = LARGEST_ERROR) -> InterTokenFit:
+    """Fit a batch time to the inter-token times of a log.
+
+    Parameters and errors are those of `fit_rounds`; a log that does not have the time to first
+    token and the times between tokens of every request is refused too.
+    """
+    return fit_rounds(round_measurements(token_times(log)), largest_error)
+
+
+def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
+    seconds = rounds.seconds[rows]
+    design = np.stack([np.ones(len(rows)), rounds.tokens[rows], rounds.kv_tokens[rows]], axis=1)
+    design /= seconds[:, None]
+    sizes = np.linalg.norm(design, axis=0)
+    solution: FloatArray = np.linalg.lstsq(design / sizes, np.ones(len(rows)), rcond=None)[0]
+    solution /= sizes
+    return solution
+
+
+def _refusal(reason: str) -> InvalidValueError:
+    return InvalidValueError(None, "--batch-time", "fit", f"{reason}: {WAY_OUT}")
 
 
 def preset_memory_limit(text: str) -> int | None:
-    """M of the preset that the text names, tokens; None where it names something else.
+    """Find M of the preset that the text names, tokens; None where it names something else.
 
     Raises
     ------
@@ -41,16 +291,16 @@ def _needs_no_file(text: str) -> bool:
 def find_batch_time(
     text: str, log: RequestLog, largest_error: float = LARGEST_ERROR
 ) -> tuple[AffineTime | TiledTime, str]:
-    """A batch time, and where it is from.
+    """Find a batch time, and say where it is from.
 
     Parameters
     ----------
     text : str
         A preset, ``affine:d0,d1,d2``, the path of a CSV file of measured rounds, or ``fit``.
     log : RequestLog
-        Whose inter-token times ``fit`` takes.
+        Log whose inter-token times ``fit`` takes.
     largest_error : float, default LARGEST_ERROR
-        Of a fit.
+        Largest error of a fit.
 
     Raises
     ------
@@ -70,15 +320,15 @@ def find_batch_time(
     else:
         fitted = fit_rounds(Measurements.read(text), largest_error)
         of = f"rounds measured in {Path(text).name}"
-    return fitted.batch_time, f"{formula(fitted.batch_time)} ({_quality(fitted, of)})"
-
-
-def _quality(fitted: InterTokenFit, of: str) -> str:
-    return f"fitted to {fitted.rows} {of}; off by {100 * fitted.error:.1f} % in the mean, held out"
+    quality = f"off by {100 * fitted.error:.1f} % in the mean, held out"
+    return (
+        fitted.batch_time,
+        f"{formula(fitted.batch_time)} (fitted to {fitted.rows} {of}; {quality})",
+    )
 
 
 def formula(time: AffineTime | TiledTime) -> str:
-    """Seconds of a round, written out."""
+    """Write out the seconds of a round."""
     if isinstance(time, TiledTime):
         return f"a table over tokens in tiles of {time.tile}, and attention"
     return f"{time.d0:g} s + {time.d1:g} s a token processed + {time.d2:g} s a token held"

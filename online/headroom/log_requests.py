@@ -1,11 +1,11 @@
-"""The requests of a log that are looked at, with what it measured of them."""
+"""Choose the requests of a log, with what it measured of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog, Workload
 from instances.arrays import FloatArray
@@ -20,25 +20,6 @@ NAMED = 3
 """Requests above M that are named."""
 
 
-@dataclass(frozen=True, eq=False)
-class LogRequests:
-    """A workload, and what the log says beside it.
-
-    Attributes
-    ----------
-    workload : Workload
-        The requests.
-    measured : Measured or None
-        None where the log does not have every latency, or arrivals are not its own.
-    facts : dict[str, str]
-        What was read, dropped and measured, by name.
-    """
-
-    workload: Workload
-    measured: Measured | None
-    facts: dict[str, str]
-
-
 def requests_of_log(
     log: RequestLog,
     memory_limit: int,
@@ -49,8 +30,8 @@ def requests_of_log(
     max_requests: int | None = None,
     faster: float = 1.0,
     memory_rule: MemoryRule = TOKENS,
-) -> LogRequests:
-    """A window of a log as a workload.
+) -> tuple[Workload, Measured | None, dict[str, str]]:
+    """Make a workload of a window of a log.
 
     Parameters
     ----------
@@ -68,6 +49,12 @@ def requests_of_log(
         Arrivals come so many times as fast.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted.
+
+    Returns
+    -------
+    tuple[Workload, Measured or None, dict[str, str]]
+        The requests; the measured latencies, unless the log lacks some or arrivals are not its own;
+        and what was read, dropped and measured, by name.
 
     Raises
     ------
@@ -124,11 +111,11 @@ def requests_of_log(
     elif not whole:
         facts["measured latency"] = "the log has none"
     measured = Measured(latencies) if whole and faster == 1 else None
-    return LogRequests(workload, measured, facts)
+    return workload, measured, facts
 
 
 def _latencies(log: RequestLog) -> FloatArray:
-    """End-to-end latencies, measured as such or put together of their parts."""
+    """Take end-to-end latencies, measured as such or put together of their parts."""
     later = np.where(
         log.output_lengths > 1, log.mean_inter_token_times * (log.output_lengths - 1), 0.0
     )
@@ -137,8 +124,8 @@ def _latencies(log: RequestLog) -> FloatArray:
     return found
 
 
-def _too_small(window: RequestLog, fits: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:
-    """Which requests need more than M, the largest first."""
+def _too_small(window: RequestLog, fits: npt.NDArray[np.bool_]) -> str:
+    """Name the requests that need more than M, the largest first."""
     sizes = window.prompt_lengths + window.output_lengths
     above = np.flatnonzero(~fits)
     largest = above[np.argsort(-sizes[above], kind="stable")][:NAMED]

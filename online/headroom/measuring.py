@@ -1,4 +1,4 @@
-"""The whole question: every policy and the best possible on one log, in a limited time."""
+"""Measure the headroom: every policy and the best possible on one log, in a limited time."""
 
 from __future__ import annotations
 
@@ -14,23 +14,15 @@ from hindsight.seconds.solving import as_workload
 from instances import Workload
 from instances.batch_time import BatchTime
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import rounded_down, rounded_up
+from online.comparison.ratios import Interval, rounded_down, rounded_up
+from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import one_line
+from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime.tasks import run_tasks
 
-from .answer import Headroom, Measured
-from .demand import load
-from .runs import (
-    BestPossible,
-    CurvePoint,
-    PolicyRun,
-    Setting,
-    joined_by_memory,
-    play,
-    point,
-    search,
-)
+from .answer import BestPossible, CurvePoint, Headroom, Measured, PolicyRun, joined_by_memory
+from .waiting import load, over_time, stretch_seconds
 
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
@@ -70,25 +62,31 @@ class Task:
     ----------
     kind : str
         `SEARCH`, `POLICY` or `POINT`.
-    setting : Setting
-        What it is about.
-    time_limit : float
+    workload : Workload
+        The requests.
+    batch_time : BatchTime
+        Seconds of a round.
+    seed : int
+        Seed of policies, predictions and searches.
+    time_limit : float or None
         Seconds.
     specs : tuple[PolicySpec, ...]
         Policies to run.
     error : float
-        Of the output lengths that they are told.
+        Mean share of the truth by which the output lengths that they are told are off.
     faster : float
         How much faster than in the log requests arrive.
     name : str
         What messages call it.
     then : Task or None
-        What is to be done after everything else, where this comes to something.
+        What is to be done after everything else, where this policy completes.
     """
 
     kind: str
-    setting: Setting = field(repr=False)
-    time_limit: float
+    workload: Workload = field(repr=False)
+    batch_time: BatchTime
+    seed: int
+    time_limit: float | None
     specs: tuple[PolicySpec, ...] = ()
     error: float = 0.0
     faster: float = 1.0
@@ -96,9 +94,13 @@ class Task:
     then: Task | None = None
 
     def follows(self, result: Any) -> list[Task]:
-        """What is to be done next, with this result: nothing where it came to nothing."""
-        came = isinstance(result, PolicyRun) and result.mean_latency is not None
-        return [self.then] if self.then is not None and came else []
+        """List what is to be done next, with this result."""
+        completed = isinstance(result, PolicyRun) and result.mean_latency is not None
+        return [self.then] if self.then is not None and completed else []
+
+    def predicted(self, error: float) -> Task:
+        """Make the same run on predicted output lengths."""
+        return replace(self, error=error, name=f"{self.name}, lengths off by {error:g}")
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def measure_headroom(
     seed: int = 0,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
-    """How much latency could have been saved at most, and which policy gets how much of it.
+    """Measure how much latency could have been saved at most, and which policy gets how much of it.
 
     Ctrl-C and the end of the time leave out what is not done; what is done is in the answer.
 
@@ -150,7 +152,7 @@ def measure_headroom(
     challenger : AnyPolicy, default `CHALLENGER`
         The one shown beside it at other memories and loads.
     error : float, default 0.5
-        Of the predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
+        Error of predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
     measured : Measured or None, default None
         What the log says of its own latencies.
     time_limit : float, default 600.0
@@ -158,7 +160,7 @@ def measure_headroom(
     jobs : int, default 1
         Processes; 1 stays in this one.
     seed : int, default 0
-        Of every random choice.
+        Seed of every random choice.
     progress : Callable[[HeadroomProgress], None] or None, default None
         Told of every task done and of every improvement of the interval.
 
@@ -171,18 +173,30 @@ def measure_headroom(
     time_limit = as_number(time_limit, None, "time_limit", above=0)
     error = as_number(error, None, "error", minimum=0)
     workload = as_workload(workload)
-    setting = Setting(workload, batch_time, as_integer(seed, None, "seed", minimum=0))
+    seed = as_integer(seed, None, "seed", minimum=0)
     (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
     others = [*(PROPOSED if policies is None else ()), *policy_specs(policies)]
     others.sort(key=_is_no_engine)
     chosen = {spec.label: spec for spec in (current, other, *others)}
-    tasks = _tasks(setting, list(chosen.values()), (current, other), error, time_limit)
+    whole = Task(SEARCH, workload, batch_time, seed, time_limit)
+    tasks = _tasks(whole, list(chosen.values()), (current, other), error)
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
-    collected = _Collected(tasks, progress)
     for spec in chosen.values() if jobs > 1 else ():
         spec.check_sendable()
+    results: list[tuple[Task, Any]] = []
+    total = len(tasks) + sum(task.then is not None for task in tasks)
+
+    def say(text: str) -> None:
+        if progress is not None:
+            progress(HeadroomProgress(len(results), total, text))
+
+    def hear(task: Task, ends: tuple[float, float]) -> None:
+        if task.kind == SEARCH:
+            low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
+            say(f"best possible in [{low}, {high}] s")
+
     with interruption(math.inf if jobs > 1 else 2) as pressed:
         clock = Clock(STOP_SHARE * time_limit, pressed)
         run = run_tasks(
@@ -190,17 +204,19 @@ def measure_headroom(
             _perform,
             jobs,
             pressed,
-            hear=collected.hear,
+            hear=hear,
             lost=lambda task, reason: reason,
             must_stop=clock.must_stop,
             follows=Task.follows,
         )
         with closing(run):
             for task, result in run:
-                collected.take(task, result)
+                results.append((task, result))
+                say(f"{task.name}: done")
         interrupted = pressed()
-    return collected.answer(
-        setting,
+    return _answer(
+        tasks,
+        results,
         baseline=current.label,
         challenger=other.label,
         error=error,
@@ -215,156 +231,178 @@ def _is_no_engine(spec: PolicySpec) -> bool:
 
 
 def _tasks(
-    setting: Setting,
-    specs: Sequence[PolicySpec],
-    compared: tuple[PolicySpec, ...],
-    error: float,
-    time_limit: float,
+    whole: Task, specs: Sequence[PolicySpec], compared: tuple[PolicySpec, ...], error: float
 ) -> list[Task]:
-    """In the order in which they matter, but for the long search, which begins early."""
-    for_policy = max(LEAST_SECONDS, POLICY_SHARE * time_limit)
-    for_point = POINT_SHARE * time_limit
-    # Without those compared there is nothing to say: they take what they need.
-    needed_runs, others = (
-        [
-            Task(POLICY, setting, limit, (spec,), name=spec.label)
-            for spec in specs
-            if (spec in compared) is is_compared
-        ]
-        for is_compared, limit in ((True, time_limit), (False, for_policy))
-    )
-    around = _around(setting, compared, for_point)
+    """List the tasks by importance, but for the long search, which begins early."""
+    time_limit = whole.time_limit or 0.0
+    needed, others = [], []
+    for spec in specs:
+        task = replace(whole, kind=POLICY, specs=(spec,), name=spec.label)
+        if spec in compared:
+            # Without those compared there is nothing to say: they take what they need.
+            needed.append(task)
+        else:
+            task = replace(task, time_limit=max(LEAST_SECONDS, POLICY_SHARE * time_limit))
+            others.append(replace(task, then=task.predicted(error)) if error else task)
+    around = _around(replace(whole, kind=POINT, specs=compared))
     return [
-        Task(SEARCH, setting, for_point),
-        Task(SEARCH, setting, SEARCH_SHARE * time_limit),
-        *needed_runs,
-        *(_predicted(task, error) for task in needed_runs if error),
+        replace(whole, time_limit=POINT_SHARE * time_limit),
+        replace(whole, time_limit=SEARCH_SHARE * time_limit),
+        *needed,
+        *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
-        *(replace(task, then=_predicted(task, error)) if error else task for task in others),
+        *others,
         *around[NEAREST:],
     ]
 
 
-def _around(setting: Setting, compared: tuple[PolicySpec, ...], time_limit: float) -> list[Task]:
-    """Other memories, as far as every request fits, and other loads."""
-    workload = setting.workload
-    limit = workload.memory_limit
-    sizes = zip(workload.prompt_lengths.tolist(), workload.output_lengths.tolist(), strict=True)
-    rule = workload.memory_rule
+def _around(task: Task) -> list[Task]:
+    """List the points at other memories, as far as every request fits, and at other loads."""
+    given = task.workload
+    limit, rule = given.memory_limit, given.memory_rule
+    sizes = zip(given.prompt_lengths.tolist(), given.output_lengths.tolist(), strict=True)
     needed = max(rule.peak_blocks(*size) for size in sizes)
-    points = [
-        point
-        for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True)
-        for point in ((round(limit * factor), 1.0), (limit, faster))
+    points = []
+    for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True):
+        if rule.usable_blocks(round(limit * factor)) >= needed:
+            points.append((round(limit * factor), 1.0))
         # What all arrives at once arrives no faster.
-        if rule.usable_blocks(point[0]) >= needed
-        and (point[1] == 1 or workload.arrival_times[-1] > 0)
-    ]
+        if given.arrival_times[-1] > 0:
+            points.append((limit, faster))
     return [
-        Task(
-            POINT,
-            setting.at(M, faster),
-            time_limit,
-            compared,
+        replace(
+            task,
+            workload=Workload(
+                given.arrival_times / faster,
+                given.prompt_lengths,
+                given.output_lengths,
+                memory_limit=memory_limit,
+                ids=given.ids,
+                name=given.name,
+                memory_rule=rule,
+            ),
+            time_limit=POINT_SHARE * (task.time_limit or 0.0),
             faster=faster,
-            name=f"M = {M}, arrivals x{faster:g}",
+            name=f"M = {memory_limit}, arrivals x{faster:g}",
         )
-        for M, faster in points
+        for memory_limit, faster in points
     ]
-
-
-def _predicted(task: Task, error: float) -> Task:
-    """The same run on predicted output lengths."""
-    return replace(task, error=error, name=_told(task.name, error))
-
-
-def _told(policy: str, error: float) -> str:
-    return f"{policy}, lengths off by {error:g}" if error else policy
 
 
 def _perform(
     task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
 ) -> PolicyRun | CurvePoint | BestPossible | str:
-    """What comes of a task, or why nothing does: minutes of others' work do not go with it."""
+    """Do a task, or say why nothing comes of it: minutes of others' work do not go with it."""
     try:
         if task.kind == SEARCH:
-            return search(task.setting, task.time_limit, stop, tell)
-        if task.kind == POINT:
-            return point(task.setting, task.faster, task.specs, task.time_limit, stop)
-        (spec,) = task.specs
-        return play(task.setting, spec, task.error, task.time_limit, stop)
+            return search(task, stop, tell)
+        return point(task, stop) if task.kind == POINT else play(task, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
 
 
-class _Collected:
-    """Results as they come in."""
+def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
+    """Run a policy, and check what it did."""
+    (spec,) = task.specs
+    trial = run_policy(
+        task.workload,
+        spec,
+        task.seed,
+        predictions=RelativePredictions(task.error) if task.error else None,
+        time_limit=task.time_limit,
+        stop=stop,
+        batch_time=task.batch_time,
+    )
+    run = trial.run
+    if trial.mean_latency is None or trial.reason is not None or run is None:
+        return PolicyRun(spec.label, task.error, None, trial.reason or trial.status)
+    return PolicyRun(
+        spec.label,
+        task.error,
+        trial.mean_latency,
+        latencies=run.latencies,
+        first_tokens=run.first_token_times - run.arrival_times,
+        over_time=over_time(run, stretch_seconds(task.workload)),
+    )
 
-    def __init__(
-        self, tasks: Sequence[Task], listener: Callable[[HeadroomProgress], None] | None
-    ) -> None:
-        self._tasks = tasks
-        self._listener = listener
-        self._best: BestPossible | None = None
-        self._why: str | None = None
-        self._runs: list[PolicyRun] = []
-        self._points: list[CurvePoint] = []
-        self._left = [*tasks, *(task.then for task in tasks if task.then is not None)]
-        self._total = len(self._left)
 
-    def hear(self, task: Task, ends: tuple[float, float]) -> None:
-        """A search has found something better."""
-        if task.kind == SEARCH:
-            low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
-            self._tell(f"best possible in [{low}, {high}] s")
+def search(
+    task: Task,
+    stop: Callable[[], bool],
+    tell: Callable[[tuple[float, float]], None] = lambda ends: None,
+) -> BestPossible | str:
+    """Search for the best possible, or say why there is no interval of it."""
+    found: Any = find_optimum(
+        task.workload,
+        batch_time=task.batch_time,
+        time_limit=task.time_limit,
+        seed=task.seed,
+        threads=1,
+        progress=lambda news: tell((news.lower_bound, news.upper_bound)),
+        should_stop=stop,
+    )
+    if isinstance(found, Exception):
+        return one_line(found)
+    count = len(task.workload)
+    interval = Interval(found.lower_bound / count, found.upper_bound / count)
+    return BestPossible(interval, found.best_bound, found.certified)
 
-    def take(self, task: Task, result: Any) -> None:
-        """A task is done."""
-        self._left.remove(task)
-        if task.then is not None and not task.follows(result):
-            self._left.remove(task.then)
-        if task.kind == SEARCH:
-            if isinstance(result, str):
-                self._why = result
-            else:
-                self._best = result if self._best is None else self._best.joined(result)
-        elif task.kind == POINT:
-            if isinstance(result, str):
-                self._left.append(replace(task, name=f"{task.name}: {result}"))
-            else:
-                self._points.append(result)
-                missing = [run.policy for run in result.runs if run.mean_latency is None]
-                missing += [SEARCH] if result.best is None else []
-                if missing:
-                    self._left.append(replace(task, name=f"{task.name}: {', '.join(missing)}"))
+
+def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
+    """Find what is known at another memory or another load."""
+    found = search(task, stop)
+    best = None if isinstance(found, str) else found
+    runs = []
+    for spec in task.specs:
+        run = play(replace(task, specs=(spec,), time_limit=None), stop)
+        runs.append(PolicyRun(run.policy, run.error, run.mean_latency, run.reason))
+        best = None if best is None else best.reached(run.mean_latency, run.policy)
+    loaded = load(task.workload, task.batch_time)
+    return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
+
+
+def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any) -> Headroom:
+    """Put together what the tasks came to; a text is why one came to nothing."""
+    workload, batch_time = tasks[0].workload, tasks[0].batch_time
+    done = dict(results)
+    missing = [task.name for task in tasks if task not in done]
+    for task in tasks:
+        waits = task not in done or bool(task.follows(done[task]))
+        if task.then is not None and task.then not in done and waits:
+            missing.append(task.then.name)
+    best: BestPossible | None = None
+    why: str | None = None
+    runs: list[PolicyRun] = []
+    points: list[CurvePoint] = []
+    for task, result in results:
+        if task.kind == POLICY:
+            failed = isinstance(result, str)
+            label = task.specs[0].label
+            runs.append(PolicyRun(label, task.error, None, result) if failed else result)
         elif isinstance(result, str):
-            (spec,) = task.specs
-            self._runs.append(PolicyRun(spec.label, task.error, None, result))
+            if task.kind == SEARCH:
+                why = result
+            else:
+                missing.append(f"{task.name}: {result}")
+        elif task.kind == SEARCH:
+            best = result if best is None else best.joined(result)
         else:
-            self._runs.append(result)
-        self._tell(f"{task.name}: done")
-
-    def answer(self, setting: Setting, **known: Any) -> Headroom:
-        """What has come in."""
-        best = self._best
-        for run in self._runs:
-            if best is not None:
-                best = best.reached(run.mean_latency, run.policy)
-        best, points = joined_by_memory(best, setting.workload.memory_limit, self._points)
-        names = [task.name for task in self._tasks if not task.error]
-        return Headroom(
-            workload=setting.workload,
-            batch_time=setting.batch_time,
-            load=load(setting.workload, setting.batch_time),
-            best=best,
-            no_best=None if best is not None else self._why,
-            runs=tuple(sorted(self._runs, key=lambda run: (run.error, names.index(run.policy)))),
-            points=tuple(sorted(points, key=lambda one: (one.memory_limit, one.faster))),
-            unfinished=tuple(dict.fromkeys(task.name for task in self._left)),
-            **known,
-        )
-
-    def _tell(self, text: str) -> None:
-        if self._listener is not None:
-            done = self._total - len(self._left)
-            self._listener(HeadroomProgress(done, self._total, text))
+            points.append(result)
+            lacks = [run.policy for run in result.runs if run.mean_latency is None]
+            lacks += [SEARCH] if result.best is None else []
+            missing += [f"{task.name}: {', '.join(lacks)}"] if lacks else []
+    for run in runs:
+        best = None if best is None else best.reached(run.mean_latency, run.policy)
+    best, joined = joined_by_memory(best, workload.memory_limit, points)
+    names = [task.name for task in tasks if not task.error]
+    return Headroom(
+        workload=workload,
+        batch_time=batch_time,
+        load=load(workload, batch_time),
+        best=best,
+        no_best=None if best is not None else why,
+        runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
+        points=tuple(sorted(joined, key=lambda one: (one.memory_limit, one.faster))),
+        unfinished=tuple(dict.fromkeys(missing)),
+        **known,
+    )

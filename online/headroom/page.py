@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
+from instances import charts
+from instances.charts import SIGN, Axis, Plot, element
 from online.report.self_contained import page_table, self_contained_page
-from online.runtime.table import Table
 
-from .answer import Headroom
-from .page_pictures import curve_picture, over_time_picture, policies_picture
-from .tables import (
-    LOAD,
-    MEMORY,
-    classes_table,
-    curve_table,
-    failures_table,
-    fields,
-    notes,
-    percentiles_table,
-    policies_table,
-    savings_table,
-    sentence,
-    stretches_table,
-)
+from .answer import MEASURED, CurvePoint, Headroom
+from .tables import LOAD, MEMORY, fields, notes, sentence, shown, tables, told
+
+COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
+BEST = charts.PALE_BLUE
+"""Colour of the area in which the best possible lies."""
+
+DASHES = ("2 3", "7 3")
+
+WIDE = 4.0
+"""The largest of all means beside the least, from where on a linear axis would merge the small."""
+
+FIRST = ("savings", "policies", "failures")
+"""Tables that stand before those about the requests."""
 
 
 def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
@@ -37,49 +37,149 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
     title : str
         Heading of the page.
     """
-    policies = (policies_table(found), policies_picture(found)) if found.completed else (None,)
-    answer = [
-        _section(savings_table(found)),
-        _section(*policies),
-        _section(failures_table(found)),
-    ]
-    loads = [one for one in found.load_curve if one.load is not None]
     best = "Mean latency of the policies and the best possible"
-    sections = [
-        _section(stretches_table(found), over_time_picture(found)),
-        _section(classes_table(found)),
-        _section(percentiles_table(found)),
-        _section(
-            curve_table(found, found.memory_curve, MEMORY),
-            curve_picture("memory", found.memory_curve, f"{best} {MEMORY.lower()}"),
-        ),
-        _section(
-            curve_table(found, found.load_curve, LOAD),
-            curve_picture("load", loads, f"{best} {LOAD.lower()}"),
-        ),
-    ]
+    loads = [one for one in found.load_curve if one.load is not None]
+    pictures = {
+        "policies": _policies_picture(found) if found.completed else "",
+        "stretches": _over_time_picture(found),
+        "memory": _curve_picture("memory", found.memory_curve, f"{best} {MEMORY.lower()}"),
+        "load": _curve_picture("load", loads, f"{best} {LOAD.lower()}"),
+    }
+    sections = {
+        name: f"<section>\n<h2>{escape(table.title)}</h2>\n{pictures.get(name, '')}"
+        f"{page_table(table)}\n</section>"
+        for name, table in tables(found).items()
+    }
+    rows = "\n".join(
+        f'<tr><th class="text" scope="row">{escape(name)}</th><td class="text long">'
+        f"{escape(value)}</td></tr>"
+        for name, value in fields(found, facts).items()
+    )
     return self_contained_page(
         __package__,
         title=escape(title),
         answer=escape(sentence(found)),
-        pictures="\n".join(answer),
-        facts=_rows(fields(found, facts)),
-        sections="\n".join(sections),
+        pictures="\n".join(sections[name] for name in sections if name in FIRST),
+        facts=f'<div class="scroll"><table class="plain" id="facts">{rows}</table></div>',
+        sections="\n".join(sections[name] for name in sections if name not in FIRST),
         notes="\n".join(f'<p class="small">{escape(note)}</p>' for note in notes(found)),
     )
 
 
-def _section(table: Table | None, picture: str = "") -> str:
-    """A table below its heading and its picture."""
-    if table is None:
+def _policies_picture(found: Headroom) -> str:
+    """Draw the mean latency of every policy, and the band in which the best possible lies."""
+    completed = [(run, run.mean_latency) for run in found.completed]
+    means = [(run, float(mean)) for run, mean in completed if mean is not None]
+    means.sort(key=lambda one: one[1])
+    names = list(dict.fromkeys(run.policy for run, _ in means))
+    # Exact lengths first.
+    lengths = sorted({told(run.error) for run, _ in means})
+    low, high = (None, None) if found.best is None else found.best.mean_latency.ends
+    today = [(one.today, float(one.mean_latency)) for one in found.savings]
+    figures = [mean for _, mean in [*means, *today]] + [end for end in (low, high) if end]
+    positive = [one for one in figures if one > 0] or [1.0]
+    least, most = min(positive), max(positive)
+    title = "mean latency, s"
+    x = Axis(0, 1.05 * most, title, grid=True)
+    if most > WIDE * least:
+        x = Axis(least / 1.25, most * 1.25, title, log=True, grid=True)
+    plot = Plot.of_rows(x, len(names), 20)
+    marks, entries = [], []
+
+    def dot(on: Plot, at: float, row: float, kind: str, text: str = "") -> str:
+        place = lengths.index(kind)
+        shape = "diamond" if place else "circle"
+        colour, hollow = COLOURS[place + 1], place > 0
+        return on.point(at, row, colour, shape=shape, radius=5, hollow=hollow, text=text)
+
+    for kind in lengths:
+        entries.append((dot(SIGN, 0.5, 0.5, kind), f"output lengths {kind}"))
+    if high is not None:
+        # No lower end is known: no latency is below 0, where a logarithmic axis does not begin.
+        marks.append(plot.band((low or x.low, high), BEST))
+        entries.append((SIGN.band((0, 1), BEST), "best possible"))
+    for k, (name, mean) in enumerate(today):
+        marks.append(plot.rule(mean, COLOURS[0], DASHES[k]))
+        name = "measured in the log" if name == MEASURED else f"{name}, simulated"
+        sign = SIGN.segment((0, 1), 0.5, COLOURS[0], stroke_dasharray=DASHES[k])
+        entries.append((sign, name))
+    for run, mean in means:
+        kind = told(run.error)
+        text = f"{run.policy}\noutput lengths {kind}\nmean latency {mean:.3f} s"
+        marks.append(dot(plot, mean, names.index(run.policy) + 0.5, kind, text))
+    label = "Mean latency of every policy, and where the best possible lies"
+    return _picture("policies", charts.legend(entries), plot.drawn(label, marks, names))
+
+
+def _over_time_picture(found: Headroom) -> str:
+    """Draw the requests waiting and the memory held over time, of the runs looked into."""
+    runs = [(run.policy, run.over_time) for run in shown(found) if run.over_time is not None]
+    if not runs:
         return ""
-    return f"<section>\n<h2>{escape(table.title)}</h2>\n{picture}{page_table(table)}\n</section>"
+    seconds = runs[0][1].seconds
+    last = seconds * max(len(each.queue) for _, each in runs)
+    x = Axis(0, last, "seconds since the first arrival", grid=True)
+    most = max(1.0, *(float(each.queue.max()) for _, each in runs))
+    drawn = []
+    for label, high in (("requests waiting", 1.05 * most), ("memory held, % of M", 105)):
+        plot = Plot(x, Axis(0, high, label, grid=True), 150)
+        marks = []
+        for (_, each), colour in zip(runs, COLOURS, strict=False):
+            values = each.queue if label == "requests waiting" else 100 * each.memory
+            corners = [
+                (k * seconds, value)
+                for begin, value in enumerate(values.tolist())
+                for k in (begin, begin + 1)
+            ]
+            marks.append(plot.line(corners, colour))
+        drawn.append(plot.drawn(f"{label}, over time", marks))
+    return _picture("over-time", _lines([policy for policy, _ in runs]), *drawn)
 
 
-def _rows(named: dict[str, str]) -> str:
-    rows = "\n".join(
-        f'<tr><th class="text" scope="row">{escape(name)}</th><td class="text long">'
-        f"{escape(value)}</td></tr>"
-        for name, value in named.items()
-    )
-    return f'<div class="scroll"><table class="plain" id="facts">{rows}</table></div>'
+def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
+    """Draw mean latencies and the best possible where the memory or the load is another."""
+    of_memory = name == "memory"
+    at = {one: float(one.memory_limit if of_memory else one.load or 0) for one in points}
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for one in points:
+        for run in one.runs:
+            line = lines.setdefault(run.policy, [])
+            if run.mean_latency is not None:
+                line.append((at[one], float(run.mean_latency)))
+    if not points:
+        return ""
+    known = [
+        (at[one], low or 0.0, high)
+        for one in points
+        if one.best is not None
+        for low, high in [one.best.mean_latency.ends]
+        if high is not None
+    ]
+    high = max([mean for line in lines.values() for _, mean in line] + [end for *_, end in known])
+    first, last = min(at.values()), max(at.values())
+    pad = 0.04 * ((last - first) or last or 1)
+    title = "M, tokens" if of_memory else "machine seconds asked for in a second"
+    x = Axis(first - pad, last + pad, title, grid=True)
+    plot = Plot(x, Axis(0, 1.05 * high or 1, "mean latency, s", grid=True), 240)
+    marks = [plot.area(known, BEST)] if known else []
+    coloured = list(zip(lines.items(), COLOURS, strict=False))
+    marks += [plot.line(line, colour) for (_, line), colour in coloured if line]
+    for (policy, line), colour in coloured:
+        for where, mean in line:
+            text = f"{policy}\nmean latency {mean:.3f} s\n{title}: {charts.number(where)}"
+            marks.append(plot.point(where, mean, colour, text=text))
+    best = [(SIGN.band((0, 1), BEST), "best possible lies here")] if known else []
+    return _picture(name, _lines(list(lines), best), plot.drawn(label, marks))
+
+
+def _lines(policies: Sequence[str], before: Sequence[tuple[str, str]] = ()) -> str:
+    """Write a legend of lines, one a policy."""
+    lines = [
+        (SIGN.segment((0, 1), 0.5, colour), policy)
+        for policy, colour in zip(policies, COLOURS, strict=False)
+    ]
+    return charts.legend([*before, *lines])
+
+
+def _picture(name: str, *content: str) -> str:
+    return element("div", "".join(content), id=f"{name}-picture", class_="picture")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from instances.arrays import FloatArray
-from instances.problem.memory_rule import TOKENS, MemoryRule
+from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
 from online.runtime.table import Table
 
-from .answer import MEASURED, NEGLIGIBLE, Headroom, Saving
-from .demand import own_seconds
-from .payers import PERCENTILES, length_classes, percentiles, worst_stretches
-from .runs import CurvePoint, PolicyRun
+from .answer import MEASURED, NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving, scaled
+from .waiting import length_classes, own_seconds
 
 DECIMALS = 3
 """Of seconds; shares in per cent have one."""
@@ -25,6 +23,7 @@ NOTHING = ""
 MEMORY, LOAD = "With another memory", "With arrivals slower or faster"
 """Titles of the curves."""
 
+PERCENTILES = (50, 90, 95, 99, 100)
 
 NAMED = 4
 """Computations not done that are named."""
@@ -44,19 +43,18 @@ LITTLE = Fraction(1, 10)
 
 
 def seconds(value: Fraction | float | Interval | None) -> str:
-    """A figure in seconds; an interval is rounded outwards."""
+    """Write a figure in seconds; an interval is rounded outwards."""
     if value is None:
         return NOTHING
     return value.text(DECIMALS) if isinstance(value, Interval) else rounded(value, DECIMALS)
 
 
 def per_cent(value: Fraction | float | Interval | None) -> str:
-    """A share in per cent."""
+    """Write a share in per cent."""
     if value is None:
         return NOTHING
     if isinstance(value, Interval):
-        ends = (value.lower, value.upper)
-        return Interval(*(None if end is None else 100 * end for end in ends)).text(1)
+        return scaled(value, Fraction(100)).text(1)
     return rounded(100 * value, 1)
 
 
@@ -134,9 +132,8 @@ def _tail(today: PolicyRun, other: PolicyRun) -> str:
     worse = []
     for name, percentile in (("p99 latency", 99), ("the longest latency", 100)):
         before, after = (
-            rounded(float(np.percentile(run.latencies, percentile)), DECIMALS)
-            for run in (today, other)
-            if run.latencies is not None
+            rounded(float(np.percentile(column, percentile)), DECIMALS)
+            for column in (today.latencies, other.latencies)
         )
         if float(after) > float(before):
             worse.append(f"{name} from {before} to {after} s")
@@ -161,108 +158,142 @@ def _least(runs: Sequence[PolicyRun]) -> PolicyRun | None:
 
 
 def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
-    """What is being talked about, by name; ``facts`` are what the caller knows of it."""
-    workload = found.workload
+    """Describe the requests and the best possible by name; ``facts`` are what the caller knows."""
+    workload, best, rule = found.workload, found.best, found.workload.memory_rule
     span = float(workload.arrival_times[-1] - workload.arrival_times[0])
     prompts, outputs = (
         f"{np.mean(column):.1f} on average, at most {int(np.max(column))} tokens"
         for column in (workload.prompt_lengths, workload.output_lengths)
     )
-    return {
+    in_blocks = f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
+    described = {
         "requests": str(len(workload)),
         **facts,
         "arrivals over": f"{span:.1f} s",
         "prompts": prompts,
         "outputs": outputs,
-        "memory limit M": f"{workload.memory_limit} tokens{_rule(workload.memory_rule)}",
+        "memory limit M": f"{workload.memory_limit} tokens{'' if rule == TOKENS else in_blocks}",
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second, at full memory",
-        **_best(found),
     }
-
-
-def _rule(rule: MemoryRule) -> str:
-    if rule == TOKENS:
-        return ""
-    return f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
-
-
-def _best(found: Headroom) -> dict[str, str]:
-    if found.best is None:
-        return {"best possible": found.no_best or "there was no time for it"}
-    best = found.best
+    if best is None:
+        return {**described, "best possible": found.no_best or "there was no time for it"}
     kind = "certified" if best.certified else "not certified"
     return {
+        **described,
         "best possible mean latency": f"{seconds(best.mean_latency)} s",
         "lower end": f"no scheduler is below it ({best.bound}, {kind})",
         "upper end": f"a schedule is known ({best.schedule})",
     }
 
 
-def savings_table(found: Headroom) -> Table | None:
-    """What no scheduler could save more than; nothing where the log contradicts the batch time."""
-    if not found.savings or found.contradicts:
-        return None
-    best = found.best
-    rows = [
-        (
-            "measured in the log" if one.today == MEASURED else f"{one.today}, simulated",
-            *(seconds(one.mean_latency), seconds(best.mean_latency if best else None)),
-            *(seconds(one.seconds), per_cent(one.share)),
-        )
-        for one in found.savings
-    ]
-    columns = (
-        *("today", "mean latency, s", "best possible, s"),
-        *("could be saved, s", "could be saved, %"),
+def table_of(
+    title: str,
+    rows: Sequence[Mapping[str, str]],
+    text_columns: Sequence[str] = (),
+    main_columns: Sequence[str] = (),
+    prose_columns: Sequence[str] = (),
+) -> Table:
+    """Make a table of rows whose cells stand below their headings, alike in all rows."""
+    return Table(
+        title,
+        tuple(rows[-1]) if rows else (),
+        tuple(tuple(row.values()) for row in rows),
+        frozenset(text_columns),
+        tuple(main_columns),
+        frozenset(prose_columns),
     )
-    text, main = frozenset({"today"}), (columns[0], *columns[:0:-1])
-    return Table("What the best scheduler could have saved", columns, tuple(rows), text, main)
 
 
-def policies_table(found: Headroom) -> Table:
-    """Every policy that has a result: its latency, and the share of the headroom it gets."""
-    shares = [
-        "headroom, %" if one.today != MEASURED else "headroom on measured, %"
-        for one in found.divisible
+def tables(found: Headroom) -> dict[str, Table]:
+    """Make every table that has rows, in order, by the name of its section."""
+    made = {
+        "savings": _savings(found),
+        "policies": _policies(found),
+        "failures": _failures(found),
+        "stretches": _stretches(found),
+        "classes": _classes(found),
+        "percentiles": _percentiles(found),
+        "memory": _curve(found, found.memory_curve, MEMORY),
+        "load": _curve(found, found.load_curve, LOAD),
+    }
+    return {name: table for name, table in made.items() if table.rows}
+
+
+def _savings(found: Headroom) -> Table:
+    """Show what no scheduler could save more than, unless the log contradicts the batch time."""
+    rows = [
+        {
+            "today": "measured in the log" if one.today == MEASURED else f"{one.today}, simulated",
+            "mean latency, s": seconds(one.mean_latency),
+            "best possible, s": seconds(found.best.mean_latency if found.best else None),
+            "could be saved, s": seconds(one.seconds),
+            "could be saved, %": per_cent(one.share),
+        }
+        for one in found.savings
+        if not found.contradicts
     ]
+    main = ["today", *list(rows[0])[:0:-1]] if rows else []
+    return table_of("What the best scheduler could have saved", rows, ["today"], main)
+
+
+def _policies(found: Headroom) -> Table:
+    """Show every policy that has a result: its latency, and the share of the headroom it gets."""
     by_latency = sorted(found.completed, key=lambda run: (run.error, run.mean_latency or 0))
     predicted = any(run.error for run in found.completed)
-    columns = (
-        *("policy", "mean latency, s", "over best possible", *shares, "p50, s", "p99, s"),
-        "first token, s",
-        *(f"predicted: {name}" for name in ("mean latency, s", *shares) if predicted),
-    )
     rows = []
     for policy in dict.fromkeys(run.policy for run in by_latency):
-        exact = found.run(policy)
-        cells = (policy, *_policy_cells(exact, found), *_latency_cells(exact))
+        exact, other = found.run(policy), found.run(policy, found.error)
+        ratio = NOTHING
+        if exact is not None and exact.mean_latency is not None and found.best is not None:
+            best = found.best.mean_latency
+            interval = Interval.of_quotient(exact.mean_latency, best.upper, best.lower)
+            ratio = interval.text(DECIMALS)
+        mean, *shares = _gained(found, exact).items()
+        columns = None if exact is None else (exact.latencies, exact.first_tokens)
+        median, late, first = NOTHING, NOTHING, NOTHING
+        if columns is not None and columns[0] is not None and columns[1] is not None:
+            median, late = (seconds(float(one)) for one in np.percentile(columns[0], (50, 99)))
+            first = seconds(float(columns[1].mean()))
+        row = {"policy": policy, **dict([mean]), "over best possible": ratio, **dict(shares)}
+        row |= {"p50, s": median, "p99, s": late, "first token, s": first}
         if predicted:
-            mean, _, *parts = _policy_cells(found.run(policy, found.error), found)
             # What it is over the best possible says the same once more.
-            cells += (mean, *parts)
-        rows.append(cells)
-    title = "Policies" + (", and the share of the headroom each gets" if shares else "")
+            gained = _gained(found, other)
+            row |= {f"predicted: {name}": cell for name, cell in gained.items()}
+        rows.append(row)
     # The simulated baseline comes last: it compares like with like.
-    best_first = shares[::-1]
+    best_first = list(_gained(found, None))[:0:-1]
+    title = "Policies" + (", and the share of the headroom each gets" if best_first else "")
     predictions = [f"predicted: {name}" for name in best_first]
-    main = ("policy", "mean latency, s", *best_first, *predictions)
-    return Table(title, columns, tuple(rows), frozenset({"policy"}), main)
+    main = ["policy", "mean latency, s", *best_first, *predictions]
+    return table_of(title, rows, ["policy"], main)
 
 
-def failures_table(found: Headroom) -> Table | None:
-    """Policies without a result, and why."""
-    rows = tuple(
-        (run.policy, told(run.error), run.reason or "unknown")
+def _gained(found: Headroom, run: PolicyRun | None) -> dict[str, str]:
+    """Write the mean latency of a run and its shares of the headroom, by heading."""
+    mean = None if run is None else run.mean_latency
+    cells = {"mean latency, s": seconds(mean)}
+    for one in found.divisible:
+        name = "headroom on measured, %" if one.today == MEASURED else "headroom, %"
+        cells[name] = NOTHING if mean is None else per_cent(one.part(mean))
+    return cells
+
+
+def _failures(found: Headroom) -> Table:
+    """Show the policies without a result, and why."""
+    rows = [
+        {
+            "policy": run.policy,
+            "output lengths": told(run.error),
+            "why not": run.reason or "unknown",
+        }
         for run in found.runs
         if run.mean_latency is None
-    )
-    if not rows:
-        return None
-    columns = ("policy", "output lengths", "why not")
-    title, text = "Policies without a result", frozenset(columns)
-    return Table(title, columns, rows, text, prose_columns=frozenset({"why not"}))
+    ]
+    columns = ["policy", "output lengths", "why not"]
+    return table_of("Policies without a result", rows, columns, (), ["why not"])
 
 
 def told(error: float) -> str:
@@ -270,168 +301,118 @@ def told(error: float) -> str:
     return f"predicted, off by {100 * error:g} %" if error else "exact"
 
 
-def _policy_cells(run: PolicyRun | None, found: Headroom) -> tuple[str, ...]:
-    """Mean latency, ratio to the best possible, shares of the headroom."""
-    shared = found.divisible
-    if run is None or run.mean_latency is None:
-        return (NOTHING,) * (2 + len(shared))
-    mean = run.mean_latency
-    ratio = NOTHING
-    if found.best is not None:
-        best = found.best.mean_latency
-        ratio = Interval.of_quotient(mean, best.upper, best.lower).text(DECIMALS)
-    return seconds(mean), ratio, *(per_cent(one.part(mean)) for one in shared)
-
-
-def _latency_cells(run: PolicyRun | None) -> tuple[str, ...]:
-    if run is None or run.latencies is None or run.first_tokens is None:
-        return (NOTHING,) * 3
-    return (
-        *(seconds(float(one)) for one in np.percentile(run.latencies, (50, 99))),
-        seconds(float(run.first_tokens.mean())),
-    )
-
-
 def shown(found: Headroom) -> list[PolicyRun]:
-    """The runs that are looked into: today's, and the best of those with exact lengths."""
+    """Choose the runs that are looked into: today's, and the best of those with exact lengths."""
     today = found.run(found.baseline)
     rival = _least([run for run in found.completed if not run.error])
     return list(dict.fromkeys(run for run in (today, rival) if run is not None))
 
 
-def _latencies(found: Headroom) -> list[tuple[str, FloatArray]]:
-    """Those of each request, measured and of the runs shown, by name."""
-    columns: list[tuple[str, FloatArray]] = []
-    if found.measured is not None:
-        columns.append((MEASURED, found.measured.latencies))
+def _latencies(found: Headroom) -> dict[str, FloatArray]:
+    """Collect those of each request, measured and of the runs shown, by name."""
+    columns = {} if found.measured is None else {MEASURED: found.measured.latencies}
     runs = shown(found)
-    return columns + [(run.policy, run.latencies) for run in runs if run.latencies is not None]
+    return columns | {run.policy: run.latencies for run in runs if run.latencies is not None}
 
 
-def stretches_table(found: Headroom) -> Table | None:
-    """When the waiting happens: the worst stretches of today's policy."""
+def _stretches(found: Headroom) -> Table:
+    """Show when the waiting happens: the worst stretches of today's policy."""
     today = found.run(found.baseline)
-    if today is None or today.over_time is None:
-        return None
-    over_time = today.over_time
+    over_time = None if today is None else today.over_time
+    if over_time is None:
+        return table_of("", [])
     width = over_time.seconds
     total = float(over_time.waiting.sum())
-    arrivals = np.histogram(
-        found.workload.arrival_times, np.arange(len(over_time.queue) + 1) * width
-    )[0]
+    edges = np.arange(len(over_time.queue) + 1) * width
+    arrivals = np.histogram(found.workload.arrival_times, edges)[0]
     rows = [
-        (
-            *(f"{one * width:g} to {(one + 1) * width:g}", str(int(arrivals[one]))),
-            *(rounded(float(over_time.queue[one]), 1), per_cent(float(over_time.memory[one]))),
-            per_cent(float(over_time.waiting[one]) / total),
-        )
-        for one in worst_stretches(over_time)
+        {
+            "seconds": f"{one * width:g} to {(one + 1) * width:g}",
+            "arrivals": str(int(arrivals[one])),
+            "mean queue": rounded(float(over_time.queue[one]), 1),
+            "memory held, %": per_cent(float(over_time.memory[one])),
+            "of all waiting, %": per_cent(float(over_time.waiting[one]) / total),
+        }
+        for one in over_time.worst
     ]
-    if not rows:
-        return None
-    return Table(
-        f"When requests wait longest: stretches of {width:g} s under {today.policy}, simulated",
-        ("seconds", "arrivals", "mean queue", "memory held, %", "of all waiting, %"),
-        tuple(rows),
+    title = (
+        f"When requests wait longest: stretches of {width:g} s under {found.baseline}, simulated"
     )
+    return table_of(title, rows)
 
 
-def classes_table(found: Headroom) -> Table | None:
-    """Which requests pay: by output length."""
-    columns = _latencies(found)
-    if len(columns) <= found.contradicts:
-        return None
-    own = own_seconds(found.workload, found.batch_time)
+def _classes(found: Headroom) -> Table:
+    """Show which requests pay: by output length."""
+    title, columns = "Which requests pay, by output length: mean latency", _latencies(found)
     # Latencies below those of every schedule under this batch time do not tell who waits.
-    whose, latencies = (columns[1:] if found.contradicts else columns)[0]
-    waited = np.maximum(0.0, latencies - own)
+    asked = [name for name in columns if not (found.contradicts and name == MEASURED)]
+    if not asked:
+        return table_of(title, [])
+    own = own_seconds(found.workload, found.batch_time)
+    outputs = found.workload.output_lengths
+    waited = np.maximum(0.0, columns[asked[0]] - own)
     rows = []
-    for each in length_classes(found.workload):
-        members = each.members
+    for members in length_classes(found.workload):
+        part = float(waited[members].sum() / waited.sum()) if waited.any() else 0.0
         rows.append(
-            (
-                *(f"{each.shortest} to {each.longest}", str(len(members))),
-                seconds(float(own[members].mean())),
-                *(seconds(float(column[members].mean())) for _, column in columns),
-                per_cent(float(waited[members].sum() / waited.sum()) if waited.any() else 0.0),
-            )
+            {
+                "output tokens": f"{outputs[members].min()} to {outputs[members].max()}",
+                "requests": str(len(members)),
+                "alone, s": seconds(float(own[members].mean())),
+                **{
+                    f"{name}, s": seconds(float(column[members].mean()))
+                    for name, column in columns.items()
+                },
+                f"of all waiting ({asked[0]}), %": per_cent(part),
+            }
         )
-    return Table(
-        "Which requests pay, by output length: mean latency",
-        (
-            *("output tokens", "requests", "alone, s"),
-            *(f"{name}, s" for name, _ in columns),
-            f"of all waiting ({whose}), %",
-        ),
-        tuple(rows),
-    )
+    return table_of(title, rows)
 
 
-def percentiles_table(found: Headroom) -> Table | None:
-    """The same by percentile of the latency."""
+def _percentiles(found: Headroom) -> Table:
+    """Show the latencies by percentile."""
     columns = _latencies(found)
-    if not columns:
-        return None
-    found_of = [percentiles(column) for _, column in columns]
     rows = [
-        ("longest" if each == 100 else f"p{each}", *(seconds(one[place]) for one in found_of))
-        for place, each in enumerate(PERCENTILES)
+        {"percentile": "longest" if each == 100 else f"p{each}"}
+        | {
+            f"{name}, s": seconds(float(np.percentile(column, each)))
+            for name, column in columns.items()
+        }
+        for each in PERCENTILES
+        if columns
     ]
-    names = tuple(f"{name}, s" for name, _ in columns)
-    return Table(
-        "Latency by percentile", ("percentile", *names), tuple(rows), frozenset({"percentile"})
-    )
+    return table_of("Latency by percentile", rows, ["percentile"])
 
 
-def curve_table(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table | None:
-    """How the answer changes with memory or load."""
-    if len(points) < 2:
-        return None
-    names = tuple(dict.fromkeys((found.baseline, found.challenger)))
+def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
+    """Show how the answer changes with memory or load."""
+    names = list(dict.fromkeys((found.baseline, found.challenger)))
     rows = []
-    for one in points:
+    for one in points if len(points) > 1 else ():
         means = {run.policy: run.mean_latency for run in one.runs}
         today = means.get(found.baseline)
         best = None if one.best is None else one.best.mean_latency
-        saved: tuple[str, ...] = () if found.contradicts else (NOTHING, NOTHING)
-        if saved and best is not None and today is not None:
-            saving = Saving(found.baseline, today, best.below(today))
-            saved = seconds(saving.seconds), per_cent(saving.share)
-        rows.append(
-            (
-                *(str(one.memory_limit), f"{one.faster:g}"),
-                NOTHING if one.load is None else f"{one.load:.3f}",
-                seconds(best),
-                *(seconds(means.get(name)) for name in names),
-                *saved,
-            )
-        )
-    columns = (
-        *("M, tokens", "arrivals x", "load", "best possible, s"),
-        *(f"{name}, s" for name in names),
-        *(() if found.contradicts else ("could be saved, s", "could be saved, %")),
-    )
-    main = (*columns[:2], columns[-1], *columns[3:-1], columns[2])
-    return Table(title, columns, tuple(rows), main_columns=main)
-
-
-def tables(found: Headroom) -> list[Table]:
-    """All of them, in order."""
-    made = [
-        savings_table(found),
-        policies_table(found) if found.completed else None,
-        failures_table(found),
-        stretches_table(found),
-        classes_table(found),
-        percentiles_table(found),
-        curve_table(found, found.memory_curve, MEMORY),
-        curve_table(found, found.load_curve, LOAD),
-    ]
-    return [table for table in made if table is not None]
+        row = {
+            "M, tokens": str(one.memory_limit),
+            "arrivals x": f"{one.faster:g}",
+            "load": NOTHING if one.load is None else f"{one.load:.3f}",
+            "best possible, s": seconds(best),
+            **{f"{name}, s": seconds(means.get(name)) for name in names},
+        }
+        if not found.contradicts:
+            row |= {"could be saved, s": NOTHING, "could be saved, %": NOTHING}
+            if best is not None and today is not None:
+                saving = Saving(found.baseline, today, best.below(today))
+                row["could be saved, s"] = seconds(saving.seconds)
+                row["could be saved, %"] = per_cent(saving.share)
+        rows.append(row)
+    columns = list(rows[0]) if rows else []
+    main = [*columns[:2], *columns[-1:], *columns[3:-1], *columns[2:3]]
+    return table_of(title, rows, (), main)
 
 
 def notes(found: Headroom) -> list[str]:
-    """What a reader has to know about the figures."""
+    """Say what a reader has to know about the figures."""
     said = [BEST_POSSIBLE]
     shared = [saving.today for saving in found.divisible]
     if shared:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from .curves import Curve, latency_curves
 from .gantt import gantt
 from .histograms import ratio_distribution, ratio_histogram
-from .memory import policy_and_optimum, stacked_memory
+from .memory import batch_size_over_time, memory_over_time, policy_and_optimum, stacked_memory
 from .style import new_axes, save
-from .timelines import batch_size_over_time, memory_over_time
 
 __all__ = [
     "Curve",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -107,39 +107,23 @@ def latency_curves(
     ImportError
         Matplotlib is not installed.
     """
-    if not 1 <= len(curves) <= len(style.LINE_COLOURS):
-        reason = f"is not between 1 and {len(style.LINE_COLOURS)}"
-        raise InvalidValueError(None, "len(curves)", len(curves), reason)
+    style.check_few("len(curves)", len(curves))
     ax = style.axes_or_new(ax, 4.6, 3.0)
     for index, (label, curve) in enumerate(curves.items()):
         mean = np.array(curve.mean)
         errors = np.abs(np.array([curve.low, curve.high]) - mean)
         errors[~np.isfinite(errors)] = np.nan
-        colour = style.LINE_COLOURS[index]
-        ax.errorbar(
-            curve.x,
-            mean,
-            yerr=errors,
-            label=label,
-            color=colour,
-            marker=style.LINE_MARKERS[index],
-            linestyle=style.LINE_STYLES[index % len(style.LINE_STYLES)],
-            markersize=4,
-            linewidth=1.2,
-            elinewidth=0.8,
-            capsize=2.5,
-        )
+        marks: dict[str, Any] = {
+            "color": style.LINE_COLOURS[index],
+            "marker": style.LINE_MARKERS[index],
+            "markersize": 4,
+        }
+        line = style.LINE_STYLES[index % len(style.LINE_STYLES)]
+        widths: dict[str, Any] = {"linewidth": 1.2, "elinewidth": 0.8, "capsize": 2.5}
+        ax.errorbar(curve.x, mean, yerr=errors, label=label, linestyle=line, **widths, **marks)
         alone = [place for place, count in enumerate(curve.counts) if count == 1]
-        ax.plot(
-            np.array(curve.x)[alone],
-            mean[alone],
-            linestyle="none",
-            marker=style.LINE_MARKERS[index],
-            markersize=4,
-            markerfacecolor="white",
-            color=colour,
-            zorder=3,
-        )
+        hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white", "zorder": 3}
+        ax.plot(np.array(curve.x)[alone], mean[alone], **hollow, **marks)
     ax.set_ylim(bottom=0)
     style.dress(ax, title, x_label, y_label)
     ax.grid(axis="y", color="#e6e6e6", linewidth=0.6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,10 @@ from online.simulation.occupancy import stays_of
 from online.simulation.run import Run
 
 from . import style
-from .memory import length_colours, length_scale, unfinished_label
-from .timelines import clock_label
+from .memory import clock_label, length_colours, length_scale, unfinished_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_NAMED_ROWS = 40
 
@@ -97,8 +94,10 @@ def gantt(
     return ax
 
 
-def _stays(shown: RoundSchedule | Run) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
-    """Request, begin and end on the clock of each stay in the batch, and whether it completed."""
+def _stays(
+    shown: RoundSchedule | Run,
+) -> tuple[IntArray, FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+    """List request, begin and end on the clock of each stay, and whether it completed."""
     if isinstance(shown, RoundSchedule):
         stays = stays_of(shown)
         begin, end = stays.begin.astype(np.float64), stays.end.astype(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -87,31 +87,14 @@ def ratio_histogram(
     edges = _edges(found, bins)
     certain, possible = certain_and_possible(found, edges)
     ax = style.axes_or_new(ax, 4.6, 2.8)
-    widths = np.diff(edges)
+    left, colour = edges[:-1], style.LINE_COLOURS[0]
     exact = sum(ratio.is_exact for ratio in found)
-    ax.bar(
-        edges[:-1],
-        certain,
-        widths,
-        align="edge",
-        color=style.LINE_COLOURS[0],
-        edgecolor="white",
-        linewidth=0.6,
-        label=f"surely here ({exact} of {len(found)} optima proved)",
-    )
+    shape: dict[str, Any] = {"width": np.diff(edges), "align": "edge", "linewidth": 0.6}
+    sure = f"surely here ({exact} of {len(found)} optima proved)"
+    ax.bar(left, certain, color=colour, edgecolor="white", label=sure, **shape)
     if (possible > certain).any():
-        ax.bar(
-            edges[:-1],
-            possible - certain,
-            widths,
-            bottom=certain,
-            align="edge",
-            color="white",
-            edgecolor=style.LINE_COLOURS[0],
-            hatch="////",
-            linewidth=0.6,
-            label="possibly here",
-        )
+        shape |= {"bottom": certain, "hatch": "////", "label": "possibly here"}
+        ax.bar(left, possible - certain, color="white", edgecolor=colour, **shape)
     style.whole_numbers(ax, "y")
     ax.set_ylim(0, max(1, possible.max(initial=1)) * 1.25)
     style.dress(ax, title, x_label, "trials")
@@ -149,9 +132,7 @@ def ratio_distribution(
     ImportError
         Matplotlib is not installed.
     """
-    if not 1 <= len(groups) <= len(style.LINE_COLOURS):
-        reason = f"is not between 1 and {len(style.LINE_COLOURS)}"
-        raise InvalidValueError(None, "len(groups)", len(groups), reason)
+    style.check_few("len(groups)", len(groups))
     checked = {label: _intervals(ratios, label) for label, ratios in groups.items()}
     ax = style.axes_or_new(ax, 4.6, 3.0)
     ends = [end for ratios in checked.values() for end in _known_ends(ratios)]
@@ -160,17 +141,18 @@ def ratio_distribution(
         # Where an upper end is unknown its curve never counts the trial.
         lows = [1.0 if one.lower is None else float(one.lower) for one in ratios]
         highs = [np.inf if one.upper is None else float(one.upper) for one in ratios]
-        grid = np.unique([1.0, right, *lows, *(high for high in highs if high < np.inf)])
+        grid = np.unique([1.0, right, *lows, *[high for high in highs if high < np.inf]])
         most = np.searchsorted(np.sort(lows), grid, side="right") / len(ratios)
         least = np.searchsorted(np.sort(highs), grid, side="right") / len(ratios)
         colour = style.LINE_COLOURS[index]
         line = style.LINE_STYLES[index % len(style.LINE_STYLES)]
+        step: dict[str, Any] = {"where": "post", "color": colour, "linestyle": line}
         unproved = sum(not ratio.is_exact for ratio in ratios)
         if unproved:
             label = f"{label} ({unproved} of {len(ratios)} unproved)"
             ax.fill_between(grid, least, most, step="post", color=colour, alpha=0.22, linewidth=0)
-            ax.step(grid, most, where="post", color=colour, linestyle=line, linewidth=0.7)
-        ax.step(grid, least, where="post", color=colour, linestyle=line, linewidth=1.3, label=label)
+            ax.step(grid, most, linewidth=0.7, **step)
+        ax.step(grid, least, linewidth=1.3, label=label, **step)
     ax.set_xlim(1.0, right)
     ax.set_ylim(0, 1.02)
     style.dress(ax, title, x_label, "share of trials")

@@ -59,6 +59,12 @@ def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 2.6) -> Axe
     return axes
 
 
+def check_few(field: str, count: int) -> None:
+    """Refuse no lines, and more lines than there are colours."""
+    if not 1 <= count <= len(LINE_COLOURS):
+        raise InvalidValueError(None, field, count, f"is not between 1 and {len(LINE_COLOURS)}")
+
+
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """Set the title and the labels in small type, and thin the frame."""
     if title:

@@ -19,12 +19,7 @@ from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.settings import parse_settings
 from instances.sources import UNSTORED, loaded_modules, remember, user_sources
-from instances.user_modules import (
-    attribute_of,
-    described,
-    import_source,
-    is_file_name,
-)
+from instances.user_modules import attribute_of, described, import_source, is_file_name
 from online.policy_interface.policy import (
     Policy,
     is_own,

@@ -12,20 +12,30 @@ from instances.version import package_version
 from online.runtime.table import Table
 
 
-def self_contained_page(package: str | None, **parts: str) -> str:
-    """Fill in the ``page.html`` of a package, in the style that all pages share.
+def self_contained_page(package: str | None, *, title: str, script: str = "", **parts: str) -> str:
+    """Fill in the ``page.html`` of a package, inside the frame and the style that all pages share.
 
     Parameters
     ----------
     package : str or None
         The package of the page.
+    title : str
+        Title and heading, HTML.
+    script : str, default ""
+        JavaScript; a page without any forbids scripts.
     **parts : str
         HTML by name.
     """
-    page = (resources.files(package or "") / "page.html").read_text("utf-8")
-    style = (resources.files(__package__ or "") / "page.css").read_text("utf-8")
+    shared = resources.files(__package__ or "")
     # substitute() replaces in one pass: a "$" in a name or a script stays as it is.
-    return Template(page).substitute(style=style, **parts)
+    page = Template((resources.files(package or "") / "page.html").read_text("utf-8"))
+    return Template((shared / "frame.html").read_text("utf-8")).substitute(
+        title=title,
+        scripts="script-src 'unsafe-inline'; " if script else "",
+        style=(shared / "page.css").read_text("utf-8"),
+        body=page.substitute(title=title, **parts),
+        script=f"<script>\n{script}\n</script>\n" if script else "",
+    )
 
 
 def page_table(table: Table, table_id: str | None = None, *, picked: bool = False) -> str:

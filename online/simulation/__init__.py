@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from .metrics import (
-    Steps,
-    batch_size_over_time,
-    memory_over_time,
-    runs_frame,
-    summarize,
-)
+from .metrics import Steps, batch_size_over_time, memory_over_time, runs_frame, summarize
 from .run import IncompleteRunError, Run
 from .simulator import simulate
 

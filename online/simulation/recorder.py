@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,10 @@ from instances.problem.arrival_source import Arrival, ArrivalSource, Observation
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
 from online.batch_time import FloatArray
-from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import State
 
 from .machine import Machine, Pause, TimedStretch
-from .run import Run, RunStatus
+from .run import Run
 from .run_columns import Attempts, Pauses, Stretches
 
 
@@ -73,50 +73,38 @@ class Recorder:
 
     def finish(
         self,
-        *,
-        status: RunStatus,
-        policy_name: str,
-        seed: int,
         source: ArrivalSource,
         given: Instance | None,
         order: Sequence[int] | None,
         machine: Machine,
-        decisions: int,
-        service_model: ServiceModel,
-        drain_round: int | None = None,
+        **known: Any,
     ) -> Run:
-        """Assemble the record, with requests in the instance's order."""
-        for position in self._open_attempt.values():
+        """Assemble the record, with requests in the instance's order; ``known`` enters as it is."""
+        opened = list(self._open_attempt.values())
+        for position in opened:
             self._attempts[position][2] = machine.state.round_index
         count = len(self._arrivals) if given is None else len(given)
         # Position in the result of each request, by order of appearance.
         place = np.arange(count) if order is None else np.asarray(order, dtype=np.int64)
-        attempts = np.array(self._attempts, dtype=np.int64).reshape(-1, 6)
-        attempts[:, 0] = place[attempts[:, 0]]
-        starts = np.full(count, -1, dtype=np.int64)
-        starts[attempts[:, 0]] = attempts[:, 1]
-        done = attempts[attempts[:, 3] == 1]
-        ends = np.full(count, -1, dtype=np.int64)
-        ends[done[:, 0]] = done[:, 2]
-        evicted = attempts[(attempts[:, 3] == 0) & (attempts[:, 2] >= 0)][:, 0]
-        still_open = {int(place[index]) for index in self._open_attempt}
-        counts = np.bincount(evicted, minlength=count)
-        for index in still_open:
-            counts[index] -= 1
-        prompts, outputs, ids = self._requests(count, place, given)
-        arrival_times = np.full(count, np.nan)
-        arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
-        start_times = np.full(count, np.nan)
-        for index, time in self._start_clock.items():
-            start_times[place[index]] = time
+        table = np.array(self._attempts, dtype=np.int64).reshape(-1, 6)
+        table[:, 0] = place[table[:, 0]]
+        request, begin, end, completed, kept, reused = table.T
+        attempts = Attempts(request, begin, end, completed.astype(bool), kept, reused)
+        done, lost = attempts.completed, ~attempts.completed
+        lost[opened] = False
+        starts, ends = np.full((2, count), -1, dtype=np.int64)
+        starts[attempts.request] = attempts.start_round
+        ends[attempts.request[done]] = attempts.end_round[done]
         first_tokens = np.full(count, -1, dtype=np.int64)
         for index, round_index in machine.first_token_rounds.items():
             first_tokens[place[index]] = round_index
+        arrival_times, start_times = np.full((2, count), np.nan)
+        arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
+        for index, time in self._start_clock.items():
+            start_times[place[index]] = time
+        prompts, outputs, ids = self._requests(count, place, given)
         clock = self._clock()
         return Run(
-            policy_name=policy_name,
-            seed=seed,
-            status=status,
             memory_limit=source.memory_limit,
             instance=given if given is not None else self._realised(source),
             start_rounds=starts,
@@ -128,24 +116,15 @@ class Recorder:
             start_times=start_times,
             first_token_times=_at(clock, first_tokens),
             completion_times=_at(clock, ends),
-            eviction_counts=counts.astype(np.int64),
-            attempts=Attempts(
-                attempts[:, 0],
-                attempts[:, 1],
-                attempts[:, 2],
-                attempts[:, 3].astype(bool),
-                attempts[:, 4],
-                attempts[:, 5],
-            ),
+            eviction_counts=np.bincount(attempts.request[lost], minlength=count),
+            attempts=attempts,
             stretches=self._stretch_columns(),
             pauses=self._pause_columns(place),
             round_end_times=clock,
-            service_model=service_model,
             adaptive=source.adaptive,
-            decisions=decisions,
-            drain_round=drain_round,
             batch_time=machine.batch_time,
             memory_rule=machine.rule,
+            **known,
         )
 
     def _requests(
@@ -165,7 +144,7 @@ class Recorder:
         if not self._timed:
             return None
         ends = [stretch.round_ends for stretch in self._stretches]
-        return np.concatenate([np.zeros(0), *(end for end in ends if end is not None)])
+        return np.concatenate([np.zeros(0), *[end for end in ends if end is not None]])
 
     def _stretch_columns(self) -> Stretches:
         whole = [stretch[:4] for stretch in self._stretches]

@@ -132,13 +132,13 @@ def simulate(
     # A source built on an InstanceSource may add requests: only the plain one has a known order.
     order = source.order if type(source) is InstanceSource else None
     return simulation.recorder.finish(
+        source,
+        given,
+        order,
+        simulation.machine,
         status=status,
         policy_name=policy.name,
         seed=seed,
-        source=source,
-        given=given,
-        order=order,
-        machine=simulation.machine,
         decisions=simulation.decisions,
         service_model=service_model,
         drain_round=simulation.drain_round,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .checking import check_policy
-from .verdicts import PolicyCheckError, PolicyReport, Verdict
+from hindsight.testing.verdicts import Verdict
+
+from .checking import PolicyCheckError, PolicyReport, check_policy
 
 __all__ = ["PolicyCheckError", "PolicyReport", "Verdict", "check_policy"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.testing.cases import instance_lines
 from instances import Instance, InvalidValueError, MemoryRule, Request
 from instances.problem.memory_rule import TOKENS
 from online.policy_interface.predictions import (
@@ -37,7 +37,6 @@ class Case:
     instance: Instance
     predictions: PredictionModel = EXACT
     seed: int = 0
-    kind: str = field(default="given", compare=False)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -53,14 +52,8 @@ class Case:
             return None
         return replace(self, instance=changed)
 
-    def lines(self, name: str = "instance") -> str:
-        """Python that makes the instance."""
-        return instance_lines(self.instance, name)
 
-
-@dataclass(frozen=True)
-class _Kind:
-    name: str
+class _Kind(NamedTuple):
     predictions: PredictionModel = EXACT
     arrivals: bool = False
     tight: bool = False
@@ -69,25 +62,22 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("all at once"),
-    _Kind("arrivals", arrivals=True),
-    _Kind("arrivals, lengths in an interval", INTERVAL, arrivals=True),
-    _Kind("tight memory", tight=True),
-    _Kind("tight memory, arrivals, lengths in buckets", BUCKETS, arrivals=True, tight=True),
-    _Kind("equal requests", ties=True),
-    _Kind("equal prompts, lengths in an interval", INTERVAL, ties=True),
-    _Kind("noisy lengths, arrivals", NoisyPredictions(2), arrivals=True),
-    _Kind("memory in blocks, arrivals", arrivals=True, memory_rule=MemoryRule(4)),
-    _Kind(
-        "memory in blocks, the newest token not stored, lengths in buckets",
-        BUCKETS,
-        memory_rule=MemoryRule(4, "next"),
-    ),
+    _Kind(),
+    _Kind(arrivals=True),
+    _Kind(INTERVAL, arrivals=True),
+    _Kind(tight=True),
+    _Kind(BUCKETS, arrivals=True, tight=True),
+    _Kind(ties=True),
+    _Kind(INTERVAL, ties=True),
+    _Kind(NoisyPredictions(2), arrivals=True),
+    _Kind(arrivals=True, memory_rule=MemoryRule(4)),
+    _Kind(BUCKETS, memory_rule=MemoryRule(4, "next")),
 )
+"""Told exact lengths or less, all at once or not, with little memory, equal lengths, or blocks."""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:
-    """Of every kind in turn, the small ones first."""
+    """Draw cases of every kind in turn, the small ones first."""
     for place in range(count):
         rng = np.random.default_rng([seed, place])
         kind = _KINDS[place % len(_KINDS)]
@@ -108,7 +98,7 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
         longest = int(outputs.max()) if kind.predictions is EXACT else LONGEST_OUTPUT
         needed = rule.held(int(prompts.max()) + longest)
         limit = needed if kind.tight else int(needed * rng.uniform(1.2, 3))
-        yield Case(Instance(requests, limit, memory_rule=rule), kind.predictions, place, kind.name)
+        yield Case(Instance(requests, limit, memory_rule=rule), kind.predictions, place)
 
 
 def given_cases(instances: Sequence[Instance]) -> Iterator[Case]:
@@ -126,7 +116,7 @@ def given_cases(instances: Sequence[Instance]) -> Iterator[Case]:
 
 
 def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
-    """With other output lengths behind the same predictions; whose they are."""
+    """Give other output lengths behind the same predictions, and say whose they are."""
     if isinstance(case.predictions, IntervalPredictions):
         ends = [0, case.predictions.upper]
         least = case.predictions.lower
@@ -155,7 +145,7 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
-    """With other requests from some round on; that round."""
+    """Give other requests from some round on, and say from which."""
     requests = case.instance.requests
     times = sorted({one.arrival_time for one in requests} - {0})
     for now in {times[0], times[len(times) // 2], times[-1]} if times else ():

@@ -9,10 +9,20 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
 
+from hindsight.testing.cases import instance_lines
+from hindsight.testing.verdicts import (
+    CheckError,
+    CheckReport,
+    NotTriedError,
+    Reason,
+    Verdict,
+    verdict_on,
+)
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.sources import MAIN
 from instances.user_modules import file_of, users_line
@@ -31,15 +41,38 @@ from .cases import (
     other_order,
     smallest,
 )
-from .verdicts import PolicyReport, Verdict
 from .watching import ROUNDS_TO_END, Outcome, play
 
-Reason: TypeAlias = "str | None"
-"""What went wrong; None where nothing did."""
+
+class PolicyCheckError(CheckError):
+    """A policy does not hold what every policy must; the message is the report."""
 
 
-class _NotTriedError(Exception):
-    """The check does not apply to the instance, or another check tells what went wrong."""
+@dataclass(frozen=True)
+class PolicyReport(CheckReport):
+    """What `check_policy` found.
+
+    Attributes
+    ----------
+    policy : str
+        Its label.
+    """
+
+    @property
+    def policy(self) -> str:
+        """Its label."""
+        return self.subject.removeprefix("policy ")
+
+    def raise_for_failures(self) -> None:
+        """Do nothing where every check passed.
+
+        Raises
+        ------
+        PolicyCheckError
+            With the report.
+        """
+        if self.failures:
+            raise PolicyCheckError(str(self))
 
 
 def check_policy(
@@ -110,14 +143,12 @@ def check_policy(
         cases = list(drawn_cases(count, seed))
     cases.sort(key=lambda case: len(case.instance))
     laboratory = _Laboratory(specs[0])
-    verdicts = [_verdict(laboratory, check, cases, expected) for check in _CHECKS]
-    if hash_seed:
-        verdicts = [
-            _with_other_hashes(laboratory, verdict, cases, expected)
-            if verdict.name == _DETERMINISTIC and not verdict.failed
-            else verdict
-            for verdict in verdicts
-        ]
+    verdicts = []
+    for check in _CHECKS:
+        verdict = _verdict(laboratory, check, cases, by_design=check.name in expected)
+        if hash_seed and check.name == _DETERMINISTIC and not verdict.failed:
+            verdict = _with_other_hashes(laboratory, verdict, cases)
+        verdicts.append(verdict)
     subject = f"policy {specs[0].label}"
     return PolicyReport(subject, tuple(verdicts), tuple(_notes(laboratory, cases)))
 
@@ -146,7 +177,7 @@ class _Laboratory:
         """The same, if no error ended it."""
         outcome = self.run(case)
         if outcome.error is not None:
-            raise _NotTriedError
+            raise NotTriedError
         return outcome
 
     def pair(self, case: Case, other: Case) -> tuple[Outcome, Outcome] | None:
@@ -157,52 +188,30 @@ class _Laboratory:
         return (self.run(case), altered) if altered.status == COMPLETED else None
 
 
-@dataclass(frozen=True)
-class _Check:
+class _Check(NamedTuple):
     name: str
     asks: str
     reason: Callable[[_Laboratory, Case], Reason]
 
 
 def _verdict(
-    laboratory: _Laboratory, check: _Check, cases: Sequence[Case], expected: set[str]
+    laboratory: _Laboratory, check: _Check, cases: Sequence[Case], *, by_design: bool
 ) -> Verdict:
-    failing: list[Case] = []
-    checked = 0
-    # A policy that draws as it likes may fail once and not again.
-    reasons: dict[tuple[str, str, int], str] = {}
+    def lines(case: Case) -> str:
+        return _reproduction(laboratory.spec, case)
 
-    def fails(case: Case) -> bool:
-        reason = check.reason(laboratory, case)
-        if reason is not None:
-            reasons[case.key] = reason
-        return reason is not None
-
-    for case in cases:
-        with suppress(_NotTriedError):
-            if fails(case):
-                failing.append(case)
-            checked += 1
-    by_design = check.name in expected
-    if not failing:
-        if check.name == "runs" and not checked:
-            error = laboratory.run(cases[0]).error
-            reason = f"it refuses every instance: {one_line(error)}" if error else None
-            return Verdict(check.name, check.asks, len(cases), len(cases), reason)
-        return Verdict(check.name, check.asks, checked, by_design=by_design)
-
-    def still_fails(case: Case) -> bool:
-        with suppress(_NotTriedError):
-            return fails(case)
-        return False
-
-    found = smallest(failing[0], still_fails)
-    reason = reasons[found.key]
-    lines = _reproduction(laboratory.spec, found)
-    return Verdict(check.name, check.asks, checked, len(failing), reason, lines, by_design)
+    reason = partial(check.reason, laboratory)
+    key = attrgetter("key")
+    found = verdict_on(cases, check.name, check.asks, reason, key, smallest, lines)
+    if check.name == "runs" and not found.checked:
+        error = laboratory.run(cases[0]).error
+        told = f"it refuses every instance: {one_line(error)}" if error else None
+        return Verdict(check.name, check.asks, len(cases), len(cases), told)
+    return replace(found, by_design=by_design)
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
+    """Write Python that shows what a policy does in a case."""
     imported, call = _made(spec)
     told, names = "", "simulate"
     if case.predictions != EXACT:
@@ -212,7 +221,7 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
         "from instances import Instance, MemoryRule, Request",
         f"from online import {names}",
         *imported,
-        case.lines(),
+        instance_lines(case.instance),
         f"policy = {call}",
         f"run = simulate(instance, policy, seed={case.seed}{told})",
         "print(run.status, run.start_rounds)",
@@ -250,7 +259,7 @@ def _runs(laboratory: _Laboratory, case: Case) -> Reason:
     outcome = laboratory.run(case)
     error = outcome.error
     if outcome.needs_lengths or isinstance(error, (InvalidValueError, InvalidTypeError)):
-        raise _NotTriedError
+        raise NotTriedError
     if error is None or outcome.broke_a_rule:
         return None
     return one_line(error) + users_line(error)
@@ -261,7 +270,7 @@ def _rules(laboratory: _Laboratory, case: Case) -> Reason:
     if outcome.error is None:
         return None
     if not outcome.broke_a_rule:
-        raise _NotTriedError
+        raise NotTriedError
     return " ".join(str(outcome.error).split()) + users_line(outcome.error)
 
 
@@ -287,7 +296,7 @@ _EARLIER = next(drawn_cases(1, 1))
 def _deterministic(laboratory: _Laboratory, case: Case) -> Reason:
     first = laboratory.sound(case)
     if first.status != COMPLETED:
-        raise _NotTriedError  # and it takes long
+        raise NotTriedError  # and it takes long
     second = play(case, laboratory.spec.make())
     if (second.moves, second.completed) != (first.moves, first.completed):
         laboratory.erratic = True
@@ -305,39 +314,29 @@ def _deterministic(laboratory: _Laboratory, case: Case) -> Reason:
 
 
 def _lengths(laboratory: _Laboratory, case: Case) -> Reason:
-    def shows(runs: tuple[Outcome, Outcome], changed: set[int]) -> float:
-        return min(run.completed[k] for run in runs for k in changed)
-
-    found = [
-        (runs, shows(runs, changed), [one.output_length for one in altered.instance.requests])
-        for altered, changed in other_lengths(case)
-        if (runs := laboratory.pair(case, altered))
-    ]
-    return _first_difference(
-        [
-            (runs, until, f"with output lengths {lengths} behind the same predictions")
-            for runs, until, lengths in found
-        ],
-    )
+    found = []
+    for altered, changed in other_lengths(case):
+        if runs := laboratory.pair(case, altered):
+            shows = min(run.completed[k] for run in runs for k in changed)
+            lengths = [one.output_length for one in altered.instance.requests]
+            told = f"with output lengths {lengths} behind the same predictions"
+            found.append((runs, shows, told))
+    return _first_difference(found)
 
 
 def _future(laboratory: _Laboratory, case: Case) -> Reason:
-    found = [
-        (
-            runs,
-            min(now, *(run.told_end for run in runs)),
-            f"with other requests arriving from round {now} on",
-        )
-        for altered, now in other_futures(case)
-        if (runs := laboratory.pair(case, altered))
-    ]
+    found = []
+    for altered, now in other_futures(case):
+        if runs := laboratory.pair(case, altered):
+            until = min(now, runs[0].told_end, runs[1].told_end)
+            found.append((runs, until, f"with other requests arriving from round {now} on"))
     return _first_difference(found)
 
 
 def _first_difference(pairs: Sequence[tuple[tuple[Outcome, Outcome], float, str]]) -> Reason:
-    """Runs with the round in which they may begin to differ, and what sets them apart."""
+    """Compare runs up to the round in which they may begin to differ, and say how they differ."""
     if not pairs:
-        raise _NotTriedError
+        raise NotTriedError
     for (one, other), until, told in pairs:
         if one.until(until) != other.until(until):
             return f"{told}, {_difference(one.until(until), other.until(until))}"
@@ -377,10 +376,8 @@ _CHECKS = (
 # --- beside the checks -------------------------------------------------------------------------
 
 
-def _with_other_hashes(
-    laboratory: _Laboratory, verdict: Verdict, cases: Sequence[Case], expected: set[str]
-) -> Verdict:
-    """The same runs in a process where sets of texts have another order."""
+def _with_other_hashes(laboratory: _Laboratory, verdict: Verdict, cases: Sequence[Case]) -> Verdict:
+    """Repeat the runs in a process where sets of texts have another order."""
     import cloudpickle
 
     sound = [case for case in cases if laboratory.run(case).error is None]
@@ -413,10 +410,7 @@ def _with_other_hashes(
     found = _difference(laboratory.run(case).moves, moves)
     reason = f"with PYTHONHASHSEED={seed}, {found}; sets of texts have no order"
     lines = _reproduction(laboratory.spec, case)
-    by_design = verdict.name in expected
-    return Verdict(
-        verdict.name, verdict.asks, verdict.checked, len(failing), reason, lines, by_design
-    )
+    return replace(verdict, failed=len(failing), reason=reason, reproduction=lines)
 
 
 def answer() -> None:

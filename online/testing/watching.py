@@ -82,7 +82,8 @@ def play(case: Case, policy: Policy) -> Outcome:
     rounds = requests[-1].arrival_time + ROUNDS_TO_END * in_turn
     try:
         run = simulate(
-            *(case.instance, watched),
+            case.instance,
+            watched,
             seed=case.seed,
             predictions=case.predictions,
             max_rounds=rounds,
@@ -131,8 +132,11 @@ class _Watched(Policy):
         self._outcome.seconds.append(self._seconds() - began)
         if isinstance(decision, Decision):
             moves = (
-                *(tuple(decision.start), tuple(decision.evict), tuple(decision.preempt)),
-                *(tuple(sorted(decision.hold)), tuple(sorted(decision.prefill.items()))),
+                tuple(decision.start),
+                tuple(decision.evict),
+                tuple(decision.preempt),
+                tuple(sorted(decision.hold)),
+                tuple(sorted(decision.prefill.items())),
             )
             if any(moves):
                 self._outcome.moves.append((state.round_index, moves))

@@ -9,17 +9,17 @@ from typing import Literal
 from instances import InvalidValueError
 from instances.validation import as_fraction, as_integer
 from online.policy_interface.eviction import held_tokens
-from online.policy_interface.policy import (
-    Policy,
-    RunningRequest,
-    Setup,
-    State,
-    VisibleRequest,
-)
+from online.policy_interface.policy import Policy, RunningRequest, Setup, State, VisibleRequest
 
 from .orders import QueueOrder, Returned, WaitingQueue
 
 Preemption = Literal["restart", "recompute"]
+
+
+def positive(**named: int) -> int:
+    """Check a parameter, given by its name, to be a whole number of at least 1."""
+    ((name, value),) = named.items()
+    return as_integer(value, "policy", name, minimum=1)
 
 
 class EnginePolicy(Policy):
@@ -96,9 +96,9 @@ class ReservingPolicy(EnginePolicy):
         self, max_new_tokens: int | None, order: str, ageing: float, returned: Returned
     ) -> None:
         super().__init__(order, ageing, returned)
-        if max_new_tokens is not None:
-            max_new_tokens = as_integer(max_new_tokens, "policy", "max_new_tokens", minimum=1)
-        self.max_new_tokens = max_new_tokens
+        self.max_new_tokens = (
+            None if max_new_tokens is None else positive(max_new_tokens=max_new_tokens)
+        )
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue.
@@ -182,7 +182,7 @@ class ServingPolicy(EnginePolicy):
         ageing: float,
     ) -> None:
         super().__init__(order, ageing)
-        self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
+        self.max_num_seqs = positive(max_num_seqs=max_num_seqs)
         # 0.01 is a hundredth.
         self._left_free = as_fraction(watermark, "policy", "watermark", minimum=0, below=1)
         if preemption not in ("restart", "recompute"):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import insort
 
-from instances.validation import as_integer
 from online.policy_interface.policy import Decision, Setup, State, register_policy
 
-from .base import Preemption, ServingPolicy
+from .base import Preemption, ServingPolicy, positive
 
 
 @register_policy("sarathi")
@@ -54,7 +53,7 @@ class Sarathi(ServingPolicy):
         ageing: float = 0.0,
     ) -> None:
         super().__init__(max_num_seqs, watermark, preemption, order, ageing)
-        self.chunk_size = as_integer(chunk_size, "policy", "chunk_size", minimum=1)
+        self.chunk_size = positive(chunk_size=chunk_size)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""

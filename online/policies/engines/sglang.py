@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
-from instances.validation import as_fraction, as_integer
+from instances.validation import as_fraction
 from online.policy_interface.policy import (
     Decision,
+    RunningRequest,
     Setup,
     State,
     VisibleRequest,
     register_policy,
 )
 
-from .base import ReservingPolicy
+from .base import ReservingPolicy, positive
 
 FIRST_RATIO = Fraction(7, 10)
 LEAST_SHARE = Fraction(14, 100)
@@ -27,6 +29,28 @@ RETRACT_ROUNDS = 20
 
 LONGEST_ESTIMATE = 4096
 """Output tokens that admission reserves for a request at most."""
+
+
+@dataclass
+class _Room:
+    """What a batch of prompts may still take: memory, and tokens of the batch and of a chunk."""
+
+    free: Fraction
+    most: int
+    chunk: int | None
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the batch or the chunk is full though memory is free."""
+        chunk_is_used_up = self.chunk is not None and self.chunk <= 0
+        return self.free > 0 and (self.most <= 0 or chunk_is_used_up)
+
+    def take(self, tokens: int, memory: int) -> None:
+        """Charge a prompt, its tokens in whole blocks."""
+        self.free -= memory
+        self.most -= tokens
+        if self.chunk is not None:
+            self.chunk -= tokens
 
 
 @register_policy("sglang")
@@ -93,17 +117,13 @@ class SGLang(ReservingPolicy):
         ageing: float = 0.0,
     ) -> None:
         super().__init__(max_new_tokens, order, ageing, "tail")
-        if chunked_prefill_size is not None:
-            chunked_prefill_size = as_integer(
-                chunked_prefill_size, "policy", "chunked_prefill_size", minimum=1
-            )
-        self.chunked_prefill_size = chunked_prefill_size
-        self.max_prefill_tokens = as_integer(
-            max_prefill_tokens, "policy", "max_prefill_tokens", minimum=1
+        self.chunked_prefill_size = (
+            None
+            if chunked_prefill_size is None
+            else positive(chunked_prefill_size=chunked_prefill_size)
         )
-        self.max_running_requests = as_integer(
-            max_running_requests, "policy", "max_running_requests", minimum=1
-        )
+        self.max_prefill_tokens = positive(max_prefill_tokens=max_prefill_tokens)
+        self.max_running_requests = positive(max_running_requests=max_running_requests)
         conservativeness = as_fraction(
             schedule_conservativeness, "policy", "schedule_conservativeness", above=0
         )
@@ -226,65 +246,63 @@ class SGLang(ReservingPolicy):
         if self._chunked is None and slots <= 0:
             self._full = True
             return {}
-        now, block = state.round_index, self._rule.block_size
-        free: Fraction = self._limit - self._reserved()
-        free -= sum(
-            self._memory(one, now) for index, one in state.running.items() if index != self._chunked
-        )
-        most = self.max_prefill_tokens
-        chunk = self.chunked_prefill_size
+        now = state.round_index
+        others = (one for index, one in state.running.items() if index != self._chunked)
+        free = self._limit - self._reserved() - sum(self._memory(one, now) for one in others)
+        room = _Room(free, self.max_prefill_tokens, self.chunked_prefill_size)
         batch: dict[int, int] = {}
         if self._chunked is not None:
-            running = state.running[self._chunked]
-            # The rest of its prompt may be held already, and is charged as it is processed.
-            free -= self._paged(self._prompt(self._chunked) - running.prompt_left)
-            assert chunk is not None
-            room = min(chunk, math.floor(free))
-            tokens = min(running.prompt_left, room if room > 0 else chunk)
-            batch[self._chunked] = tokens
-            free -= self._paged(tokens) + block
-            if tokens == running.prompt_left:
-                free -= min(self._longest(self._chunked), LONGEST_ESTIMATE)
-                self._prefilled.append(self._chunked)
-                self._chunked = None
-            most -= self._paged(tokens)
-            chunk -= self._paged(tokens)
-        while self._queue:
-            if free > 0 and (most <= 0 or (chunk is not None and chunk <= 0)):
-                break
+            self._continue(state.running[self._chunked], room, batch)
+        while self._queue and not room.is_used_up:
             if len(batch) >= slots:
                 self._full = True
                 break
-            index = self._queue.head
-            longest, tokens = self._longest(index), self._prompt(index)
-            still = min(max(longest - self._kept.get(index, 0), 0), LONGEST_ESTIMATE)
-            if tokens + still + block >= free and (batch or self._end_of):
-                self._full = True
-                break
-            paged = self._paged(tokens)
-            if chunk is None and batch and paged >= most:
-                break
-            cut = chunk is not None and paged > chunk
-            if cut:
-                assert chunk is not None
-                tokens = chunk // block * block
-                if not tokens:
-                    break
-                self._chunked = index
-            else:
-                free -= min(longest, LONGEST_ESTIMATE)
-                self._prefilled.append(index)
-            self._queue.pop()
-            batch[index] = tokens
-            paged = self._paged(tokens)
-            free -= paged + block
-            most -= paged
-            if chunk is not None:
-                chunk -= paged
-            if free <= 0:
-                self._full = True
+            if not self._begin(room, batch):
                 break
         return batch
+
+    def _continue(self, running: RunningRequest, room: _Room, batch: dict[int, int]) -> None:
+        """Add the prompt in progress to a batch of prompts."""
+        index, left = running.request.index, running.prompt_left
+        # The rest of its prompt may be held already, and is charged as it is processed.
+        room.free -= self._paged(self._prompt(index) - left)
+        assert room.chunk is not None
+        fitting = min(room.chunk, math.floor(room.free))
+        tokens = min(left, fitting if fitting > 0 else room.chunk)
+        batch[index] = tokens
+        if tokens == left:
+            room.free -= min(self._longest(index), LONGEST_ESTIMATE)
+            self._prefilled.append(index)
+            self._chunked = None
+        paged = self._paged(tokens)
+        room.take(paged, paged + self._rule.block_size)
+
+    def _begin(self, room: _Room, batch: dict[int, int]) -> bool:
+        """Add the head of the queue to a batch of prompts; False where nobody else joins it."""
+        index, block = self._queue.head, self._rule.block_size
+        longest, tokens = self._longest(index), self._prompt(index)
+        still = min(max(longest - self._kept.get(index, 0), 0), LONGEST_ESTIMATE)
+        if tokens + still + block >= room.free and (batch or self._end_of):
+            self._full = True
+            return False
+        paged = self._paged(tokens)
+        if room.chunk is None and batch and paged >= room.most:
+            return False
+        if room.chunk is not None and paged > room.chunk:
+            tokens = room.chunk // block * block
+            if not tokens:
+                return False
+            self._chunked = index
+        else:
+            room.free -= min(longest, LONGEST_ESTIMATE)
+            self._prefilled.append(index)
+        self._queue.pop()
+        batch[index] = tokens
+        paged = self._paged(tokens)
+        room.take(paged, paged + block)
+        if room.free <= 0:
+            self._full = True
+        return room.free > 0
 
     def _retract(self, state: State) -> list[int]:
         """Requests that give way so that the others can decode."""

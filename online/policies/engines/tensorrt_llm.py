@@ -7,16 +7,10 @@ from itertools import islice
 from typing import Literal, get_args
 
 from instances import InvalidValueError
-from instances.validation import as_flag, as_integer
-from online.policy_interface.policy import (
-    Decision,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
+from instances.validation import as_flag
+from online.policy_interface.policy import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import ReservingPolicy
+from .base import ReservingPolicy, positive
 
 CapacityPolicy = Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
 
@@ -88,8 +82,8 @@ class TensorRTLLM(ReservingPolicy):
             field = "capacity_scheduler_policy"
             raise InvalidValueError("policy", field, capacity_scheduler_policy, reason)
         self.capacity_scheduler_policy = capacity_scheduler_policy
-        self.max_batch_size = as_integer(max_batch_size, "policy", "max_batch_size", minimum=1)
-        self.max_num_tokens = as_integer(max_num_tokens, "policy", "max_num_tokens", minimum=1)
+        self.max_batch_size = positive(max_batch_size=max_batch_size)
+        self.max_num_tokens = positive(max_num_tokens=max_num_tokens)
         self.enable_chunked_prefill = as_flag(
             enable_chunked_prefill, "policy", "enable_chunked_prefill"
         )

@@ -17,6 +17,7 @@ from online.policy_interface.policy import (
     register_policy,
 )
 
+from .base import positive
 from .block_pool import BlockPool
 from .orders import QueueOrder, Returned, WaitingQueue
 
@@ -129,10 +130,8 @@ class VLLM(Policy):
         prefix_caching: bool = True,
         block_size: int | None = None,
     ) -> None:
-        self.max_num_batched_tokens = as_integer(
-            max_num_batched_tokens, "policy", "max_num_batched_tokens", minimum=1
-        )
-        self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
+        self.max_num_batched_tokens = positive(max_num_batched_tokens=max_num_batched_tokens)
+        self.max_num_seqs = positive(max_num_seqs=max_num_seqs)
         self.long_prefill_token_threshold = as_integer(
             long_prefill_token_threshold, "policy", "long_prefill_token_threshold", minimum=0
         )
@@ -144,9 +143,7 @@ class VLLM(Policy):
         self.order, self.ageing = self._order.name, self._order.ageing
         self.asynchronous = as_flag(asynchronous, "policy", "asynchronous")
         self.prefix_caching = as_flag(prefix_caching, "policy", "prefix_caching")
-        if block_size is not None:
-            block_size = as_integer(block_size, "policy", "block_size", minimum=1)
-        self.block_size = block_size
+        self.block_size = None if block_size is None else positive(block_size=block_size)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty engine.

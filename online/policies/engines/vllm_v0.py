@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from instances.validation import as_integer
 from online.policy_interface.policy import Decision, State, register_policy
 
-from .base import Preemption, ServingPolicy
+from .base import Preemption, ServingPolicy, positive
 
 
 @register_policy("vllm-v0")
@@ -51,9 +50,7 @@ class VLLMV0(ServingPolicy):
         ageing: float = 0.0,
     ) -> None:
         super().__init__(max_num_seqs, watermark, preemption, order, ageing)
-        self.max_num_batched_tokens = as_integer(
-            max_num_batched_tokens, "policy", "max_num_batched_tokens", minimum=1
-        )
+        self.max_num_batched_tokens = positive(max_num_batched_tokens=max_num_batched_tokens)
 
     def decide(self, state: State) -> Decision:
         """A round of prompts if any can be admitted, else decodes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import instances
@@ -11,7 +10,7 @@ from instances import Workload
 from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
 from instances.problem.memory_rule import MemoryRule
 from online.headroom.batch_times import find_batch_time
-from online.headroom.demand import load, own_seconds
+from online.headroom.waiting import load, own_seconds
 
 
 def test_two_requests_by_hand() -> None:
@@ -52,15 +51,6 @@ def test_own_time_is_the_bound_of_that_name(time: AffineTime | PiecewiseLinearTi
     assert float(proved) <= own_seconds(workload, time).sum() * (1 + 1e-12)
     if isinstance(time, AffineTime):
         assert own_seconds(workload, time).sum() == pytest.approx(float(proved), rel=1e-12)
-
-
-def test_load_grows_with_the_arrivals() -> None:
-    workload = instances.generate("conversations", 1, n=40, rate=5)
-    time = preset("llama-2-70b-2xa100").batch_time
-    once, twice = load(workload, time), load(workload.faster(2), time)
-    assert once is not None
-    assert twice == pytest.approx(2 * once)
-    assert np.isfinite(once)
 
 
 def test_a_preset_in_steps_is_told_in_a_line() -> None:

@@ -91,7 +91,7 @@ def test_the_page_draws_everything_and_says_nothing(
         [row.locator("td").all_text_contents() for row in table.locator("tbody tr").all()]
         for table in page.locator("table:not(#facts)").all()
     ]
-    assert drawn == [[list(row) for row in table.rows] for table in tables(found)]
+    assert drawn == [[list(row) for row in table.rows] for table in tables(found).values()]
     # A point for each policy and kind of lengths, and two lines and a band at other loads.
     points = page.locator("#policies-picture .marks .point")
     assert points.count() == len(found.completed)

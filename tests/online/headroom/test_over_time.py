@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from scripted import Scripted
 
 import instances
 import online
 from instances import Workload
 from instances.batch_time import AffineTime
-from online.headroom.over_time import OverTime, over_time, stretch_seconds
-from online.headroom.payers import worst_stretches
-from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest
+from online.headroom.waiting import OverTime, over_time, stretch_seconds
+from online.policy_interface import Decision
 from online.simulation.metrics import memory_over_time
 
 
@@ -27,7 +27,6 @@ def test_means_are_those_of_a_fine_count(policy: str) -> None:
     found = over_time(run, 2.0)
     # In the batch from the round after start_round to the end of end_round.
     ends = run.round_end_times
-    assert ends is not None
     steps = memory_over_time(run)
     moments = (np.arange(4000 * len(found.queue)) + 0.5) * (2.0 / 4000)
     there = (run.arrival_times[:, None] <= moments) & (moments < run.completion_times[:, None])
@@ -48,29 +47,16 @@ def test_means_are_those_of_a_fine_count(policy: str) -> None:
     assert found.waiting.sum() == pytest.approx(2 * queue.sum(), rel=0.01)
 
 
-class Dithers(Policy):
-    """Starts the second request, holds it, and sends it back when the third arrives."""
-
-    pauses = True
-
-    def reset(self, setup: Setup) -> None:
-        self.waiting: list[int] = []
-        self.arrivals = 0
-
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        self.waiting += [request.index for request in requests]
-        self.arrivals += len(requests)
-
-    def decide(self, state: State) -> Decision:
-        if self.arrivals == 3 and state.running:
-            return Decision(evict=[1])
-        start, self.waiting = self.waiting, []
-        return Decision(start=start, hold=[1] if self.arrivals == 2 else [])
+def dither(policy: Any, state: Any) -> Decision:
+    """Start the second request, hold it, and send it back when the third arrives."""
+    if len({request.index for request in policy.seen}) == 3 and state.running:
+        return Decision(evict=[1])
+    return Decision(start=policy.waiting, hold=[1] if len(policy.seen) == 2 else [])
 
 
 def test_who_is_sent_back_before_its_first_round_has_waited_all_the_time() -> None:
     workload = Workload([0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], memory_limit=50)
-    run = online.simulate(workload, Dithers(), batch_time=AffineTime(1.0))
+    run = online.simulate(workload, Scripted(dither, pauses=True), batch_time=AffineTime(1.0))
     attempts = run.attempts
     empty = attempts.start_round == attempts.end_round
     assert attempts.request[empty].tolist() == [1]
@@ -92,7 +78,7 @@ def test_the_worst_stretches_are_those_in_which_someone_waits(
     queue: list[float], worst: list[int]
 ) -> None:
     found = OverTime(5.0, np.array(queue), np.zeros(len(queue)))
-    assert worst_stretches(found) == worst
+    assert found.worst == worst
 
 
 def test_stretches_are_round_numbers_of_seconds() -> None:

@@ -12,7 +12,7 @@ from instances import Workload
 from instances.batch_time import AffineTime
 from online.comparison.ratios import Interval
 from online.headroom import Headroom, Measured, headroom_page
-from online.headroom.runs import BestPossible, CurvePoint, PolicyRun
+from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
 from online.headroom.tables import fields, notes, sentence, tables
 
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20)
@@ -180,7 +180,7 @@ def test_a_log_faster_than_every_schedule_gives_no_savings(runs: tuple[PolicyRun
         "less than 4.000 s: the batch time is too slow for the machine of the log, or the memory "
         "limit too small. So no savings are given."
     )
-    columns = [name for table in tables(found) for name in table.columns]
+    columns = [name for table in tables(found).values() for name in table.columns]
     assert not [name for name in columns if "headroom" in name or "saved" in name]
     assert not [note for note in notes(found) if "share" in note.lower()]
 
@@ -188,28 +188,32 @@ def test_a_log_faster_than_every_schedule_gives_no_savings(runs: tuple[PolicyRun
 def test_who_waits_is_not_told_by_a_log_that_cannot_be() -> None:
     for measured, whose in ((3.5, "vllm"), (8.0, "measured")):
         found = answer(4, 6, VLLM, measured=measured)
-        (table,) = (one for one in tables(found) if one.title.startswith("Which requests pay"))
+        (table,) = (
+            one for one in tables(found).values() if one.title.startswith("Which requests pay")
+        )
         assert table.columns[-1] == f"of all waiting ({whose}), %"
     # Nothing but the log: nobody is left to ask.
-    titles = [table.title for table in tables(answer(4, 6, measured=3.5))]
-    assert not [title for title in titles if title.startswith("Which requests pay")]
+    assert "classes" not in tables(answer(4, 6, measured=3.5))
 
 
 def test_where_there_is_nothing_to_gain_nobody_has_a_share() -> None:
     """A share of what may be nothing would be anything up to all of it."""
     found = answer(9.41, 9.995, VLLM, run("sjf", 9.0, 9.0, 11.985))
-    (policies,) = (one for one in tables(found) if one.title == "Policies")
+    policies = tables(found)["policies"]
+    assert policies.title == "Policies"
     assert not [name for name in policies.columns if "headroom" in name]
     assert any(note.startswith("No policy's share of what could be saved") for note in notes(found))
     found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0))
-    (policies,) = (one for one in tables(found) if one.title.startswith("Policies, and the share"))
+    (policies,) = (
+        one for one in tables(found).values() if one.title.startswith("Policies, and the share")
+    )
     assert "[50.0, 75.0]" in policies.rows[0]
 
 
 def test_policies_without_a_result_have_a_table_of_their_own() -> None:
     late = [PolicyRun("lp", error, None, "its time ran out") for error in (0.0, 0.5)]
     found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0, error=0.5), *late, error=0.5)
-    policies, failures = (one for one in tables(found) if one.title.startswith("Policies"))
+    policies, failures = (tables(found)[name] for name in ("policies", "failures"))
     # One that ended with predicted lengths alone is among the others.
     assert [row[0] for row in policies.rows] == ["vllm", "sjf"]
     assert policies.rows[1][1] == ""

@@ -119,22 +119,6 @@ def test_reaching_for_the_truth_is_an_error() -> None:
     assert online.simulate(instance, Greedy()).total_latency == 5
 
 
-def test_two_truths_one_prediction_one_beginning() -> None:
-    """Until something completes, two instances that look alike are treated alike."""
-    short = Instance.from_arrays([2, 3, 4], [6, 9, 8], memory_limit=40)
-    long = Instance.from_arrays([2, 3, 4], [12, 17, 11], memory_limit=40)
-    runs = [online.simulate(x, "mc-sf", predictions=Interval()) for x in (short, long)]
-    first = [[int(t) for t in run.attempts.start_round if t < 6] for run in runs]
-    assert first[0] == first[1]
-
-
-def test_exact_predictions_are_the_default() -> None:
-    instance = Instance.from_arrays([2, 3], [6, 4], memory_limit=9)
-    default = online.simulate(instance, "mc-sf")
-    told = online.simulate(instance, "mc-sf", predictions=online.ExactPredictions())
-    assert default.start_rounds.tolist() == told.start_rounds.tolist()
-
-
 @pytest.mark.parametrize("bad", [(0, 1, 2), (3, 2, 4), (1, 5, 4)])
 def test_prediction_is_an_increasing_triple(bad: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="prediction"):
@@ -153,10 +137,3 @@ def test_a_policy_cannot_write_to_the_machine() -> None:
     instance = Instance.from_arrays([4, 4, 4], [3, 3, 3], [0, 1, 2], memory_limit=10)
     with pytest.raises((AttributeError, TypeError, RuntimeError)):
         _ = online.simulate(instance, Cheat()).memory_profile()
-
-
-def test_interval_upper_end_beyond_memory_is_not_a_silent_stall() -> None:
-    # The upper end says the request never fits; it was admitted, so MC-SF knows better.
-    instance = Instance([Request(0, 15, 5)], 30)
-    run = online.simulate(instance, "mc-sf", predictions=Interval())
-    assert run.status == "completed"

@@ -16,7 +16,7 @@ from strategies import instances
 import online
 from instances import Instance
 from online.policy_interface import LookaheadPrefixPolicy
-from online.policy_interface.predictions import IntervalPredictions, Prediction
+from online.policy_interface.predictions import Prediction
 
 
 class Told:
@@ -72,31 +72,6 @@ def test_wrong_predictions_round_by_round(instance: Instance, data: st.DataObjec
     told = [data.draw(st.integers(1, 14)) for _ in rows]
     run = online.simulate(instance, "mc-sf", predictions=Told(told))
     assert run.start_rounds.tolist() == shortest_predicted_first(rows, instance.memory_limit, told)
-
-
-def test_a_bound_beyond_memory_does_not_keep_a_request_out() -> None:
-    instance = Instance.from_arrays([3, 3], [2, 1], memory_limit=6)
-    run = online.simulate(instance, "mc-sf", predictions=IntervalPredictions(1, 1000))
-    assert run.status == "completed"
-    assert run.evictions == 0
-
-
-def test_a_policy_that_remembers_nothing_it_tells_of_is_given_up() -> None:
-    class Restless(online.Policy):
-        """Evicts whatever runs, and does not say what it remembers."""
-
-        name = "restless"
-
-        def arrive(self, requests, state):  # type: ignore[no-untyped-def]
-            self._index = requests[0].index
-
-        def decide(self, state):  # type: ignore[no-untyped-def]
-            if state.running:
-                return online.Decision(evict=list(state.running))
-            return online.Decision(start=[self._index], wake=state.round_index + 1)
-
-    instance = Instance.from_arrays([1], [3], memory_limit=4)
-    assert online.simulate(instance, Restless()).status == "livelock"
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), np.float64("nan")])

@@ -6,7 +6,6 @@ import copy
 import functools
 import pickle
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -261,51 +260,6 @@ def test_what_stands_in_no_file_is_computed_anew(
         assert told[0].filename == __file__
         totals.append([one.total_latency for one in read_results(path).run])
     assert totals[0] == totals[1] != totals[2]
-    # So are a class that a function of a file made, and an object that has no stored form.
-    body = CELL.format(sign="sign") + "return Mine"
-    (folder / "making.py").write_text("def make(sign):" + body.replace("\n", "\n    "))
-    rule: Any = read_policy("rules.py:LeastVolume").given
-    locked = rule(0.3)
-    locked.lock = threading.Lock()
-    locked.__class__.__deepcopy__ = lambda self, memo: rule(0.3)
-    for given in (read_policy("making.py:make").given(-1), locked):
-        for _ in range(2):
-            with pytest.warns(UserWarning, match="defined in no file"):
-                assert computed(path, given) == 2
-
-
-def test_an_object_is_told_by_what_it_holds(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    kept: Any = read_policy("rules.py:LeastVolume").given(0.2)
-    assert [computed(path, kept), computed(path, kept)] == [2, 0]
-    kept.more = 3
-    assert [computed(path, kept), computed(path, kept)] == [2, 0]
-
-
-def test_an_edited_file_is_computed_anew_and_no_other(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    both = ("rules.py:LeastVolume", "shortest.py:Shortest")
-    assert computed(path, *both) == 4
-    assert computed(path, *both) == 0
-    (folder / "rules.py").write_text(RULES + "# edited\n")
-    assert computed(path, *both) == 2
-    (folder / "shortest.py").write_text(SHORTEST.replace("return ", "return -"))
-    assert computed(path, *both) == 2
-    assert computed(path, *both) == 0
-    # The same file elsewhere is the same code.
-    (folder / "b").mkdir()
-    (folder / "shortest.py").rename(folder / "b/shortest.py")
-    assert computed(path, "b/shortest.py:Shortest") == 0
-
-
-def test_what_is_saved_before_the_run_is_not_what_runs(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    spec = read_policy("rules.py:LeastVolume")
-    (folder / "rules.py").write_text(RULES.replace("return sign", "return -sign"))
-    assert computed(path, spec) == 2
-    assert computed(path, "rules.py:LeastVolume") == 2
-    (folder / "rules.py").write_text(RULES)
-    assert computed(path, "rules.py:LeastVolume") == 0
 
 
 def test_experiments_name_files_beside_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,11 +403,6 @@ def test_what_is_registered_again_replaces_the_old_and_says_so(
     (folder / "both.py").write_text(both.replace('"mine"', '"both"'))
     with pytest.raises(InvalidValueError, match=r"registered twice, by .*:One and .*:Two .*both"):
         read_policy("both.py:One")
-
-
-def test_compare_is_public() -> None:
-    assert online.compare is compare
-    assert "compare" in online.__all__
 
 
 def test_what_a_policy_raises_names_the_line_of_its_file(

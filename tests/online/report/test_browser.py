@@ -146,7 +146,6 @@ def test_the_bands_are_those_of_the_package(tab: Any, records: list[Trial]) -> N
                 }""",
                 [index, field],
             )
-            assert schedule is not None
             assert [(one["request"], one["begin"], one["bottom"], one["top"]) for one in drawn] == [
                 (band.stay, band.begin, band.bottom.tolist(), band.top.tolist())
                 for band in bands_of(stays_of(schedule))

@@ -158,7 +158,6 @@ def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
             assert name not in attributes, f"<{tag} {name}={attributes[name]}>"
         assert attributes.get("href") in (None, "data:,")
     styles = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
-    assert styles is not None
     assert "url(" not in styles[1]
     assert "@import" not in styles[1]
     # The name of a namespace is no address, but nothing else is said with slashes.
@@ -169,7 +168,6 @@ def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
         for tag, attributes in parsed.elements
         if tag == "meta" and "http-equiv" in attributes
     ]
-    assert rule is not None
     assert rule.startswith("default-src 'none';")
     assert "http" not in rule
 

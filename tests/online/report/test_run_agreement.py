@@ -15,6 +15,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from per_round_decisions import Log, Rounds, carry_out
+from scripted import Scripted
 from strategies import instances
 
 import online
@@ -309,35 +310,18 @@ class Erratic(Policy):
                         prefill=prefill, wake=wake)  # fmt: skip
 
 
-class PreemptOnce(Policy):
-    """Starts what has arrived; in round ``at`` request 0 goes back and keeps its tokens."""
-
-    name = "preempt-once"
-
-    def __init__(self, at: int, lose_at: int | None = None) -> None:
-        self.at, self.lose_at = at, lose_at
-
-    def reset(self, setup: Any) -> None:
-        self.waiting: list[int] = []
-
-    def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        self.waiting += [q.index for q in requests]
-
-    def decide(self, state: Any) -> Decision:
-        now = state.round_index
-        running = [0] if 0 in state.running else []
+def preempt_once(policy: Any, state: Any) -> Decision:
+    """Start what has arrived; in round 5 request 0 goes back and keeps its tokens."""
+    now = state.round_index
+    if now == 5:
         # Asked again with an empty machine, it starts nothing before the next round.
-        if now == self.at:
-            return Decision(preempt=running, wake=now + 1)
-        if now == self.lose_at:
-            return Decision(evict=running, wake=now + 1)
-        starting, self.waiting = self.waiting, []
-        return Decision(start=starting, wake=now + 1)
+        return Decision(preempt=[0] if 0 in state.running else [], wake=now + 1)
+    return Decision(start=policy.waiting, wake=now + 1)
 
 
 def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None:
     instance = Instance.from_arrays([1, 20], [30, 1], [0, 10], memory_limit=100)
-    policy = PreemptOnce(5)
+    policy = Scripted(preempt_once)
     log = Log(policy)
     run = online.simulate(instance, policy)
     check(run, instance, log)
@@ -345,34 +329,10 @@ def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None
     assert run.latencies.tolist() == [31, 1]
     assert run.total_latency == 32
     assert run.mean_latency == 16
-    with pytest.raises(online.NoScheduleError, match="'preempt-once' preempted requests and kept"):
+    with pytest.raises(online.NoScheduleError, match="'scripted' preempted requests and kept"):
         _ = run.schedule
     with pytest.raises(online.MismatchError, match="not of the preemptive optimum"):
         online.ratio(run, Bounds(instance))
-
-
-def test_memory_that_has_no_room_for_the_request_started_anew() -> None:
-    """Request 0 comes back at 6 with 5 tokens; with 9 rounds from there it would overlap 1."""
-    instance = Instance.from_arrays([1, 1], [9, 9], [0, 9], memory_limit=12)
-    policy = PreemptOnce(5)
-    log = Log(policy)
-    run = online.simulate(instance, policy)
-    check(run, instance, log)
-    assert run.completion_rounds.tolist() == [10, 18]
-    assert run.total_latency == 10 + 9
-    with pytest.raises(online.NoScheduleError):
-        _ = run.schedule
-
-
-def test_tokens_kept_and_lost_after_all() -> None:
-    instance = Instance.from_arrays([1], [6], memory_limit=10)
-    policy = PreemptOnce(3, lose_at=5)
-    log = Log(policy)
-    run = online.simulate(instance, policy)
-    check(run, instance, log)
-    # Rounds 1 .. 3, 5 with its tokens, and 7 .. 12 anew.
-    assert run.attempts.tokens_kept.tolist() == [0, 3, 0]
-    assert run.total_latency == 12
 
 
 class HalfARoundLater(InstanceSource):
@@ -545,24 +505,22 @@ def check_rows(
                     result.memory_profile()
 
 
-class HoldForEver(Policy):
-    """Starts request 0 and never lets it advance, but for an eviction in round 3."""
-
-    name = "hold-for-ever"
-
-    def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        """Nothing to remember."""
-
-    def decide(self, state: Any) -> Decision:
-        if state.running and state.round_index == 3:
-            return Decision(evict=[0])
-        return Decision(start=[] if state.running else [0], hold=[0])
-
-
 def test_memory_that_does_not_follow_from_attempts_is_not_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its last attempt spans thousands of rounds, in which a request would outgrow M."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.running and state.round_index == 3:
+            return Decision(evict=[0])
+        return Decision(start=[] if state.running else [0], hold=[0])
+
+    class HoldForEver(Scripted):
+        name = "hold-for-ever"
+
+        def __init__(self) -> None:
+            super().__init__(rule)
+
     monkeypatch.setitem(policy_module._POLICIES, "hold-for-ever", HoldForEver)
     instance = Instance.from_arrays([1], [2], memory_limit=4)
     run = online.simulate(instance, HoldForEver())

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, memory_by_definition
+from scripted import Scripted
 
 import hindsight
 import online
-from instances import Instance
 from instances.problem.arrival_source import Arrival, Observation
 
 
@@ -58,7 +59,6 @@ def test_reactions_are_served_and_realised(react_to: str, delay: int, policy: st
     assert run.adaptive
     assert source.left == 0, "the source was not told of every event"
     assert len(source.released) == 5
-    assert run.instance is not None
     assert run.instance.memory_limit == 12
     assert [(q.arrival_time, q.prompt_length, q.output_length) for q in run.instance] == [
         (a.time, a.prompt_length, a.output_length) for a in source.released
@@ -93,28 +93,13 @@ class WhenIdle(Reactive):
             self.pending.append(Arrival(observation.time + 2, 1, 2))
 
 
-class Picky(online.Policy):
-    """Starts nothing before two requests wait."""
-
-    name = "picky"
-
-    def reset(self, setup: object) -> None:
-        self.waiting: list[int] = []
-
-    def arrive(
-        self, requests: Sequence[online.policy_interface.policy.VisibleRequest], state: object
-    ) -> None:
-        self.waiting.extend(q.index for q in requests)
-
-    def decide(self, state: object) -> online.Decision:
-        if len(self.waiting) < 2:
-            return online.Decision()
-        started, self.waiting = self.waiting, []
-        return online.Decision(start=started)
+def start_pairs(policy: Any, state: Any) -> online.Decision:
+    """Start nothing before two requests wait."""
+    return online.Decision(start=policy.waiting if len(policy.waiting) > 1 else [])
 
 
 def test_a_release_triggered_while_nothing_runs() -> None:
-    run = online.simulate(WhenIdle("started", 0), Picky())
+    run = online.simulate(WhenIdle("started", 0), Scripted(start_pairs))
     assert run.status == "completed"
     assert run.start_rounds.tolist() == [2, 2]
 
@@ -134,20 +119,6 @@ def test_labels_and_impossible_requests() -> None:
     with pytest.raises(ValueError, match=r"whale.*18"):
         online.simulate(Labelled("started", 1), "mc-sf")
 
-    class Backwards(Reactive):
-        def reset(self, rng: np.random.Generator) -> None:
-            super().reset(rng)
-            self.pending = [Arrival(3, 1, 1, "late"), Arrival(1, 1, 1, "early")]
-
-        def release(self, now: float) -> Sequence[Arrival]:
-            if now < 3:
-                return []
-            out, self.pending = self.pending, []
-            return out
-
-    with pytest.raises(ValueError, match=r"early"):
-        online.simulate(Backwards("started", 1), "mc-sf")
-
 
 @pytest.mark.parametrize("bad", [Arrival(0, -1, 3), Arrival(0, 2, 0), Arrival(0, 1.5, 2)])  # type: ignore[arg-type]
 def test_a_source_is_checked_like_an_instance(bad: Arrival) -> None:
@@ -160,29 +131,3 @@ def test_a_source_is_checked_like_an_instance(bad: Arrival) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         online.simulate(Bad("started", 1), "mc-sf")
     assert "length" in str(caught.value)
-
-
-def test_neither_instance_nor_source() -> None:
-    with pytest.raises(TypeError, match="arrival source"):
-        online.simulate([1, 2, 3], "mc-sf")  # type: ignore[arg-type]
-
-
-def test_the_source_has_a_stream_of_its_own() -> None:
-    class Random(Reactive):
-        def reset(self, rng: np.random.Generator) -> None:
-            super().reset(rng)
-            self.pending = [
-                Arrival(int(t), 1, int(o))
-                for t, o in zip(sorted(rng.integers(0, 9, 5)), rng.integers(1, 9, 5), strict=True)
-            ]
-
-    class Fixed(Random):
-        def observe(self, observation: Observation) -> None:
-            self.heard.append(observation)
-
-    runs = [online.simulate(Fixed("started", 1), name, seed=4) for name in ("mc-sf", "fcfs")]
-    digests = {run.instance.digest for run in runs if run.instance is not None}
-    assert len(digests) == 1, "the policy changed what the source drew"
-    other = online.simulate(Fixed("started", 1), "mc-sf", seed=5)
-    assert isinstance(other.instance, Instance)
-    assert other.instance.digest not in digests

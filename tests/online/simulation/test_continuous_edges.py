@@ -38,12 +38,6 @@ def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
     assert ends[0] == ends[1]
 
 
-def test_an_arrival_at_the_very_end_of_a_round_is_seen_there() -> None:
-    workload = Workload([0.0, 2.0], [1, 1], [10, 1], memory_limit=50)
-    run = online.simulate(workload, "fcfs", batch_time=UnitTime(1.0))
-    assert run.latencies.tolist() == [10.0, 1.0]
-
-
 @pytest.mark.parametrize("batch_time", ["llama-2-70b-2xa100", LLAMA_2_70B_2XA100, UnitTime])
 def test_what_is_no_batch_time_is_refused_with_where_there_are_some(batch_time: Any) -> None:
     workload = Workload([0.0], [2], [9], memory_limit=40)
@@ -91,13 +85,6 @@ def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
     policy = online.make_policy("sarathi", chunk_size=8)
     run = online.simulate(workload, policy, batch_time=UnitTime())
     assert run.status == "completed"
-
-
-def test_an_evicted_request_queues_behind_what_came_before() -> None:
-    """Request 1 is evicted at 2; request 2 came at 1.5 and goes first."""
-    workload = Workload([0.0, 0.0, 1.5], [1, 1, 2], [4, 4, 4], memory_limit=6)
-    run = online.simulate(workload, "fcfs-greedy", batch_time=UnitTime())
-    assert run.completion_times.tolist() == [4.0, 12.0, 8.0]
 
 
 def test_overload_with_margins_is_refused_and_not_sought_for_ever() -> None:

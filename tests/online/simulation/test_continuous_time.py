@@ -6,39 +6,10 @@ import numpy as np
 import pytest
 
 import online
-from instances import Instance, PoissonArrivals, Workload
+from instances import Instance
 from instances.generators.synthetic_traces import conversation_lengths
-from online import AffineTime
-from online.simulation.token_times import token_rounds
 from studies.reproduction.j25.serving import PAPER_LINES
 from studies.reproduction.j25.table_1 import latency_table
-
-UNKNOWN_OUTPUTS = {"a-max", "a-min", "a-ell", "two-point-switch"}
-
-
-@pytest.mark.parametrize("name", online.policy_names())
-def test_every_policy_runs_in_continuous_time(name: str) -> None:
-    rng = np.random.default_rng(6)
-    n, limit = 60, 60
-    prompts, outputs = rng.integers(1, 9, n), rng.integers(1, 17, n)
-    times = PoissonArrivals(3.0).draw(rng, n)
-    source = Workload(times, prompts, outputs, memory_limit=limit)
-    told = online.BucketPredictions((4, 8, 16)) if name in UNKNOWN_OUTPUTS else None
-    # With the default alpha so small a cache makes it clear the same batch for ever.
-    policy = online.make_policy(name, **({"alpha": 0.9} if name == "alpha-protection" else {}))
-    clock = AffineTime(0.1, 0.01, 0.001)
-    run = online.simulate(source, policy, batch_time=clock, predictions=told)
-    assert run.status == "completed"
-    assert run.memory_profile().max() <= limit
-    assert (run.start_times >= times).all()
-    # A request that comes back with its tokens has started again after its first.
-    back = run.attempts.request[run.attempts.tokens_kept > 0]
-    assert (np.delete(run.first_token_times - run.start_times, back) > 0).all()
-    assert (run.completion_times >= run.first_token_times).all()
-    # Every token came out once, in order, at the end of a round in which its request ran.
-    owners, rounds = token_rounds(run)
-    assert len(owners) == outputs.sum()
-    assert (np.diff(rounds)[np.diff(owners) == 0] > 0).all()
 
 
 def test_rounds_of_one_second_are_the_round_model_up_to_idle_time() -> None:

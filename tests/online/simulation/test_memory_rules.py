@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted import Scripted, start_all
 from strategies import instances
 
 import online
 from instances import Instance, InvalidValueError, MemoryRule, Workload
 from instances.problem.arrival_source import Arrival
 from online import AffineTime
-from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest
+from online.policy_interface import Decision
 
 RULES = [
     MemoryRule(size, token, prompt)
@@ -84,20 +85,10 @@ def test_requests_whose_last_token_is_never_stored_fit_alone(
     assert run.memory_profile().max() <= 8
 
 
-class HeldPrompts(Policy):
-    """Starts everybody and holds them, a prompt token a round."""
-
-    pauses = True
-
-    def reset(self, setup: Setup) -> None:
-        self.waiting: list[int] = []
-
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        self.waiting += [request.index for request in requests]
-
-    def decide(self, state: State) -> Decision:
-        started, self.waiting = self.waiting, []
-        return Decision(start=started, prefill=dict.fromkeys([*state.running, *started], 1))
+def hold_prompts(policy: Any, state: Any) -> Decision:
+    """Start everybody and hold them, a prompt token a round."""
+    started = list(policy.waiting)
+    return Decision(start=started, prefill=dict.fromkeys([*state.running, *started], 1))
 
 
 def test_prompts_that_fill_more_than_memory_do_not_fit_before_their_first_token() -> None:
@@ -105,7 +96,7 @@ def test_prompts_that_fill_more_than_memory_do_not_fit_before_their_first_token(
         [4, 5], [1, 1], memory_limit=8, memory_rule=MemoryRule(1, "next")
     )
     with pytest.raises(online.PolicyError, match="1 tokens above"):
-        online.simulate(instance, HeldPrompts())
+        online.simulate(instance, Scripted(hold_prompts, pauses=True))
 
 
 def test_a_request_that_fits_alone_is_served_by_policies_that_count_tokens() -> None:
@@ -153,43 +144,26 @@ def test_a_request_that_cannot_run_is_refused_where_it_arrives() -> None:
         online.simulate(Source(), "fcfs")
 
 
-class Greedy(Policy):
-    """Starts everything at once and counts no block, though it says that it does."""
-
-    counts_memory = True
-
-    def __init__(self, reuse: int = 0) -> None:
-        self.reuse = reuse
-
-    def reset(self, setup: Setup) -> None:
-        self.waiting: list[int] = []
-
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        self.waiting += [request.index for request in requests]
-
-    def decide(self, state: State) -> Decision:
-        started, self.waiting = self.waiting, []
-        return Decision(start=started, reuse=dict.fromkeys(started, self.reuse))
+def reuse_three(policy: Any, state: Any) -> Decision:
+    """Start everybody with three tokens found again."""
+    return Decision(start=list(policy.waiting), reuse=dict.fromkeys(policy.waiting, 3))
 
 
 def test_the_machine_counts_blocks_itself() -> None:
     # Two requests, of a block and two blocks: 5 + 1 stored tokens are no more than 8.
     rule = MemoryRule(4, "next")
     instance = Instance.from_arrays([5, 1], [1, 4], memory_limit=11, memory_rule=rule)
+    counting = Scripted(start_all, counts_memory=True)
     with pytest.raises(online.PolicyError, match="holds 3 blocks of 4 tokens, and there are 2"):
-        online.simulate(instance, Greedy())
+        online.simulate(instance, counting)
     # One that grows into its third block is stopped before, and asked.
     growing = Instance.from_arrays([5, 1], [1, 4], memory_limit=12, memory_rule=rule)
-    assert online.simulate(growing, Greedy()).completion_rounds.tolist() == [1, 4]
+    assert online.simulate(growing, counting).completion_rounds.tolist() == [1, 4]
 
 
 def test_nothing_is_found_again_that_was_never_there() -> None:
     instance = Instance.from_arrays([5], [2], memory_limit=12)
     with pytest.raises(online.PolicyError, match="to reuse 3 tokens of 0 processed before"):
-        online.simulate(instance, Greedy(reuse=3))
-
-    class Uncounting(Greedy):
-        counts_memory = False
-
+        online.simulate(instance, Scripted(reuse_three, counts_memory=True))
     with pytest.raises(online.PolicyError, match="by a policy that counts no memory"):
-        online.simulate(instance, Uncounting(reuse=3))
+        online.simulate(instance, Scripted(reuse_three))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from per_round_serving import serve
 
 import online
 from instances import Instance, Workload
-from online import AffineTime, Decision, Policy, UnitTime
+from online import AffineTime, UnitTime
 from online.simulation import metrics
 from online.simulation.token_times import inter_token_latencies
 
@@ -94,36 +93,6 @@ def test_gaps_between_tokens_with_holds_chunks_and_evictions(rule: str, keep: bo
     ]
     assert record["mean_tpot"] == pytest.approx(np.mean(tpot))
     assert record["restarts"] == sum(one.evictions for one in wanted)
-
-
-class HoldOnce(Policy):
-    """Starts both; holds request 0 in rounds 3 and 4."""
-
-    name = "hold-once"
-
-    def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        """Nothing to remember."""
-
-    def decide(self, state: Any) -> Decision:
-        if state.round_index == 0:
-            return Decision(start=[0, 1], wake=2)
-        if state.round_index == 2:
-            return Decision(hold=[0], wake=4)
-        return Decision()
-
-
-def test_a_hold_in_continuous_time() -> None:
-    source = Workload([0.0, 0.0], [2, 1], [4, 6], memory_limit=40)
-    run = online.simulate(source, HoldOnce(), batch_time=AffineTime(1.0, 1.0, 0.5))
-    # Memory 3+2, 4+3, 4+4, 4+5, 5+6, 6+7; prompts 2 + 1 in round 1, then 2, 1, 1, 2, 2 tokens.
-    assert run.memory_profile().tolist() == [0, 5, 7, 8, 9, 11, 13]
-    assert run.round_end_times is not None
-    seconds = [1 + 3 + 2.5, 1 + 2 + 3.5, 1 + 1 + 4, 1 + 1 + 4.5, 1 + 2 + 5.5, 1 + 2 + 6.5]
-    assert np.diff(run.round_end_times, prepend=0.0).tolist() == seconds
-    owners, gaps = inter_token_latencies(run)
-    # The gap over the hold is the sum of rounds 3, 4 and 5.
-    assert gaps[owners == 0].tolist() == [6.5, 6.0 + 6.5 + 8.5, 9.5]
-    assert gaps[owners == 1].tolist() == seconds[1:]
 
 
 def test_an_incomplete_run_counts_what_completed() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import strategies
 from brute_force import memory_in_round
 from hypothesis import given
 
-import instances
-import online
-from instances import Instance, Schedule, Workload
-from online.simulation.occupancy import Band, bands_of, profile_of, stays_of
+from instances import Instance, Schedule
+from online.simulation.occupancy import Band, bands_of, stays_of
 
 
 def test_two_requests_as_they_are_stacked() -> None:
@@ -56,28 +53,3 @@ def test_bands_tile_what_each_round_holds(schedule: Schedule) -> None:
         request = schedule.instance[band.stay]
         volume = sum(request.prompt_length + k for k in range(1, request.output_length + 1))
         assert shoelace(band) == volume
-
-
-@pytest.mark.parametrize("model", [online.TOKEN_PER_ROUND, online.PREFILL_ROUND])
-def test_a_run_with_evictions_is_stacked_whole(model: online.ServiceModel) -> None:
-    run = online.simulate(
-        instances.generate("arrival-model-1", seed=10, n=10),
-        "a-min",
-        predictions=online.ProportionalPredictions(0.5),
-        service_model=model,
-    )
-    assert run.evictions > 0
-    stays = stays_of(run)
-    assert int((~stays.completed).sum()) >= run.evictions
-    heights = np.zeros(run.rounds_run + 1, dtype=np.int64)
-    for band in bands_of(stays):
-        heights[band.begin + 1 : band.begin + 1 + len(band.top)] += band.top - band.bottom
-    assert heights.tolist() == run.memory_profile().tolist()
-    assert profile_of(stays, run.rounds_run).tolist() == run.memory_profile().tolist()
-
-
-def test_held_requests_cannot_be_stacked_from_their_starts() -> None:
-    work = Workload([0.0, 0.0, 0.06], [4, 4, 90], [6, 6, 2], memory_limit=120)
-    run = online.simulate(work, "vllm-v0", batch_time=online.AffineTime(0.05, 0.001))
-    with pytest.raises(ValueError, match="'vllm-v0' held requests midway"):
-        stays_of(run)

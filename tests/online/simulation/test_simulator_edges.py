@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted import Scripted, start_all
 
 import online
 from instances import Instance, InvalidValueError, Workload
@@ -17,37 +18,6 @@ from online.simulation import simulator
 
 # What these conditions keep from happening is mostly a run without end.
 pytestmark = pytest.mark.timeout(60)
-
-
-class Scripted(Policy):
-    """Decides by a function of (policy, state); notes the rounds in which it is asked."""
-
-    name = "scripted"
-
-    def __init__(self, rule: Callable[[Any, Any], Decision], past: Any = None) -> None:
-        self.rule, self.past = rule, past
-
-    def reset(self, setup: Any) -> None:
-        self.asked: list[int] = []
-        self.waiting: list[int] = []
-        self.last = ""
-
-    def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        self.waiting += [q.index for q in requests]
-
-    def complete(self, requests: Sequence[Any], state: Any) -> None:
-        self.last = "completed"
-
-    def decide(self, state: Any) -> Decision:
-        self.asked.append(state.round_index)
-        decision = self.rule(self, state)
-        self.waiting = [i for i in self.waiting if i not in decision.start]
-        if decision.evict:
-            self.last = "evicted"
-        return decision
-
-    def memory_of_past(self) -> Any:
-        return self.past
 
 
 class Listed:
@@ -71,10 +41,6 @@ class Listed:
 
     def observe(self, observation: Observation) -> None:
         """Nothing."""
-
-
-def start_all(policy: Any, state: Any) -> Decision:
-    return Decision(start=list(policy.waiting))
 
 
 # --- memory and tokens -------------------------------------------------------------------------
@@ -230,18 +196,6 @@ def test_impossible_allotments_are_refused(decision: Decision, words: str) -> No
         online.simulate(instance, Scripted(lambda p, s: decision))
 
 
-def test_nothing_and_all_that_is_left_are_allotments() -> None:
-    """Nothing in round 1, all four tokens in round 2."""
-
-    def rule(policy: Any, state: Any) -> Decision:
-        if state.round_index == 0:
-            return Decision(start=[0], prefill={0: 0}, wake=1)
-        return Decision(prefill={0: 4}) if state.round_index == 1 else Decision()
-
-    instance = Instance.from_arrays([4], [2], memory_limit=9)
-    assert online.simulate(instance, Scripted(rule)).completion_rounds.tolist() == [3]
-
-
 # --- waiting and waking ------------------------------------------------------------------------
 
 
@@ -292,17 +246,11 @@ class Draining(Scripted):
 ONE = Instance.from_arrays([1], [2], memory_limit=9)
 
 
-def test_a_policy_is_drained_once() -> None:
-    policy = Draining(lambda p, s: Decision(), agree=True)
+@pytest.mark.parametrize(("agree", "drained_in", "decisions"), [(True, 0, 2), (False, None, 1)])
+def test_a_policy_is_drained_once(agree: bool, drained_in: int | None, decisions: int) -> None:
+    policy = Draining(lambda p, s: Decision(), agree=agree)
     run = online.simulate(ONE, policy)
-    assert (run.status, run.drain_round, run.decisions) == ("stalled", 0, 2)
-    assert policy.drained == [0]
-
-
-def test_a_policy_that_refuses_to_drain_has_not_drained() -> None:
-    policy = Draining(lambda p, s: Decision(), agree=False)
-    run = online.simulate(ONE, policy)
-    assert (run.status, run.drain_round, run.decisions) == ("stalled", None, 1)
+    assert (run.status, run.drain_round, run.decisions) == ("stalled", drained_in, decisions)
     assert policy.drained == [0]
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 
 import pytest
-from effort import examples
-from hypothesis import given, settings
-from strategies import instances
 
 import online
 from instances import Instance, generate
+from online.policies.a25.greedy import GreedyFirstComeFirstServed
+from online.policy_interface.policy import Decision, Policy, State
+from studies.reproduction.a25.fluid_experiments import (
+    EXAMPLE_2_TIME,
+    example_2_source,
+    serve,
+    stage_counts,
+)
 
 
 def completions(run: online.Run, first: int, last: int) -> list[int]:
@@ -24,15 +30,6 @@ def test_level_stages_stay_level() -> None:
     assert run.status == "completed"
     assert run.evictions == 0
     assert completions(run, 2, 40) == [4] * 39
-
-
-def test_example_2_falls_into_6_0_6_0() -> None:
-    # Decodes y, then 12 - 2 y under backlog: 3, 6, 0, 6 (after evicting 6 of 12), 0, 6, ...
-    drawn = generate("fcfs-cascade", arrivals="constant", imbalanced=True, rounds=60)
-    run = online.simulate(drawn, "fcfs-greedy", service_model=online.PREFILL_ROUND, max_rounds=60)
-    assert completions(run, 2, 7) == [3, 6, 0, 6, 0, 6]
-    assert completions(run, 20, 59) == [0, 6] * 20
-    assert run.evictions > 2 * 60
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,9 +59,51 @@ def test_the_latest_admitted_goes_and_returns_last() -> None:
     assert run.completion_rounds.tolist() == [4, 8, 3]
 
 
-@given(instances(max_requests=6, max_memory=9, max_arrival=4))
-@settings(max_examples=examples(200))
-def test_it_always_ends(instance: Instance) -> None:
-    run = online.simulate(instance, "fcfs-greedy")
-    assert run.status == "completed"
-    assert run.schedule.is_feasible
+class Primed(GreedyFirstComeFirstServed):
+    """Prefills so many prompts in each of the first iterations, then does as it always does."""
+
+    def __init__(self, *first: int) -> None:
+        self.first = first
+
+    def decide(self, state: State) -> Decision:
+        now = state.round_index
+        if now < len(self.first):
+            chosen = [heapq.heappop(self._queue)[1] for _ in range(self.first[now])]
+            return Decision(start=chosen, wake=now + 1)
+        return super().decide(state)
+
+
+def counted(policy: Policy) -> list[tuple[int, int, int]]:
+    """(prefill, decode, evicted) of each iteration."""
+    return stage_counts(serve(example_2_source(200), policy, EXAMPLE_2_TIME))
+
+
+def test_example_2_falls_into_a_cascade() -> None:
+    """12 units, 6 + 3 prompts and a backlog: evictions in every other iteration for ever."""
+    counts = counted(Primed(3, 6))
+    # Iteration 1 of the example is the second here.
+    assert counts[1] == (6, 3, 0)
+    # 6 decodes fill the memory, so nothing is prefilled; then 12 prefills, of which 6 must go.
+    assert counts[2:8] == [(0, 6, 0), (12, 0, 6), (0, 6, 0), (12, 0, 6), (0, 6, 0), (12, 0, 6)]
+    completions = [decode for _, decode, _ in counts[2:22]]
+    assert sum(completions) / 20 == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "decodes"), [(4, [4, 4, 4, 4]), (5, [5, 2, 6, 0]), (3, [3, 6, 0, 6])]
+)
+def test_the_map_y_to_12_minus_2_y(first: int, decodes: list[int]) -> None:
+    """4 is its fixed point, 3 and 5 lead to the cycle 6, 0."""
+    assert [decode for _, decode, _ in counted(Primed(first))[1:5]] == decodes
+
+
+def test_wait_holds_the_equilibrium() -> None:
+    """The same backlog under WAIT: 4 at each stage, 12 units, 4 completions an iteration."""
+    policy = online.make_policy("wait", thresholds={(1, 1): 4})
+    run = serve(example_2_source(200), policy, EXAMPLE_2_TIME)
+    counts = stage_counts(run)
+    assert counts[0] == (4, 0, 0)
+    assert set(counts[1:50]) == {(4, 4, 0)}
+    assert run.evictions == 0
+    assert set(run.memory_profile()[2:51].tolist()) == {12}
+    assert abs(run.round_end_times[49] - run.round_end_times[9] - 40) < 1e-9

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from effort import examples
@@ -11,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import online
-from instances import InvalidTypeError, InvalidValueError, Workload
+from instances import Workload
 from instances.batch_time.iteration_time import IterationTime
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.policy_interface.predictions import IntervalPredictions
+from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")
 
@@ -98,24 +97,6 @@ def test_against_algorithm_2(thresholds: list[int], seed: int, gap: int) -> None
     assert run.memory_profile()[1 : drained + 1].tolist() == memory
 
 
-def test_one_segment_is_wait_with_one_type() -> None:
-    rng = np.random.default_rng(3)
-    arrivals = [Arrival(t, 2, 4) for t in np.cumsum(rng.exponential(0.5, 200)).tolist()]
-    runs = [
-        online.simulate(
-            Workload.from_arrivals(arrivals, 200),
-            policy,
-            batch_time=IterationTime(0.5, 0.001),
-            service_model=PREFILL_ROUND,
-        )
-        for policy in (
-            online.make_policy("wait", thresholds=3),
-            online.make_policy("nested-wait", thresholds=3),
-        )
-    ]
-    assert runs[0].completion_times.tolist() == runs[1].completion_times.tolist()
-
-
 @pytest.mark.parametrize(
     ("limit", "evicted", "third"), [(16, [], 16), (15, [1], 13), (13, [1], 13), (12, [0, 1], 10)]
 )
@@ -129,11 +110,10 @@ def test_overflow_evicts_who_waits_at_the_boundary(
     the last admitted of those at the boundary go, though others were admitted later.
     """
     arrivals = [Arrival(float(t), 2, 3) for t in (0, 0, 3, 3, 6, 6)]
-    run = online.simulate(
+    run = serve(
         Workload.from_arrivals(arrivals, limit),
         online.make_policy("nested-wait", thresholds=[2, 3], segment_ends=[1, 3]),
-        batch_time=IterationTime(1.0),
-        service_model=PREFILL_ROUND,
+        IterationTime(1.0),
     )
     assert run.memory_profile()[:4].tolist() == [0, 4, 10, third]
     attempts = run.attempts
@@ -150,27 +130,10 @@ def test_any_thresholds_serve_everything_within_memory(seed: int, limit: int) ->
     for time in np.cumsum(rng.exponential(0.5, 30)).tolist():
         prompt = int(rng.integers(1, limit // 2))
         arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
-    run = online.simulate(
+    run = serve(
         Workload.from_arrivals(arrivals, limit),
         online.make_policy("nested-wait", thresholds=[3, 2, 1], segment_ends=[2, 5]),
-        batch_time=IterationTime(0.5, 0.01),
-        service_model=PREFILL_ROUND,
+        IterationTime(0.5, 0.01),
     )
     assert run.memory_profile().max() <= limit
     assert run.status == "completed"
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"thresholds": []}, InvalidValueError),
-        ({"thresholds": [1, 0], "segment_ends": [2]}, InvalidValueError),
-        ({"thresholds": [1.0]}, InvalidTypeError),
-        ({"thresholds": [2, 1]}, InvalidValueError),
-        ({"thresholds": [2, 1], "segment_ends": [4, 4]}, InvalidValueError),
-        ({"thresholds": [2], "segment_ends": [1, 2]}, InvalidValueError),
-    ],
-)
-def test_bad_parameters(parameters: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error, match="nested-wait"):
-        online.make_policy("nested-wait", **parameters)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from effort import examples
@@ -11,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import online
-from instances import InvalidTypeError, InvalidValueError, Workload
+from instances import Workload
 from instances.batch_time.iteration_time import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
-from online import PREFILL_ROUND
 from online.fluid import PromptType, wait_thresholds
+from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")
 
@@ -83,11 +81,10 @@ def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: 
     arrivals = [Arrival(float(t), *lengths[k]) for t, k in zip(times, chosen, strict=True)]
     expected, memory = algorithm_1(arrivals, kinds, 0.5, 1 / 64)
     limit = sum(n * sum(s + k for k in range(o + 1)) for (s, o), n in kinds.items())
-    run = online.simulate(
+    run = serve(
         Workload.from_arrivals(arrivals, limit),
         online.make_policy("wait", thresholds=kinds),
-        batch_time=IterationTime(0.5, 1 / 64),
-        service_model=PREFILL_ROUND,
+        IterationTime(0.5, 1 / 64),
     )
     assert run.status == "completed"
     # Residents plus prefills never exceed M_pi: nothing is evicted or put off.
@@ -101,51 +98,10 @@ def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: 
     assert (run.completion_rounds[rest] > drained).all()
 
 
-def test_waiting_ends_with_an_arrival_not_with_an_empty_iteration() -> None:
-    """Two prompts make a batch; the second comes at 5.25, in no rhythm of d0 = 2."""
-    source = Workload.from_arrivals(
-        [Arrival(0.0, 1, 1), Arrival(5.25, 1, 1), Arrival(9.0, 1, 1)], 10
-    )
-    run = online.simulate(
-        source,
-        online.make_policy("wait", thresholds=2),
-        batch_time=IterationTime(2.0),
-        service_model=PREFILL_ROUND,
-    )
-    assert run.start_times.tolist() == [5.25, 5.25, 9.0]
-    # The first two wait at stage 1 from 7.25 on; nothing more comes after 9, so the tail is served
-    # from there on: one iteration with all three, one with the last.
-    assert run.drain_round == 1
-    assert run.completion_times.tolist() == [11.0, 11.0, 13.0]
-    assert run.rounds_run == 3
-
-
-def test_paused_prompts_cost_no_time() -> None:
-    """Type (5, 1) pauses with 5 tokens while type (1, 1) runs."""
-    source = Workload.from_arrivals(
-        [Arrival(0.0, 5, 1), Arrival(0.5, 1, 1), Arrival(3.0, 1, 1)], 20
-    )
-    run = online.simulate(
-        source,
-        online.make_policy("wait", thresholds={(5, 1): 1, (1, 1): 1}),
-        batch_time=IterationTime(1.0, 1.0),
-        service_model=PREFILL_ROUND,
-    )
-    assert run.round_end_times is not None
-    # 1 + 5; then 1 + 1 with 5 paused; then stages 0 and 1 of the short type: 1 + 1 + 2.
-    assert run.round_end_times[:3].tolist() == [6.0, 8.0, 12.0]
-    assert run.memory_profile()[:4].tolist() == [0, 5, 6, 8]
-
-
 def test_a_request_joins_the_smallest_type_that_covers_it() -> None:
     policy = online.make_policy("wait", thresholds={(4, 4): 2, (2, 8): 1, (9, 9): 3})
     arrivals = [Arrival(0.0, 3, 2), Arrival(0.0, 2, 5)]
-    run = online.simulate(
-        Workload.from_arrivals(arrivals, 100),
-        policy,
-        batch_time=IterationTime(1.0),
-        service_model=PREFILL_ROUND,
-    )
+    run = serve(Workload.from_arrivals(arrivals, 100), policy, IterationTime(1.0))
     # (3, 2) fits (4, 4), whose threshold 2 is not met before the drain; (2, 5) fits (2, 8).
     assert run.start_times.tolist() == [1.0, 0.0]
 
@@ -156,11 +112,10 @@ def test_a_paused_resident_reserves_its_next_stage(prompt: int, first_start: int
 
     A prompt of 6 would fit beside the 5 held; it has to wait for a round.
     """
-    run = online.simulate(
+    run = serve(
         Workload.from_arrivals([Arrival(0.0, 5, 1), Arrival(0.5, prompt, 4)], 11),
         online.make_policy("wait", thresholds={(5, 1): 1, (6, 4): 1}),
-        batch_time=IterationTime(1.0, 1.0),
-        service_model=PREFILL_ROUND,
+        IterationTime(1.0, 1.0),
     )
     starts = run.attempts.start_round[run.attempts.request == 1]
     assert starts[0] == first_start
@@ -169,11 +124,10 @@ def test_a_paused_resident_reserves_its_next_stage(prompt: int, first_start: int
 def test_thresholds_that_do_not_fit_evict_who_came_last() -> None:
     """M = 8 and M_pi = 12: the residents outgrow the memory, the later of them start again."""
     arrivals = [Arrival(0.0, 1, 3)] * 6
-    run = online.simulate(
+    run = serve(
         Workload.from_arrivals(arrivals, 8),
         online.make_policy("wait", thresholds=3),
-        batch_time=IterationTime(1.0),
-        service_model=PREFILL_ROUND,
+        IterationTime(1.0),
     )
     assert run.status == "completed"
     assert run.evictions > 0
@@ -189,11 +143,10 @@ def test_any_threshold_serves_everything(seed: int, limit: int, n: int) -> None:
     for time in np.cumsum(rng.exponential(1.0, 25)).tolist():
         prompt = int(rng.integers(1, limit - 1))
         arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
-    run = online.simulate(
+    run = serve(
         Workload.from_arrivals(arrivals, limit),
         online.make_policy("wait", thresholds={(limit // 2, limit // 2): n, (2, 2): n + 1}),
-        batch_time=IterationTime(0.5, 0.01),
-        service_model=PREFILL_ROUND,
+        IterationTime(0.5, 0.01),
     )
     assert run.status == "completed"
     assert run.memory_profile().max() <= limit
@@ -210,32 +163,13 @@ def test_memory_never_exceeds_m_pi() -> None:
         memory_limit=10 * plan.batch_memory,
         rng=np.random.default_rng(5),
     )
-    run = online.simulate(
+    run = serve(
         source,
         online.make_policy("wait", thresholds=plan.as_parameter()),
-        batch_time=IterationTime(0.3, 0.002),
-        service_model=PREFILL_ROUND,
+        IterationTime(0.3, 0.002),
     )
     assert run.status == "completed"
     assert run.evictions == 0
-    assert run.round_end_times is not None
     durations = np.diff(run.round_end_times)
     assert run.memory_profile().max() == plan.batch_memory
     assert durations.min() > 0
-
-
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [
-        (0, InvalidValueError),
-        ({}, InvalidValueError),
-        ({(1, 1): 0}, InvalidValueError),
-        ({(0, 1): 1}, InvalidValueError),
-        ({5: 1}, InvalidTypeError),
-        ({(1, 1): 1.5}, InvalidTypeError),
-        ("3", InvalidTypeError),
-    ],
-)
-def test_bad_thresholds(bad: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="policy 'wait'"):
-        online.make_policy("wait", thresholds=bad)

@@ -13,7 +13,7 @@ from per_round import a_ell, a_min, lookahead_prefix
 from strategies import instances
 
 import online
-from instances import Instance, InvalidValueError, generate
+from instances import Instance, generate
 from online.policies.c25.a_ell import SWITCH_RATIO
 from online.policies.c25.a_min import AMin
 from online.policy_interface.policy import State, VisibleRequest
@@ -32,12 +32,6 @@ def test_example_3_2() -> None:
     """[C25] Example 3.2."""
     assert online.simulate(EXAMPLE, "h-sf").total_latency == 5
     assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
-
-
-def test_a_min_does_not_look_at_upper_bounds() -> None:
-    for upper in (1, 4, 9):
-        run = online.simulate(EXAMPLE, "a-min", predictions=IntervalPredictions(1, upper))
-        assert run.total_latency == 5
 
 
 def test_example_8_2() -> None:
@@ -129,15 +123,6 @@ def test_a_max_never_evicts_and_treats_all_alike(instance: Instance, seed: int) 
     assert run.evictions == 0
 
 
-def test_a_min_is_given_exact_bounds() -> None:
-    instance = generate("arrival-model-1", seed=3, n=30)
-    run = online.simulate(instance, "a-min")
-    assert run.evictions == 0
-    assert run.total_latency == pytest.approx(
-        online.simulate(instance, "mc-sf").total_latency, rel=0.05
-    )
-
-
 def test_the_switch_takes_the_smaller_bound() -> None:
     assert pytest.approx((3 - math.sqrt(5)) / 2) == SWITCH_RATIO
     for upper, name in ((8, "a-ell"), (7, "a-min")):
@@ -149,26 +134,6 @@ def test_the_switch_takes_the_smaller_bound() -> None:
         switched = online.simulate(instance, "two-point-switch", seed=2, predictions=model)
         same = online.simulate(instance, name, seed=2, predictions=model)
         assert switched.start_rounds.tolist() == same.start_rounds.tolist()
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("a-min", {"overdue": "shrink"}),
-        ("two-point-switch", {"threshold": 2}),
-        ("alpha-protection", {"alpha": 1}),
-        ("alpha-protection", {"alpha": -0.1}),
-        ("alpha-beta-clearing", {"beta": 0}),
-        ("sorted-f-dp", {"fit": "both"}),
-        ("sorted-f-scaled-dp", {"epsilon": 0}),
-        ("sorted-f-scaled-dp", {"scale": "time"}),
-        ("sorted-f-quantile", {"share": 1.5}),
-        ("sorted-lp", {"relaxation": "weak"}),
-    ],
-)
-def test_bad_parameters(name: str, parameters: dict[str, object]) -> None:
-    with pytest.raises(InvalidValueError, match=next(iter(parameters))):
-        online.make_policy(name, **parameters)
 
 
 @pytest.mark.parametrize("overdue", ["grow", "reserve"])

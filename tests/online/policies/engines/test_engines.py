@@ -1,4 +1,4 @@
-"""vLLM's and Sarathi's schedulers against their rules one round at a time."""
+"""The schedulers of engines against their rules one round at a time."""
 
 from __future__ import annotations
 
@@ -6,24 +6,86 @@ from typing import Any
 
 import numpy as np
 import pytest
-from per_round_serving import Row, serve
+from per_round_engines import Key, Memory, Row, Served, serve_sglang, serve_tensorrt_llm
+from per_round_serving import serve
 
 import online
 from instances import Workload
+from instances.problem.memory_rule import MemoryRule
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, ServiceModel
+from online.policy_interface.predictions import (
+    ExactPredictions,
+    IntervalPredictions,
+    PredictionModel,
+)
 from online.simulation.token_times import token_rounds
 
+CAPACITY = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+KEYS: dict[str, Key | None] = {
+    "fcfs": None,
+    "shortest-output": lambda one: (one.output, one.number),
+    "longest-output": lambda one: (-one.output, one.number),
+    "shortest-prompt": lambda one: (one.prompt, one.number),
+}
 
-def draw(seed: int) -> tuple[list[Row], int]:
-    rng = np.random.default_rng([77, seed])
-    limit = int(rng.integers(8, 60))
+
+RULES = [
+    MemoryRule(),
+    MemoryRule(1, "next", "chunks"),
+    MemoryRule(4, "next", "chunks"),
+    MemoryRule(4, "next", "whole"),
+    MemoryRule(3, "now", "chunks"),
+]
+
+
+def named(rule: MemoryRule) -> str:
+    return f"{rule.block_size}-{rule.emitted_token}-{rule.prompt_allocation}"
+
+
+def counted(limit: int, rule: MemoryRule) -> Memory:
+    """The rule as the oracle says it."""
+    chunks = rule.prompt_allocation == "chunks"
+    return Memory(limit, rule.block_size, rule.emitted_token == "now", chunks)
+
+
+def drawn_rows(rng: np.random.Generator, seed: int, limit: int) -> list[Row]:
     n = int(rng.integers(1, 14))
     times = sorted(float(t) / 4 for t in rng.integers(0, (1, 40, 160)[seed % 3], n))
     rows = []
     for time in times:
         prompt = int(rng.integers(1, max(2, limit // 2)))
         rows.append((time, prompt, int(rng.integers(1, limit - prompt + 1))))
-    return rows, limit
+    return rows
+
+
+def draw(seed: int) -> tuple[list[Row], int]:
+    rng = np.random.default_rng([80, seed])
+    # A multiple of every block size; long requests, too, during which SGLang's ratio falls far.
+    limit = 12 * int(rng.integers(1, 6)) * (20 if seed % 10 == 9 else 1)
+    return drawn_rows(rng, seed, limit), limit
+
+
+def clock_of(seed: int) -> tuple[float, float]:
+    """Dyadic numbers: sums are exact, so arrivals can fall exactly on the end of a round."""
+    return 0.5, (0.0, 0.125)[seed // 2 % 2]
+
+
+def compare(source: Workload, policy: online.Policy, served: Served, **options: Any) -> online.Run:
+    """The run of the policy is what the oracle served."""
+    wanted, memory, ends = served
+    run = online.simulate(source, policy, **options)
+    assert run.status == "completed"
+    assert run.memory_profile().tolist() == [0, *memory]
+    assert run.round_end_times.tolist() == ends
+    assert run.start_times.tolist() == [one.start for one in wanted]
+    assert run.completion_times.tolist() == [one.end for one in wanted]
+    assert run.first_token_times.tolist() == [one.tokens[0] for one in wanted]
+    assert run.eviction_counts.tolist() == [one.evictions for one in wanted]
+    owners, rounds = token_rounds(run)
+    emitted = [(i, time) for i, one in enumerate(wanted) for time in one.tokens]
+    found = zip(owners.tolist(), run.round_end_times[rounds - 1].tolist(), strict=True)
+    assert list(found) == emitted
+    return run
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["restart", "recompute"])
@@ -32,63 +94,179 @@ def draw(seed: int) -> tuple[list[Row], int]:
 def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool) -> None:
     evicted = chunked = 0
     for seed in range(150):
-        rows, limit = draw(seed)
+        rng = np.random.default_rng([77, seed])
+        limit = int(rng.integers(8, 60))
+        rows = drawn_rows(rng, seed, limit)
         rng = np.random.default_rng([78, seed])
         budget, seqs = int(rng.integers(2, 25)), int(rng.integers(1, 9))
-        share = (0.0, 0.125)[seed % 2]
-        # Dyadic numbers: sums are exact, so arrivals can fall exactly on the end of a round.
-        d0, d1 = 0.5, (0.0, 0.125)[seed // 2 % 2]
-        wanted, memory, ends = serve(
-            rows,
-            limit,
-            rule,
-            budget=budget,
-            seqs=seqs,
-            watermark=int(share * limit),
-            keep=keep,
-            prefill=model.prefill_rounds,
-            d0=d0,
-            d1=d1,
-        )
+        share, (d0, d1) = (0.0, 0.125)[seed % 2], clock_of(seed)
+        more = {"budget": budget, "seqs": seqs, "keep": keep, "d0": d0, "d1": d1}
+        left, silent = int(share * limit), model.prefill_rounds
+        served = serve(rows, limit, rule, watermark=left, prefill=silent, **more)
         cap = "max_num_batched_tokens" if rule == "vllm-v0" else "chunk_size"
-        policy = online.make_policy(
-            rule,
-            **{cap: budget},
-            max_num_seqs=seqs,
-            watermark=share,
-            preemption="recompute" if keep else "restart",
-        )
+        how = {cap: budget, "preemption": "recompute" if keep else "restart"}
+        policy = online.make_policy(rule, max_num_seqs=seqs, watermark=share, **how)
         source = Workload(*zip(*rows, strict=True), memory_limit=limit)
-        run = online.simulate(source, policy, batch_time=AffineTime(d0, d1), service_model=model)
-        assert run.status == "completed"
-        assert run.memory_profile().tolist() == [0, *memory], seed
-        assert run.round_end_times is not None
-        assert run.round_end_times.tolist() == ends, seed
-        assert run.start_times.tolist() == [one.start for one in wanted], seed
-        assert run.completion_times.tolist() == [one.end for one in wanted], seed
-        assert run.first_token_times.tolist() == [one.tokens[0] for one in wanted], seed
-        assert run.eviction_counts.tolist() == [one.evictions for one in wanted], seed
-        owners, rounds = token_rounds(run)
-        emitted = [(i, time) for i, one in enumerate(wanted) for time in one.tokens]
-        assert list(
-            zip(owners.tolist(), run.round_end_times[rounds - 1].tolist(), strict=True)
-        ) == (emitted)
+        clock = AffineTime(d0, d1)
+        run = compare(source, policy, served, batch_time=clock, service_model=model)
         evicted += run.evictions
         chunked += sum(prompt > budget for _, prompt, _ in rows)
     assert evicted > 50
     assert chunked > 50
 
 
-def test_chunks_by_hand() -> None:
-    # Budget 4. Round 1: 4 of 6 prompt tokens; round 2: the last 2, first token; then decodes.
-    source = Workload([0.0], [6], [3], memory_limit=20)
-    policy = online.make_policy("sarathi", chunk_size=4)
-    run = online.simulate(source, policy, batch_time=AffineTime(1.0, 1.0))
-    assert run.round_end_times is not None
-    assert np.diff(run.round_end_times, prepend=0.0).tolist() == [5.0, 3.0, 2.0, 2.0]
-    # The prompt's memory is held from the first chunk on.
-    assert run.memory_profile().tolist() == [0, 6, 7, 8, 9]
-    assert run.first_token_times.tolist() == [8.0]
+def announced(
+    seed: int, rows: list[Row], limit: int
+) -> tuple[list[int], dict[str, Any], PredictionModel]:
+    """Longest outputs, the parameter that says so, and the predictions."""
+    if seed % 3 == 0:
+        return [output for _, _, output in rows], {}, ExactPredictions()
+    if seed % 3 == 1:
+        return [limit] * len(rows), {}, IntervalPredictions(1, limit)
+    # Too short for most: what was reserved does not suffice.
+    longest = limit // 12 + 1
+    return [longest] * len(rows), {"max_new_tokens": longest}, ExactPredictions()
+
+
+def ordered(seed: int) -> tuple[str, Key | None]:
+    """An order, and the oracle's key; where all predictions are alike they tell nothing."""
+    order = list(KEYS)[seed // 3 % len(KEYS)]
+    if seed % 3 == 1 and order.endswith("output"):
+        return order, lambda one: (one.number,)
+    return order, KEYS[order]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
+    retracted = chunked = 0
+    for seed in range(150):
+        rows, limit = draw(seed)
+        rng = np.random.default_rng([81, seed])
+        chunk = None if seed % 5 == 0 else int(rng.integers(rule.block_size, 25 + limit // 4))
+        most, slots = int(rng.integers(1, 50 + limit)), int(rng.integers(1, 9))
+        d0, d1 = clock_of(seed)
+        longest, limited, predictions = announced(seed, rows, limit)
+        order, key = ordered(seed)
+        served = serve_sglang(
+            rows,
+            counted(limit, rule),
+            announced=longest,
+            chunk=chunk,
+            most=most,
+            slots=slots,
+            d0=d0,
+            d1=d1,
+            key=key,
+        )
+        policy = online.make_policy(
+            "sglang",
+            chunked_prefill_size=chunk,
+            max_prefill_tokens=most,
+            max_running_requests=slots,
+            order=order,
+            **limited,
+        )
+        source = Workload(*zip(*rows, strict=True), memory_limit=limit, memory_rule=rule)
+        clock = AffineTime(d0, d1)
+        run = compare(source, policy, served, batch_time=clock, predictions=predictions)
+        retracted += run.evictions
+        chunked += sum(chunk is not None and prompt > chunk for _, prompt, _ in rows)
+    assert retracted > 20
+    assert chunked > 50
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+@pytest.mark.parametrize("capacity", CAPACITY)
+def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
+    paused = chunked = 0
+    for seed in range(120):
+        rows, limit = draw(seed)
+        rng = np.random.default_rng([82, seed])
+        budget, seqs = int(rng.integers(rule.block_size, 25)), int(rng.integers(1, 9))
+        chunks = seed % 2 == 0
+        d0, d1 = clock_of(seed)
+        longest, limited, predictions = announced(seed, rows, limit)
+        order, key = ordered(seed)
+        served = serve_tensorrt_llm(
+            rows,
+            counted(limit, rule),
+            announced=longest,
+            capacity=capacity,
+            seqs=seqs,
+            budget=budget,
+            chunks=chunks,
+            d0=d0,
+            d1=d1,
+            key=key,
+        )
+        policy = online.make_policy(
+            "tensorrt-llm",
+            capacity_scheduler_policy=capacity,
+            max_batch_size=seqs,
+            max_num_tokens=budget,
+            enable_chunked_prefill=chunks,
+            order=order,
+            **limited,
+        )
+        source = Workload(*zip(*rows, strict=True), memory_limit=limit, memory_rule=rule)
+        clock = AffineTime(d0, d1)
+        run = compare(source, policy, served, batch_time=clock, predictions=predictions)
+        if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
+            assert not run.evictions
+        paused += run.evictions
+        chunked += sum(chunks and prompt > budget for _, prompt, _ in rows)
+    assert paused > 10
+    assert chunked > 20
+
+
+@pytest.mark.parametrize("name", ["vllm-v0", "sarathi", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize(
+    ("order", "starts"),
+    [
+        ("fcfs", [0, 1, 2, 3]),
+        ("shortest-output", [0, 2, 3, 1]),
+        ("shortest-prompt", [0, 1, 3, 2]),
+        ("shortest-job", [0, 3, 2, 1]),
+        ("longest-output", [0, 1, 3, 2]),
+        ("priority", [0, 2, 3, 1]),
+    ],
+)
+def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> None:
+    source = Workload([0.0, 1.0, 1.0, 1.0], [3, 1, 5, 2], [9, 8, 2, 4], memory_limit=100)
+    caps = {"sglang": "max_running_requests", "tensorrt-llm": "max_batch_size"}
+    policy = online.make_policy(name, **{caps.get(name, "max_num_seqs"): 1}, order=order)
+    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    assert np.argsort(run.start_times, kind="stable").tolist() == starts
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("sglang", {"chunked_prefill_size": 15}),
+        ("tensorrt-llm", {"max_num_tokens": 15, "enable_chunked_prefill": True}),
+    ],
+)
+def test_prompts_are_not_cut_to_less_than_a_block(name: str, parameters: dict[str, Any]) -> None:
+    rule = MemoryRule(16, "next", "whole")
+    source = Workload([0.0], [20], [2], memory_limit=64, memory_rule=rule)
+    with pytest.raises(ValueError, match="= 15 is below a block of 16 tokens"):
+        online.simulate(source, online.make_policy(name, **parameters), batch_time=AffineTime(1.0))
+
+
+@pytest.mark.parametrize("name", ["sglang", "tensorrt-llm"])
+def test_service_models_with_prefill_rounds_are_refused(name: str) -> None:
+    source = Workload([0.0], [20], [2], memory_limit=64)
+    with pytest.raises(ValueError, match="service_model = 'prefill-round' has prefill rounds"):
+        online.simulate(source, name, batch_time=AffineTime(1.0), service_model=PREFILL_ROUND)
+
+
+def test_sglang_estimates_no_more_than_4096_tokens_of_output() -> None:
+    # Both may emit thousands of tokens. Free beside the first are 20,000 - 11 - 0.7 x 4,096 =
+    # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do.
+    source = Workload([0.0, 0.5], [10, 13_000], [40, 2], memory_limit=20_000)
+    policy = online.make_policy("sglang", max_new_tokens=10_000)
+    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    assert run.start_times.tolist() == [0.0, 1.0]
 
 
 def test_decodes_are_never_delayed_by_prompts_under_sarathi_and_are_under_vllm() -> None:
@@ -102,20 +280,3 @@ def test_decodes_are_never_delayed_by_prompts_under_sarathi_and_are_under_vllm()
     assert gaps["vllm-v0"] == [7.0, 4.0]
     # Sarathi: beside the decode 3 + 3 + 2 prompt tokens in rounds 3, 4, 5.
     assert gaps["sarathi"] == [6.0, 6.0]
-
-
-@pytest.mark.parametrize("name", ["vllm-v0", "sarathi"])
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"max_num_seqs": 0},
-        {"watermark": 1.0},
-        {"watermark": "0.1"},
-        {"preemption": "swap"},
-        {"chunk_size": 0, "max_num_batched_tokens": 0},
-    ],
-)
-def test_bad_parameters(name: str, bad: dict[str, Any]) -> None:
-    known = online.policy_parameters(name)
-    with pytest.raises((ValueError, TypeError), match="policy"):
-        online.make_policy(name, **{key: value for key, value in bad.items() if key in known})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -143,37 +142,3 @@ def test_ageing_ends_the_wait_of_what_is_long() -> None:
     assert overload("fcfs", 0)[1] == 1
     # 20 tokens are of class 5, 2 tokens of class 1.
     assert overload("priority", 0.25)[1] <= 1 + 4 / 0.25
-
-
-@pytest.mark.parametrize("name", ["vllm-v0", "sarathi"])
-@pytest.mark.parametrize(
-    ("order", "starts"),
-    [
-        ("fcfs", [0, 1, 2, 3]),
-        ("shortest-output", [0, 2, 3, 1]),
-        ("shortest-prompt", [0, 1, 3, 2]),
-        ("shortest-job", [0, 3, 2, 1]),
-        ("longest-output", [0, 1, 3, 2]),
-        ("priority", [0, 2, 3, 1]),
-    ],
-)
-def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> None:
-    source = Workload([0.0, 1.0, 1.0, 1.0], [3, 1, 5, 2], [9, 8, 2, 4], memory_limit=100)
-    policy = online.make_policy(name, max_num_seqs=1, order=order)
-    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
-    assert np.argsort(run.start_times, kind="stable").tolist() == starts
-
-
-@pytest.mark.parametrize("name", ["vllm-v0", "sarathi"])
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"order": "sjf"}, "unknown order 'sjf'; known: fcfs, shortest-output"),
-        ({"ageing": -1}, "policy: ageing = -1 is below 0"),
-        ({"ageing": float("inf")}, "policy: ageing = inf is not a finite number"),
-        ({"ageing": "1"}, "policy: ageing = '1' is not a number"),
-    ],
-)
-def test_bad_orders(name: str, bad: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
-        online.make_policy(name, **bad)

@@ -84,37 +84,6 @@ def test_decisions_recorded_from_the_engine(recording: Recording) -> None:
         assert play(recording).run.evictions
 
 
-def test_by_hand() -> None:
-    # Blocks of 4, three of them. Round 1: both prompts, a block each. Round 2: request 0 stores its
-    # 5th token in the last free block; 1 stores its 4th. Round 3: 1 needs a block, gives way itself
-    # and keeps two tokens; the step admits nobody. It needs two blocks to come back, for 5 tokens,
-    # which are free after round 5, the last of request 0.
-    instance = Instance.from_arrays(
-        [4, 3], [5, 4], memory_limit=12, memory_rule=MemoryRule(4, "next", "chunks")
-    )
-    # Of the 4 tokens that 1 had stored a block is still there; planning ahead the engine does not
-    # know the last of them when 1 gives way, and frees the blocks of 0 a step later.
-    for ahead, keeps, reused in ((False, False, 0), (False, True, 4), (True, True, 0)):
-        policy = online.make_policy("vllm", asynchronous=ahead, prefix_caching=keeps)
-        run = online.simulate(instance, policy)
-        assert run.attempts.start_round.tolist() == [0, 0, 5 + ahead]
-        assert run.attempts.end_round.tolist() == [5, 2, 7 + ahead]
-        assert run.attempts.tokens_kept.tolist() == [0, 0, 2]
-        assert run.attempts.tokens_reused.tolist() == [0, 0, reused]
-        # The newest token is stored a round later: 4 + 3 after round 1, the last never.
-        assert run.memory_profile().tolist() == [0, 7, 9, 6, 7, 8, *[0] * ahead, 5, 6]
-
-
-def test_who_gives_way() -> None:
-    """Request 1 arrives and is admitted last, and is the first by its prompt."""
-    instance = Instance.from_arrays([6, 2], [6, 7], [0, 1], memory_limit=13)
-    gone = {}
-    for policy in ("fcfs", "priority"):
-        engine = online.make_policy("vllm", policy=policy, order="shortest-prompt")
-        gone[policy] = online.simulate(instance, engine).eviction_counts.tolist()
-    assert gone == {"fcfs": [0, 1], "priority": [1, 0]}
-
-
 RULES = [
     MemoryRule(size, token, prompt)
     for size in (1, 3)
@@ -185,22 +154,6 @@ def test_blocks_of_its_own_in_a_memory_of_tokens() -> None:
     assert own.completion_rounds.tolist() == [4, 4]
     one = online.simulate(small, online.make_policy("vllm", block_size=10))
     assert one.completion_rounds.tolist() == [4, 9]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "what"),
-    [
-        ({"policy": "lifo"}, "neither fcfs nor priority"),
-        ({"watermark": 1.0}, "watermark"),
-        ({"max_num_batched_tokens": 0}, "max_num_batched_tokens"),
-        ({"max_num_seqs": 0}, "max_num_seqs"),
-        ({"long_prefill_token_threshold": -1}, "long_prefill_token_threshold"),
-        ({"block_size": 0}, "block_size"),
-    ],
-)
-def test_bad_parameters(parameters: dict[str, Any], what: str) -> None:
-    with pytest.raises(InvalidValueError, match=what):
-        online.make_policy("vllm", **parameters)
 
 
 def test_what_contradicts_the_instance() -> None:

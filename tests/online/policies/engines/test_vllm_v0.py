@@ -42,16 +42,3 @@ def test_runs_are_what_they_were(preemption: str, timed: bool, golden: str) -> N
         evictions += run.evictions
     assert evictions > 20
     assert digest.hexdigest()[:16] == golden
-
-
-def test_an_eviction_frees_what_is_held_and_the_token_of_the_next_round() -> None:
-    """A = (1, 5), B = (3, 3) and C = (1, 4) with M = 10, by hand.
-
-    Round 1 holds 2 + 4 + 2; round 2 would hold 3 + 5 + 3, so C leaves. In round 3 its prompt runs
-    again while A and B are held: 3 + 5 + 2. Round 4 would hold 4 + 6 + 3, 3 too many, and C, with 2
-    tokens held and one to come, frees just these: B stays and ends in round 4.
-    """
-    instance = Instance.from_arrays([1, 3, 1], [5, 3, 4], memory_limit=10)
-    run = online.simulate(instance, NAME)
-    assert run.memory_profile().tolist()[:5] == [0, 8, 8, 10, 10]
-    assert run.completion_times.tolist() == [7, 4, 8]

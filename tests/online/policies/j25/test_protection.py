@@ -49,11 +49,6 @@ def test_clearing_everything_at_random_is_given_up_too() -> None:
     assert online.simulate(TWO_THAT_COLLIDE, policy).status == "livelock"
 
 
-def test_more_protection_ends_it() -> None:
-    run = online.simulate(TWO_THAT_COLLIDE, online.make_policy("alpha-protection", alpha=0.6))
-    assert run.total_latency == 15
-
-
 @pytest.mark.parametrize("beta", [1e-12, 0.1, 0.5])
 def test_clearing_some_ends_whatever_beta_is(beta: float) -> None:
     policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=beta)
@@ -89,10 +84,3 @@ def test_who_is_cleared_comes_back_at_once_only_to_an_empty_machine(
     policy = online.make_policy("alpha-beta-clearing", alpha=0.4, beta=beta)
     run = online.simulate(pair, policy, max_rounds=7)
     assert run.attempts.start_round[:3].tolist() == [0, 0, round_index]
-
-
-def test_a_tiny_beta_clears_one_at_a_time() -> None:
-    instance = Instance.from_arrays([1] * 20, [4] * 20, memory_limit=79)
-    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=1e-9)
-    attempts = online.simulate(instance, policy, max_rounds=3).attempts
-    assert int(((attempts.end_round == 2) & ~attempts.completed).sum()) == 1

@@ -1,0 +1,49 @@
+"""A policy that decides by a function, for tests of what runs policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from online import Decision, Policy
+
+Rule = Callable[[Any, Any], Decision]
+
+
+class Scripted(Policy):
+    """Decides by a function of (policy, state); notes the rounds in which it is asked."""
+
+    name = "scripted"
+
+    def __init__(self, rule: Rule, past: Any = None, **attributes: Any) -> None:
+        self.rule, self.past = rule, past
+        vars(self).update(attributes)
+
+    def reset(self, setup: Any) -> None:
+        self.asked: list[int] = []
+        self.seen: list[Any] = []
+        self.waiting: list[int] = []
+        self.last = ""
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        self.seen += requests
+        self.waiting += [request.index for request in requests]
+
+    def complete(self, requests: Sequence[Any], state: Any) -> None:
+        self.last = "completed"
+
+    def decide(self, state: Any) -> Decision:
+        self.asked.append(state.round_index)
+        decision = self.rule(self, state)
+        self.waiting = [i for i in self.waiting if i not in decision.start]
+        if decision.evict:
+            self.last = "evicted"
+        return decision
+
+    def memory_of_past(self) -> Any:
+        return self.past
+
+
+def start_all(policy: Any, state: Any) -> Decision:
+    """Start whatever waits."""
+    return Decision(start=list(policy.waiting))
