@@ -49,9 +49,8 @@ from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, sav
 from .problem.memory_rule import MemoryRule
 from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
-from .problem.round_schedule import Violation
 from .problem.rounding import rounding_note
-from .problem.schedule import Schedule
+from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
 from .traces import (
     RequestLog,

@@ -129,11 +129,8 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     seed = as_integer(seed, None, "seed", minimum=0)
     check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
     rng = np.random.Generator(np.random.PCG64(seed))
-    made: Any = function
-    if isinstance(function, type) and issubclass(function, Family):
-        drawn = made(**parameters).draw(rng)
-    else:
-        drawn = function(rng, **parameters)
+    is_family = isinstance(function, type) and issubclass(function, Family)
+    drawn = function(**parameters).draw(rng) if is_family else function(rng, **parameters)
     if not isinstance(drawn, (Instance, Workload)):
         return drawn
     label = f"{name} (synthetic)" if SYNTHETIC in drawn.metadata else name

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.arrays import IntArray, RequestColumns
+from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import requests_figure
@@ -185,17 +185,17 @@ class Instance:
     @cached_property
     def arrival_times(self) -> IntArray:
         """a_i, rounds, shape (n,), read-only."""
-        return _column([request.arrival_time for request in self.requests])
+        return read_only([request.arrival_time for request in self.requests], np.int64)
 
     @cached_property
     def prompt_lengths(self) -> IntArray:
         """s_i, tokens, shape (n,), read-only."""
-        return _column([request.prompt_length for request in self.requests])
+        return read_only([request.prompt_length for request in self.requests], np.int64)
 
     @cached_property
     def output_lengths(self) -> IntArray:
         """o_i, tokens and rounds, shape (n,), read-only."""
-        return _column([request.output_length for request in self.requests])
+        return read_only([request.output_length for request in self.requests], np.int64)
 
     @cached_property
     def total_output_length(self) -> int:
@@ -219,12 +219,12 @@ class Instance:
     @cached_property
     def peak_memories(self) -> IntArray:
         """s_i + o_i, tokens, shape (n,), read-only."""
-        return _column([request.peak_memory for request in self.requests])
+        return read_only([request.peak_memory for request in self.requests], np.int64)
 
     @cached_property
     def volumes(self) -> IntArray:
         """s_i o_i + o_i (o_i + 1) / 2, token-rounds, shape (n,), read-only."""
-        return _column([request.volume for request in self.requests])
+        return read_only([request.volume for request in self.requests], np.int64)
 
     @cached_property
     def digest(self) -> str:
@@ -308,9 +308,3 @@ def _check(
                 request.peak_memory,
                 f"exceeds memory_limit = {memory_limit}{told}: the request can never run",
             )
-
-
-def _column(values: list[int]) -> IntArray:
-    column = np.array(values, dtype=np.int64)
-    column.setflags(write=False)
-    return column

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import requests_figure
@@ -264,11 +264,8 @@ def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
         raise InvalidValueError(
             "workload", "len(arrival_times)", len(given), f"differs from {count} requests"
         )
-    times = np.array(
-        [
-            as_number(time, f"request {position}", "arrival time", minimum=0)
-            for position, time in enumerate(given)
-        ]
+    times = read_only(
+        [as_number(t, f"request {k}", "arrival time", minimum=0) for k, t in enumerate(given)]
     )
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
@@ -276,5 +273,4 @@ def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
         raise InvalidValueError(
             f"request {place}", "arrival time", float(times[place]), "lies before the previous one"
         )
-    times.setflags(write=False)
     return times

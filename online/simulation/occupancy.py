@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import IntArray
-from instances.problem.round_schedule import RoundSchedule
+from instances.problem.schedule import RoundSchedule
 from instances.stacking import stacked
 
 from .run import Run
