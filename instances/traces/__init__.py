@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .formats import FORMATS
+from .formats import FORMATS, TraceFormat
 from .reading import TraceReader, open_trace
 from .request_log import RequestLog, read_log
 from .row import Measured, TraceRow
-from .trace_format import TraceFormat
 from .window import TraceReport, TraceRule, read_trace, read_workload, trace_windows
 
 __all__ = [

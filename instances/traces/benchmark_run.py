@@ -19,11 +19,18 @@ import numpy as np
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, shown
 from instances.validation import as_number
 
-from .bad_rows import BadRow, bad_cell
-from .held_rows import MOST_INTER_TOKEN_TIMES
-from .row import FAILED, Cells, Measured, as_count
+from .row import (
+    FAILED,
+    MOST_INTER_TOKEN_TIMES,
+    BadRow,
+    Cells,
+    Measured,
+    as_count,
+    as_duration,
+    as_durations,
+    bad_cell,
+)
 from .streams import Document
-from .trace_format import as_duration, as_durations
 
 SUMMARY = "request_throughput"
 """A key of every run, also of those that were saved without their requests."""
