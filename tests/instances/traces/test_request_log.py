@@ -9,9 +9,8 @@ import pytest
 from trace_files import write
 
 from instances import FileFormatError, read_log, read_workload
-from instances.traces import Measured, TraceRow
 from instances.traces.held_rows import HeldRows
-from instances.traces.row import TICKS_PER_SECOND
+from instances.traces.row import TICKS_PER_SECOND, Measured, TraceRow
 
 NAMED = {"arrival": "t", "prompt": "p", "output": "o"}
 ROWS = "t,p,o\n5,1,4\n2.25,3,5\n7,3,0\n2.25,4,5\n"
