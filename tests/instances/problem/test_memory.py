@@ -80,21 +80,7 @@ def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
     assert profile.tolist() == [held(runs, r) for r in range(horizon + 1)]
 
 
-def test_profile_of_interrupted_runs_ends_with_the_run() -> None:
-    # An evicted request holds s + 1 .. s + 2 and then nothing, whatever its output length was.
-    profile = memory_profile(np.array([1]), np.array([4]), np.array([2]), 5)
-    assert profile.tolist() == [0, 0, 5, 6, 0, 0]
-
-
 # --- forecast -----------------------------------------------------------------------------------
-
-
-@given(crowds())
-def test_memory_at_every_later_round(crowd: tuple[int, list[Run]]) -> None:
-    limit, runs = crowd
-    forecast = forecast_of(limit, runs)
-    assert len(forecast) == len(runs)
-    assert_same_future(forecast, runs, NOW)
 
 
 @settings(max_examples=examples(500))
@@ -126,23 +112,6 @@ def test_fits_at_a_start_past_a_completion_without_advance() -> None:
     forecast.add(0, 5, 1)
     assert not forecast.fits(5, 1, 0)
     assert forecast.fits(5, 1, 1)
-
-
-def test_fits_is_not_a_test_of_peaks() -> None:
-    # Running: 5 tokens in round 1, 6 in round 2 (its last). M = 9.
-    forecast = MemoryForecast(9)
-    forecast.add(0, 4, 2)
-    assert forecast.fits(1, 2, 0)  # 2 + 5, 3 + 6
-    assert not forecast.fits(2, 2, 0)  # 4 + 6 in round 2
-    assert forecast.fits(1, 8, 0)  # alone when it peaks at 9
-    assert not forecast.fits(1, 9, 0)  # 10 alone
-
-
-def test_a_newcomer_may_fill_the_memory_to_the_last_token() -> None:
-    forecast = MemoryForecast(10)
-    assert forecast.fits(4, 6, 3)
-    assert not forecast.fits(4, 7, 3)
-    assert not forecast.fits(5, 6, 3)
 
 
 @settings(max_examples=examples(400))
@@ -205,16 +174,6 @@ def test_remove_forgets_one_run(crowd: tuple[int, list[Run]], data: st.DataObjec
         assert_same_future(forecast, left, NOW)
     with pytest.raises(KeyError):
         forecast.remove(*runs[0])
-
-
-@given(crowds(min_size=1))
-def test_removing_what_was_never_added_is_an_error(crowd: tuple[int, list[Run]]) -> None:
-    limit, runs = crowd
-    forecast = forecast_of(limit, runs)
-    start, prompt, rounds = runs[0]
-    with pytest.raises(KeyError):
-        forecast.remove(start, prompt + 100, rounds)
-    assert len(forecast) == len(runs)
 
 
 @given(crowds(), st.integers(0, 12))
