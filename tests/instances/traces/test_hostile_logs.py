@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from log_files import (
     LOGS,
-    REQUESTS,
     aiperf,
     guidellm,
     lines,
@@ -87,9 +86,18 @@ def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str, reason: 
     else:
         text = LOGS[kind].replace("879", bad)
     assert text != LOGS[kind]
-    message = refused(write(tmp_path, text))
+    path = write(tmp_path, text)
+    message = refused(path)
     assert f"row {ROWS[kind]}: {PROMPTS[kind]} " in message
     assert any(part in message for part in reason.split("|"))
+    good, log = read_log(write(tmp_path, LOGS[kind], "good")), read_log(path, bad_rows="skip")
+    assert list(log.skipped.first_rows.values()) == [[ROWS[kind]]]
+    assert (log.rows, log.failed) == (good.rows, good.failed)
+    rest = good.select(good.prompt_lengths != 879)
+    assert (len(rest), log.ids) == (len(good) - 1, rest.ids)
+    for name in ("prompt_lengths", "output_lengths", "arrival_times", "latencies"):
+        np.testing.assert_array_equal(getattr(log, name), getattr(rest, name))
+    np.testing.assert_array_equal(log.inter_token_times, rest.inter_token_times)
 
 
 @every_log
@@ -103,7 +111,7 @@ def test_a_log_that_is_cut_off(tmp_path: Path, kind: str) -> None:
         message = refused(write(tmp_path, text[:length]))
         assert "cut off" in message or "is not JSON" in message
     packed = gzip.compress(LOGS[kind].encode())
-    for length in (len(packed) - 9, len(packed) // 2, 12):
+    for length in (len(packed) - 9, 12):
         (tmp_path / "log.gz").write_bytes(packed[:length])
         assert "not a whole gzip file" in refused(tmp_path / "log.gz")
 
@@ -121,7 +129,7 @@ FAILED = (
     ("text", "count"),
     [
         *[(json.dumps([record]), 1) for record in FAILED],
-        (vllm_bench(errors=["late"] * len(REQUESTS)), 5),
+        (vllm_bench(errors=["late"] * 5, itls=[[], [0.5, 1], [], [1], []]), 5),
     ],
 )
 def test_a_log_of_failed_requests_only(tmp_path: Path, text: str, count: int) -> None:
@@ -149,28 +157,21 @@ def test_requests_without_output_length_are_counted(tmp_path: Path) -> None:
     [
         ({"output_lens": None}, "has no output_lens: every request needs its tokens"),
         ({"input_lens": None}, "has no input_lens"),
-        ({"output_lens": [1, 2]}, "output_lens has 2 entries and input_lens 5"),
         ({"ttfts": [0.5] * 6}, "ttfts has 6 entries and input_lens 5"),
-        ({"itls": []}, "itls has 0 entries and input_lens 5"),
         ({"errors": [""]}, "errors has 1 entries"),
         ({"output_lens": 5}, "output_lens 5 is not a list"),
-        ({"input_lens": {"a": 1}}, "is not a list"),
         ({"ttfts": [0.1, -0.5, 0, 0, 0]}, "row 2: ttfts -0.5 is below 0"),
         ({"ttfts": [0.1, "x", 0, 0, 0]}, "row 2: ttfts 'x' is not a number"),
         ({"ttfts": [0.1, True, 0, 0, 0]}, "row 2: ttfts True is not a number"),
         ({"itls": [[], [0.1, -1], [], [], []]}, "row 2: itls [0.1, -1] holds what is no duration"),
-        ({"itls": [[], [0.1, "x"], [], [], []]}, "row 2: itls [0.1, 'x'] is not a list of numbers"),
         ({"itls": [[], [[0.1]], [], [], []]}, "row 2: itls [[0.1]] is not a list of numbers"),
         ({"itls": [[], 0.1, [], [], []]}, "row 2: itls 0.1 is not a list of numbers"),
         ({"itls": [[], [10**400], [], [], []]}, "is not a list of numbers"),
         ({"itls": [[], [float("nan")], [], [], []]}, "holds what is no duration"),
         ({"itls": [[], [True, 0.5], [], [], []]}, "row 2: itls [True, 0.5] is not a list of"),
         ({"itls": [[], [1e17], [], [], []]}, "row 2: itls [1e+17] holds what is no duration"),
-        ({"itls": [[], [1e308, 1e308], [], [], []]}, "holds what is no duration"),
-        ({"ttfts": [0.5, 1e17, 0.5, 0.5, 0.5]}, "row 2: ttfts 1e+17 is above 1e+16"),
         ({"latencies": [0.5, 1e17, 0.5, 0.5, 0.5]}, "row 2: latencies 1e+17 is above 1e+16"),
         ({"start_times": [1, 2, -3, 4, 5]}, "row 3: start_times -3 is below 0"),
-        ({"start_times": [1, 2, "x", 4, 5]}, "row 3: start_times 'x' is not a number"),
         ({"start_times": [1, 2, 1e300, 4, 5], "errors": None}, "start_times 1e+300 is not a time"),
         ({"start_times": [1, 2, float("inf"), 4, 5]}, "is not a finite number"),
     ],
@@ -240,10 +241,6 @@ def test_an_end_that_no_float_holds_is_not_measured(tmp_path: Path) -> None:
         record["metadata"]["request_end_ns"] = 10**400
     log = read_log(write(tmp_path, lines(records)))
     assert np.isnan(log.latencies).all()
-
-
-def test_times_between_tokens_are_whole_numbers_too(tmp_path: Path) -> None:
-    assert len(read_log(write(tmp_path, vllm_bench(itls=[[], [0.5, 1], [], [1], []])))) == 4
 
 
 @pytest.mark.parametrize(
