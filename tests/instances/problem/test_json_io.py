@@ -401,11 +401,3 @@ def test_infeasible_schedules_are_read_and_say_so(tmp_path: Path) -> None:
     early = schedule_document(stretches=[[[1, 3]], [[1, 1]]])
     found = load_schedule(written(tmp_path, early)).violations()
     assert [(v.kind, v.request_id, v.amount) for v in found] == [("early-start", "b", 1)]
-
-
-def test_a_schedule_truncated_at_every_byte(tmp_path: Path) -> None:
-    save_schedule(Schedule(small(), SERIAL), tmp_path / "whole.json")
-    whole = (tmp_path / "whole.json").read_text(encoding="utf-8")
-    for length in range(len(whole.rstrip())):
-        with pytest.raises(FileFormatError):
-            load_schedule(written(tmp_path, whole[:length]))

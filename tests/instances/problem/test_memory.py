@@ -83,14 +83,6 @@ def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
 # --- forecast -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(500))
-@given(crowds(), st.integers(0, 6), st.integers(1, 12))
-def test_fits_now(crowd: tuple[int, list[Run]], prompt: int, rounds: int) -> None:
-    limit, runs = crowd
-    answer = forecast_of(limit, runs).fits(prompt, rounds, NOW)
-    assert answer == fits_by_definition(limit, runs, (NOW, prompt, rounds))
-
-
 @settings(max_examples=examples(300))
 @given(crowds(), st.integers(0, 6), st.integers(1, 12), st.integers(0, 8))
 def test_fits_later_once_the_completed_are_released(
@@ -131,17 +123,6 @@ def test_earliest_fit(
     found = forecast_of(limit, runs).earliest_fit(prompt, rounds, first, last)
     assert found == expected
     assert found is None or type(found) is int
-
-
-def test_waiting_can_help_before_any_completion() -> None:
-    # The running request peaks at 10 in round 5; of M = 12 a newcomer gets 2 tokens then, so one
-    # of (1, 2) must be in its first round at round 5, or come after.
-    forecast = MemoryForecast(12)
-    forecast.add(0, 5, 5)
-    assert [forecast.fits(1, 2, t) for t in range(5)] == [True, True, True, False, True]
-    assert forecast.earliest_fit(1, 2, 3, 4) == 4
-    assert forecast.earliest_fit(1, 2, 3, 3) is None
-    assert forecast.earliest_fit(1, 2, 4, 3) is None
 
 
 def test_looking_far_ahead_takes_no_memory() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -315,20 +312,6 @@ def test_what_follows_a_list_is_refused(tmp_path: Path) -> None:
     assert "goes on after its list" in refused(write(tmp_path, LOGS["trtllm-bench"] + "\n[]"))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-@every_log
-def test_pipes_are_read_once(tmp_path: Path, kind: str) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", "import instances; print(len(instances.read_log('/dev/stdin')))"],
-        input=LOGS[kind],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert process.stdout == "4\n", process.stderr
-
-
 def test_long_prompts_are_no_reason_to_refuse_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,39 +368,6 @@ def test_memory_grows_by_arrays_only(
         peaks.append(peak_of(lambda path=path: read_log(path, most_inter_token_times=1000)))
     # Some 80 bytes a row twice over while it is put in order; 20 floats a row would be 640 more.
     assert peaks[1] - peaks[0] < 300 * 6_000
-
-
-RESIDENT = """
-import resource, sys
-import instances
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-log = instances.read_log("/dev/stdin", most_inter_token_times=1_000_000)
-assert len(log) == int(sys.argv[1]), len(log)
-assert len(log.inter_token_times) == 1_000_000
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kibibytes are Linux's unit")
-def test_a_million_rows_take_a_few_bytes_each(tmp_path: Path) -> None:
-    count, script = 1_000_000, tmp_path / "read.py"
-    script.write_text(RESIDENT)
-    process = subprocess.Popen(
-        [sys.executable, script, str(count)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert process.stdin is not None
-    lines = long_lines(1000)
-    for _ in range(count // 1000):
-        process.stdin.write(lines)
-    out, _ = process.communicate(timeout=280)
-    assert process.returncode == 0
-    # 600 MB of text; as objects the rows alone would be above 1 GiB.
-    assert int(out) < 300 * 1024
 
 
 def test_a_guidellm_report_of_nothing(tmp_path: Path) -> None:
