@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,13 @@ from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import requests_figure
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
+from instances.validation import (
+    LARGEST_TOKEN_COUNT,
+    as_integer,
+    as_name,
+    check_storable,
+    set_fields,
+)
 
 from .memory_rule import TOKENS, MemoryRule, as_memory_rule
 from .request import Request, RequestId, check_distinct
@@ -78,11 +84,9 @@ class Instance:
         labelled = _label(requests)
         rule = as_memory_rule(memory_rule, "instance")
         _check(labelled, limit, rule, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
-        object.__setattr__(self, "requests", labelled)
-        object.__setattr__(self, "memory_limit", limit)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "metadata", MappingProxyType(details))
-        object.__setattr__(self, "memory_rule", rule)
+        kept = MappingProxyType(details)
+        set_fields(self, requests=labelled, memory_limit=limit, name=name)
+        set_fields(self, metadata=kept, memory_rule=rule)
 
     @classmethod
     def from_arrays(
@@ -134,13 +138,7 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        return (
-            self.requests == other.requests
-            and self.memory_limit == other.memory_limit
-            and self.name == other.name
-            and dict(self.metadata) == dict(other.metadata)
-            and self.memory_rule == other.memory_rule
-        )
+        return self.__getstate__() == other.__getstate__()
 
     def __hash__(self) -> int:
         return hash((self.requests, self.memory_limit))
@@ -164,18 +162,11 @@ class Instance:
         return requests_figure(self, "rounds")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "requests": self.requests,
-            "memory_limit": self.memory_limit,
-            "name": self.name,
-            "metadata": dict(self.metadata),
-            "memory_rule": self.memory_rule,
-        }
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return given | {"metadata": dict(self.metadata)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for key in ("requests", "memory_limit", "name", "memory_rule"):
-            object.__setattr__(self, key, state[key])
-        object.__setattr__(self, "metadata", MappingProxyType(state["metadata"]))
+        set_fields(self, **state | {"metadata": MappingProxyType(state["metadata"])})
 
     @cached_property
     def ids(self) -> tuple[RequestId, ...]:
@@ -254,16 +245,11 @@ class Instance:
 
     def with_metadata(self, **entries: Any) -> Instance:
         """A copy whose metadata has ``entries`` added or replaced."""
-        metadata = {**self.metadata, **entries}
-        return Instance(
-            self.requests, self.memory_limit, self.name, metadata, memory_rule=self.memory_rule
-        )
+        return Instance(**self.__getstate__() | {"metadata": {**self.metadata, **entries}})
 
     def renamed(self, name: str | None) -> Instance:
         """A copy under another name."""
-        return Instance(
-            self.requests, self.memory_limit, name, self.metadata, memory_rule=self.memory_rule
-        )
+        return Instance(**self.__getstate__() | {"name": name})
 
     def under(self, memory_rule: MemoryRule) -> Instance:
         """The same requests and memory under another memory rule.
@@ -273,9 +259,7 @@ class Instance:
         InvalidValueError
             A request that could never run under it.
         """
-        return Instance(
-            self.requests, self.memory_limit, self.name, self.metadata, memory_rule=memory_rule
-        )
+        return Instance(**self.__getstate__() | {"memory_rule": memory_rule})
 
 
 def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
