@@ -308,15 +308,6 @@ def test_mooncake_times_are_milliseconds_with_or_without_a_fraction(tmp_path: Pa
         assert [row.seconds for row in reader][2] == Fraction("28.73225")
 
 
-def test_zones_are_converted(tmp_path: Path) -> None:
-    text = (
-        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-        "2024-05-10 00:00:00.009930+00:00,1,1\n"
-        "2024-05-10 02:00:01.009930+02:00,1,1\n"
-    )
-    assert read(write(tmp_path, text))[0].arrival_times.tolist() == [0, 1]
-
-
 # --- windows in one pass, in bounded memory -----------------------------------------------------
 
 

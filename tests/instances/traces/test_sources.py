@@ -108,12 +108,6 @@ def test_a_file_is_closed_when_its_reader_is(tmp_path: Path) -> None:
 # --- logs in another order ----------------------------------------------------------------------
 
 
-def test_a_row_that_goes_back_says_what_to_do(tmp_path: Path) -> None:
-    path = write(tmp_path, HEADER + "5,1,1\n2,1,1\n")
-    with pytest.raises(FileFormatError, match=r"row 3: .*back in time.*sort=True"):
-        read(path)
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.integers(1, 9)), min_size=1),
     st.integers(0, 10),
@@ -244,6 +238,7 @@ def test_without_a_column_of_arrivals_all_are_at_once(tmp_path: Path) -> None:
         ({"prompt": "in"}, InvalidValueError, "which column holds outputs"),
         ({"output": "out", "arrival": "x"}, InvalidValueError, "which column holds prompts"),
         ({**NAMED, "arrival_ms": "x"}, InvalidValueError, "two columns of arrivals"),
+        ({**NAMED, "latency_ms": "x", "latency": "y"}, InvalidValueError, "columns of latency"),
     ],
 )
 def test_columns_that_say_nothing_are_refused_before_the_file_is_opened(
@@ -251,13 +246,8 @@ def test_columns_that_say_nothing_are_refused_before_the_file_is_opened(
 ) -> None:
     with pytest.raises(error, match=message):
         read(tmp_path / "absent", columns=columns)
-    with pytest.raises(error, match=message):
-        open_trace(tmp_path / "absent", columns=columns)
-
-
-def test_a_format_and_columns_are_one_too_many(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="format.*columns"):
-        read(tmp_path / "absent", format="vidur", columns=NAMED)
+        open_trace(tmp_path / "absent", format="vidur", columns=columns)
 
 
 def test_unknown_columns_are_told_what_to_do(tmp_path: Path) -> None:

@@ -99,13 +99,6 @@ def test_times_across_midnight_and_equal_times(tmp_path: Path) -> None:
     assert read(trace(tmp_path, rows))[0].arrival_times.tolist() == [0, 0, 3]
 
 
-def test_max_requests_cuts_the_window(tmp_path: Path) -> None:
-    rows: list = [(k, k + 1, 1) for k in range(6)]
-    instance, report = read(trace(tmp_path, rows), max_requests=2, start_seconds=1)
-    assert instance.prompt_lengths.tolist() == [2, 3]
-    assert report.rows_in_window == 2
-
-
 def test_rows_dropped_count_towards_max_requests(tmp_path: Path) -> None:
     rows: list = [(0, 0, 1), (1, 5, 1), (2, 5, 0), (3, 6, 1)]
     for too_long in ("drop", "clip"):
@@ -155,12 +148,6 @@ def test_the_memory_limit_counts_scaled_tokens(tmp_path: Path) -> None:
     path = trace(tmp_path, [(0, 5, 5), (1, 11, 19)])
     assert read(path, token_scale=10, memory_limit=4)[1].dropped_too_long == 0
     assert read(path, token_scale=10, memory_limit=3)[1].dropped_too_long == 1
-
-
-def test_columns_are_found_by_name(tmp_path: Path) -> None:
-    path = trace(tmp_path, [f"3,x,{stamp(0)},5"], "GeneratedTokens,Model,TIMESTAMP,ContextTokens")
-    instance, _ = read(path)
-    assert (instance[0].prompt_length, instance[0].output_length) == (5, 3)
 
 
 def test_the_report_travels_with_the_instance_and_reads_as_a_line(tmp_path: Path) -> None:
