@@ -31,8 +31,33 @@ ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
 """Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Instance:
+class Problem:
+    """What an instance and a workload show of themselves."""
+
+    unit: str
+
+    def __repr__(self: Any) -> str:
+        label = f"{self.name!r}, " if self.name else ""
+        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
+        kind, count = type(self).__name__, len(self)
+        return f"{kind}({label}{count} requests, memory_limit={self.memory_limit}{rule})"
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: id, arrival, lengths.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame(request_columns(self))
+
+    def _repr_html_(self) -> str:
+        return requests_figure(self, self.unit)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Instance(Problem):
     """Requests with arrival times and lengths, and the KV-cache capacity ([J25] Section 2).
 
     Parameters
@@ -57,6 +82,7 @@ class Instance:
         makes of it), a name with control characters, or text that no file can hold.
     """
 
+    unit = "rounds"
     requests: tuple[Request, ...]
     memory_limit: int
     name: str | None = None
@@ -142,24 +168,6 @@ class Instance:
 
     def __hash__(self) -> int:
         return hash((self.requests, self.memory_limit))
-
-    def __repr__(self) -> str:
-        label = f"{self.name!r}, " if self.name else ""
-        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
-        return f"Instance({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
-
-    def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: id, arrival, lengths.
-
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(request_columns(self))
-
-    def _repr_html_(self) -> str:
-        return requests_figure(self, "rounds")
 
     def __getstate__(self) -> dict[str, Any]:
         given = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -12,18 +12,16 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.frames import data_frame, request_columns
-from instances.html import requests_figure
 from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
 from .arrival_source import Arrival, FixedArrivals
-from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance, Problem
 from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
 
 
-class Workload(FixedArrivals):
+class Workload(FixedArrivals, Problem):
     """Requests with arrival times in seconds: an arrival source that reacts to nothing.
 
     An `Instance` counts arrival times in whole rounds; a workload is for `simulate` with a batch
@@ -61,6 +59,8 @@ class Workload(FixedArrivals):
     InvalidTypeError, InvalidValueError
         Times out of order or range, or what `Instance` refuses.
     """
+
+    unit = "s"
 
     def __init__(
         self,
@@ -181,24 +181,6 @@ class Workload(FixedArrivals):
 
     def __len__(self) -> int:
         return len(self._arrivals)
-
-    def __repr__(self) -> str:
-        label = f"{self.name!r}, " if self.name else ""
-        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
-        return f"Workload({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
-
-    def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: id, arrival, lengths.
-
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(request_columns(self))
-
-    def _repr_html_(self) -> str:
-        return requests_figure(self, "s")
 
 
 def refuse_seconds(requests: object, field: str = "instance") -> None:
