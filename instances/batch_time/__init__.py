@@ -1,4 +1,4 @@
-"""How long a round lasts, given the batch it runs: models, presets, schedules in seconds."""
+"""Seconds of a round, given the batch it runs: models, presets, schedules in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rounds do, and batch-time models: seconds of a round as a function of what it does."""
+"""Batch-time models: seconds of a round as a function of the tokens it processes and holds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BatchStretch:
 
 
 class RoundBatches(NamedTuple):
-    """What the rounds of a schedule do, as columns of shape (rounds,); see `BatchStretch`.
+    """Requests and tokens of the rounds of a schedule, columns of shape (rounds,).
 
     Attributes
     ----------

@@ -161,7 +161,7 @@ def preset(name: str) -> Preset:
 
 
 AFFINE = "affine:d0,d1,d2"
-"""How an affine batch time is written."""
+"""The form in which an affine batch time is written."""
 
 
 def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:

@@ -193,12 +193,12 @@ class SecondsSchedule(TimedSchedule):
 
     @property
     def advances(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether each stretch advances, shape (stretches,)."""
+        """True where a stretch advances, shape (stretches,)."""
         return np.asarray(self.chunk_tokens == ADVANCES)
 
     @cached_property
     def batches(self) -> RoundBatches:
-        """What each round does."""
+        """Requests, tokens and memory of each round."""
         count = max(
             int((self.first_round + self.rounds).max(initial=1)) - 1,
             len(getattr(self, "round_starts", ())),

@@ -67,7 +67,7 @@ def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
 
 
 def generator_documentation(name: str) -> str:
-    """What a generator draws, its source and its parameters; the first line is a summary.
+    """Documentation of a generator: its law, source and parameters, after a line of summary.
 
     Raises
     ------

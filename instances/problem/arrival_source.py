@@ -34,7 +34,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an arrival source sees of one decision epoch: nothing a client could not see.
+    """View of one decision epoch for an arrival source: nothing a client could not see.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class ArrivalSource(Protocol):
 
 
 def memory_rule_of(source: ArrivalSource) -> MemoryRule:
-    """How the memory of the machine that the requests are meant for is counted."""
+    """Memory rule of the machine that the requests are meant for."""
     rule: MemoryRule = getattr(source, "memory_rule", TOKENS)
     return rule
 

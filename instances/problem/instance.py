@@ -32,7 +32,7 @@ ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
 
 
 class Problem:
-    """What an instance and a workload show of themselves."""
+    """Base of an instance and a workload: the ways in which both are shown."""
 
     unit: str
 

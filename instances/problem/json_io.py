@@ -28,7 +28,7 @@ KNOWN_BOUNDS = "known_bounds"
 
 @dataclass(frozen=True)
 class KnownBounds:
-    """What is known of the optimum of an instance; None for what is not known.
+    """Known bounds on the optimum of an instance; None for those that are not known.
 
     They are checked when attached and when asked for with `known_bounds`, not by `load`.
 

@@ -154,7 +154,7 @@ class PreemptiveSchedule(RoundSchedule):
 
     @property
     def preemptions(self) -> int:
-        """How often a request is stopped before its last token."""
+        """Number of times that a request is stopped before its last token."""
         return len(self.request) - len(self.instance)
 
     @cached_property

@@ -153,7 +153,7 @@ class TimedSchedule(ABC):
 
     @abstractmethod
     def _facts(self) -> dict[str, object]:
-        """What is shown of it beside the requests and the latency."""
+        """Figures in a notebook, between the requests and the verdict."""
 
     @property
     def latencies(self) -> npt.NDArray[Any]:
@@ -168,7 +168,7 @@ class TimedSchedule(ABC):
 
     @cached_property
     def is_feasible(self) -> bool:
-        """Whether `violations` finds nothing."""
+        """True if `violations` finds nothing."""
         return not self.violations()
 
     def frame(self) -> Any:

@@ -56,12 +56,12 @@ class BenchmarkRun:
 
     @property
     def has_requests(self) -> bool:
-        """Whether there are requests, not totals only."""
+        """True if there are requests, not totals only."""
         return "input_lens" in self.seen or "output_lens" in self.seen
 
     @property
     def has_start_times(self) -> bool:
-        """Whether it says when each request was sent."""
+        """True if it says when each request was sent."""
         return "start_times" in self.seen
 
     @property

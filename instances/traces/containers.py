@@ -45,7 +45,7 @@ NO_REQUESTS = (
 
 
 class Opened(NamedTuple):
-    """What a file was told to be, and its rows still to be read.
+    """An opened file: the format it is read in, and its rows still to be read.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def _is_whole(line: str) -> bool:
 
 
 def _is_document(text: str, path: object) -> bool:
-    """Whether the beginning of an object has a key below which requests are."""
+    """Tell whether the beginning of an object has a key below which requests are."""
     stream = JsonStream(io.StringIO(), path, text)
     with suppress(FileFormatError):
         for key in stream.members():

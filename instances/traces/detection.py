@@ -1,4 +1,4 @@
-"""What a file is read as: a format by name, columns mapped by the user, or told from the file."""
+"""Choose the format of a file: one by name, columns mapped by the user, or the one detected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .formats import ABSENT, FORMATS, Container, TraceFormat, lookup
 from .row import Clock, Measured, any_clock, as_duration, clock_of
 
 NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan")
-"""What a column of errors holds where there is none."""
+"""Cells of a column of errors that mean that there was none."""
 
 CLOCKS: dict[str, Callable[[], Clock]] = {
     "arrival": any_clock,
@@ -20,7 +20,7 @@ CLOCKS: dict[str, Callable[[], Clock]] = {
     "arrival_us": clock_of(10**6),
     "arrival_ns": clock_of(10**9),
 }
-"""What a column of arrivals counts: seconds or dates, or parts of a second."""
+"""Clocks by the role of a column of arrivals: seconds or dates, or parts of a second."""
 
 MEASUREMENTS = {
     "latency": "latency",
@@ -42,7 +42,7 @@ MAP_COLUMNS = (
 
 
 def format_of(columns: Mapping[str, str]) -> TraceFormat:
-    """The format of a file whose columns are named by the user.
+    """Make a format of columns that are named by the user.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
 
 
 def _text_duration(record: Any, name: str, seconds: float) -> float | None:
-    """A duration that may be text, as the cells of a table are; None where it is blank."""
+    """Read a duration that may be text, as the cells of a table are; None where it is blank."""
     value = lookup(record, name)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
@@ -125,7 +125,7 @@ def _text_duration(record: Any, name: str, seconds: float) -> float | None:
 
 
 def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat | None:  # noqa: A002
-    """What a file is to be read as; None tells it from the columns.
+    """Choose the format that the caller asks for; None leaves it to `detect_format`.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat
 
 
 def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
-    """Whether a record has what every one of this format has."""
+    """Tell whether a record has every field that this format requires."""
     return all(
         lookup(record, *column.split("|"), missing=ABSENT) is not ABSENT
         for column in format.required
@@ -154,12 +154,12 @@ def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
 
 
 def fitting(container: Container, record: Mapping[str, Any]) -> list[TraceFormat]:
-    """The formats of rows of this kind that a record is of."""
+    """List the formats of this container that a record fits."""
     return [one for one in FORMATS.values() if one.container == container and fits(one, record)]
 
 
 def detect_format(path: Any, container: Container, record: Mapping[str, Any]) -> TraceFormat:
-    """The format whose columns a file has.
+    """Detect the format whose columns a file has.
 
     Where none fits, but just one shares a column with the file, it is that one with a column
     missing, and the reader says which.
@@ -197,6 +197,6 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
 
 
 def listed(columns: Collection[str]) -> str:
-    """The columns of a file, for a message: not all of a thousand."""
+    """List the columns of a file in a message, the first `MOST_LISTED` only."""
     shown = ", ".join(list(columns)[:MOST_LISTED]) or "none"
     return f"{shown}, ... {len(columns)} in all" if len(columns) > MOST_LISTED else shown

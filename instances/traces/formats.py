@@ -1,4 +1,4 @@
-"""What a format says of itself, and the formats that are known: one table, and cell functions.
+"""Formats of traces and logs: one table, and the functions that read cells of records.
 
 Where a tool's log is described by its source code, the comment at its entry names the file.
 """
@@ -93,7 +93,7 @@ class TraceFormat:
 
     @property
     def is_log(self) -> bool:
-        """Whether a tool writes it, which may not know the output of a request."""
+        """True for logs of a tool, which may not know the output of a request."""
         return bool(self.marks)
 
     @property
@@ -132,7 +132,7 @@ class TraceFormat:
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:
-    """What an object has under the first of these keys that it has.
+    """Look up the first of these keys that an object has.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def _later(end: float, start: float, column: str) -> float:
 
 
 def _trtllm_failed(record: dict[str, Any]) -> bool:
-    """Whether there are tokens of errors, or a time of -1, which was never taken."""
+    """Tell whether there are tokens of errors, or a time of -1, which was never taken."""
     stamps = [lookup(record, name) for name in ("start_timestamp", "end_timestamp")]
     return bool(lookup(record, "error_tokens")) or -1 in stamps
 

@@ -124,7 +124,7 @@ class TraceReader:
 
     @property
     def sorts(self) -> bool:
-        """Whether iterating puts the rows in order of time first."""
+        """True if iterating puts the rows in order of time first."""
         return not self.format.is_in_order if self._sort is None else self._sort
 
     def __iter__(self) -> Iterator[TraceRow]:

@@ -1,4 +1,4 @@
-"""What a row of any trace or log becomes, how its cells are read, and rows that cannot be."""
+"""Rows of any trace or log: their fields, the readers of their cells, and bad rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Clock = Callable[[Any], int]
 
 
 class Measured(NamedTuple):
-    """What a log measured of a request itself, in seconds; None where it does not say.
+    """Measurements of a request in its log, in seconds; None where it does not say.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Measured(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What a record of a log holds, before it is checked.
+    """Cells of a record of a log, before they are checked.
 
     Attributes
     ----------

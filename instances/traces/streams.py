@@ -23,7 +23,7 @@ MOST_VALUES = 2**20
 """Values of a YAML value that is taken as a whole."""
 
 FIRST_YAML_LINE = re.compile(r"\ufeff?(---|%YAML|[A-Za-z_][\w-]*:)(\s|$)")
-"""How a YAML document begins, and no table or JSON does."""
+"""The beginning of a YAML document, which no table and no JSON has."""
 
 
 class Document(ABC):
@@ -337,7 +337,7 @@ class YamlStream(Document):
 
 
 def _resolved(text: str) -> Any:
-    """What a scalar without quotes means."""
+    """Resolve a scalar without quotes to a number, a truth value, None or text."""
     if text in _NAMED:
         return _NAMED[text]
     if not _NUMBER.fullmatch(text):

@@ -51,7 +51,7 @@ SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 
 @dataclass(frozen=True)
 class TraceReport:
-    """What became of the rows of a trace window.
+    """Counts of the rows of a trace window, by what became of them.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ class _Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether ``max_requests`` rows have been taken."""
+        """True once ``max_requests`` rows have been taken."""
         return self._counts["rows_in_window"] == self._rule.max_requests
 
     def add(self, row: TraceRow, elapsed: Fraction) -> None:
@@ -404,7 +404,7 @@ class _Window:
         )
 
     def report(self) -> TraceReport:
-        """What became of the rows, of which some request must be left."""
+        """Report what became of the rows; refuse a window without requests."""
         path, rule, skipped = self._reader.path, self._rule, self._reader.skipped
         rows, empty, too_long, _ = self._counts.values()
         if not rows:

@@ -167,7 +167,7 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True)
 class RegimeError:
-    """How far predictions are from the measured rounds of a regime.
+    """Errors of predictions for the measured rounds of a regime.
 
     Attributes
     ----------

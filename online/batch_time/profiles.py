@@ -45,7 +45,7 @@ the rounds of `rounds_of`."""
 
 
 class Attention(NamedTuple):
-    """What an attention kernel works on: requests, prompt tokens of each, KV tokens before."""
+    """Work of an attention kernel: requests, prompt tokens of each, KV tokens before."""
 
     requests: int
     prompt: int
