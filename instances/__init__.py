@@ -52,10 +52,10 @@ from .problem.request import Request
 from .problem.rounding import rounding_note
 from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
-from .traces.formats import TraceFormat
 from .traces.reading import TraceReader, open_trace
 from .traces.request_log import RequestLog, read_log
 from .traces.row import TraceRow
+from .traces.trace_format import TraceFormat
 from .traces.window import TraceReport, TraceRule, read_trace, read_workload, trace_windows
 from .version import package_version as _package_version
 

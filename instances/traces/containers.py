@@ -21,9 +21,10 @@ from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, uniq
 
 from .benchmark_run import SUMMARY, BenchmarkRun
 from .detection import MAP_COLUMNS, detect_format, fits, fitting, listed
-from .formats import ABSENT, FORMATS, TraceFormat, lookup
+from .formats import FORMATS
 from .row import FAILED, BadRow, Cells
 from .streams import FIRST_YAML_LINE, LONGEST_ITEM, Document, JsonStream, YamlStream
+from .trace_format import ABSENT, TraceFormat, lookup
 
 DELIMITERS = (",", ";", "\t", "|")
 """Tried in turn, until the columns named by the user are all there."""

@@ -1,0 +1,178 @@
+"""Declaration of a trace format, and the lookup of cells in its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from instances.errors import InvalidTypeError, InvalidValueError
+
+from .row import FAILED, BadRow, Cells, Clock, Measured, as_duration, clock_of
+from .streams import Document
+
+ABSENT = object()
+
+_IN_SECONDS = clock_of(1)
+
+Container = Literal["csv", "json", "document"]
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """Where a format keeps arrival, prompt and output.
+
+    Attributes
+    ----------
+    name : str
+        What ``format=`` calls it.
+    source : str
+        The dataset or the tool it is from.
+    container : Literal[csv, json, document] or None
+        ``"csv"`` with a header line; ``"json"``, objects that are lines or items of one list;
+        ``"document"``, requests inside a larger object; None is told from the file.
+    time, prompt, output : str or None, str, str
+        The columns or keys that are read; others are passed over. No ``time``: lengths only.
+    new_clock : Callable[[], Clock]
+        Called once a file; reads the cells of ``time``, which are seconds unless it is given.
+    time_is_optional : bool
+        Whether files without ``time`` are of this format too.
+    marks : tuple[str, ...]
+        Keys by which a tool's log is told; datasets are told by the columns that are read.
+    names : Mapping[str, tuple[str, ...]]
+        Where a column may be, looked up in turn; others are only where their name says.
+    requests : Callable[[Document], Iterator[Any]] or None
+        The records below the key ``marks[0]`` of a document; None for one that has failed.
+    request : Callable[[dict[str, Any]], dict[str, Any] or None] or None
+        From a record to the one whose columns are read; None for a record that is no request.
+    has_failed : Callable[[dict[str, Any]], Any] or None
+        Whether a record's request failed or was broken off.
+    measured : Callable[[dict[str, Any]], Measured] or None
+        What the log measured of a record's request.
+    further : tuple[str, ...]
+        Columns that ``has_failed`` and ``measured`` read in a table.
+    is_in_order : bool
+        Whether rows promise to be in order of time; others are sorted unless told otherwise.
+    """
+
+    name: str
+    source: str
+    container: Container | None
+    time: str | None
+    prompt: str
+    output: str
+    new_clock: Callable[[], Clock] = _IN_SECONDS
+    time_is_optional: bool = False
+    marks: tuple[str, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    requests: Callable[[Document], Iterator[Any]] | None = None
+    request: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
+    has_failed: Callable[[dict[str, Any]], Any] | None = None
+    measured: Callable[[dict[str, Any]], Measured] | None = None
+    further: tuple[str, ...] = ()
+    is_in_order: bool = False
+
+    @property
+    def is_log(self) -> bool:
+        """True for logs of a tool, which may not know the output of a request."""
+        return bool(self.marks)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Columns no file of this format is without."""
+        if self.marks:
+            return self.marks
+        if self.time_is_optional:
+            return self.prompt, self.output
+        return self.read
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Columns that are read where they are there."""
+        time = () if self.time is None else (self.time,)
+        return (*time, *self.further, self.prompt, self.output)
+
+    def cells(self, record: dict[str, Any]) -> Cells | BadRow | None:
+        """The cells of a record, or why they cannot be read; None if it is no request."""
+        found = record if self.request is None else self.request(record)
+        if found is None:
+            return None
+        try:
+            if self.has_failed is not None and self.has_failed(found):
+                return FAILED
+            measured = None if self.measured is None else self.measured(found)
+        except (InvalidTypeError, InvalidValueError) as error:
+            return BadRow(f"{error.field} {error.reason}", str(error))
+        if measured is not None and all(value is None for value in measured):
+            measured = None
+        time, prompt, output = (
+            None if one is None else lookup(found, *self.names.get(one, (one,)))
+            for one in (self.time, self.prompt, self.output)
+        )
+        return Cells(time, prompt, output, measured)
+
+
+def lookup(record: Any, *names: str, missing: Any = None) -> Any:
+    """Look up the first of these keys that an object has.
+
+    Parameters
+    ----------
+    record : Any
+        A JSON object.
+    *names : str
+        Keys, or keys inside one another, joined by dots.
+    missing : Any, default None
+        What is returned where none is there.
+    """
+    for name in names:
+        if isinstance(record, dict) and name in record:
+            return record[name]
+        found = record
+        for key in _keys(name):
+            if not isinstance(found, dict) or key not in found:
+                break
+            found = found[key]
+        else:
+            return found
+    return missing
+
+
+@lru_cache(maxsize=256)
+def _keys(name: str) -> tuple[str, ...]:
+    return tuple(name.split("."))
+
+
+def durations(**columns: tuple[str, float]) -> Callable[[dict[str, Any]], Measured]:
+    """Read measurements from columns.
+
+    Parameters
+    ----------
+    **columns : tuple[str, float]
+        By the fields of `Measured`: where each is, as in `lookup`, and its unit in seconds.
+    """
+
+    def measured(record: dict[str, Any]) -> Measured:
+        found: dict[str, Any] = {name: duration(record, *at) for name, at in columns.items()}
+        return Measured(**found)
+
+    return measured
+
+
+def duration(record: Any, name: str, seconds: float = 1.0) -> float | None:
+    """A time that was measured, in seconds; None where the record does not have it.
+
+    Parameters
+    ----------
+    record, name : Any, str
+        As in `lookup`.
+    seconds : float, default 1.0
+        Seconds in the unit that it is in.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        No number, or a negative one.
+    """
+    value = lookup(record, name)
+    return None if value is None else as_duration(value, name) * seconds
