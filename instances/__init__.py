@@ -49,23 +49,14 @@ from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, sav
 from .problem.memory_rule import MemoryRule
 from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
-from .problem.round_schedule import Violation
 from .problem.rounding import rounding_note
-from .problem.schedule import Schedule
+from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
-from .traces import (
-    RequestLog,
-    TraceFormat,
-    TraceReader,
-    TraceReport,
-    TraceRow,
-    TraceRule,
-    open_trace,
-    read_log,
-    read_trace,
-    read_workload,
-    trace_windows,
-)
+from .traces.reading import TraceReader, open_trace
+from .traces.request_log import RequestLog, read_log
+from .traces.row import TraceRow
+from .traces.trace_format import TraceFormat
+from .traces.window import TraceReport, TraceRule, read_trace, read_workload, trace_windows
 from .version import package_version as _package_version
 
 del _cascade, _prediction_families, _arrival_models, _sqrt_n_adversary

@@ -1,14 +1,21 @@
-"""Types of arrays."""
+"""Types of arrays, and arrays that cannot be written to."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+
+def read_only(values: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+    """Copy numbers into an array that cannot be written to."""
+    column = np.array(values, dtype=dtype)
+    column.setflags(write=False)
+    return column
 
 
 class RequestColumns(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
+from functools import partial
 from typing import Any
 
 LONGEST_SHOWN = 200
@@ -95,11 +96,7 @@ class FileFormatError(ValueError):
         super().__init__(printable(f"{place}: {reason}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_file_format_error, (self.path, self.reason, self.row)
-
-
-def _rebuild_file_format_error(path: str, reason: str, row: int | None) -> FileFormatError:
-    return FileFormatError(path, reason, row=row)
+        return partial(FileFormatError, row=self.row), (self.path, self.reason)
 
 
 def shown(value: Any) -> str:

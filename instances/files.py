@@ -11,8 +11,9 @@ import stat
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -134,19 +135,8 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
         Not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer that is too
         large.
     """
-    text = _decoded(text, path)
-    try:
-        document = json.loads(text, **{"object_pairs_hook": unique_keys, **hooks})
-    except DuplicateKeyError as error:
-        raise FileFormatError(path, str(error)) from None
-    except RecursionError:
-        raise FileFormatError(path, _TOO_DEEP) from None
-    except json.JSONDecodeError as error:
-        raise FileFormatError(path, f"not valid JSON at line {error.lineno}: {error.msg}") from None
-    except ValueError as error:
-        raise FileFormatError(path, f"holds a number that is none: {error}") from None
-    check_shape(document, path)
-    return document
+    decoded = _decoded(text, path)
+    return _parsed(lambda: json.loads(decoded, **{"object_pairs_hook": unique_keys, **hooks}), path)
 
 
 def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
@@ -158,13 +148,22 @@ def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
         Not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
     """
     # The parser's time grows with the square of the parts of one key.
-    text = _decoded(text, path)
-    if _LONG_KEY.search(text):
+    decoded = _decoded(text, path)
+    if _LONG_KEY.search(decoded):
         raise FileFormatError(path, _TOO_DEEP)
+    document: dict[str, Any] = _parsed(lambda: tomllib.loads(decoded), path)
+    return document
+
+
+def _parsed(parse: Callable[[], Any], path: object) -> Any:
     try:
-        document = tomllib.loads(text)
+        document = parse()
+    except DuplicateKeyError as error:
+        raise FileFormatError(path, str(error)) from None
     except RecursionError:
         raise FileFormatError(path, _TOO_DEEP) from None
+    except json.JSONDecodeError as error:
+        raise FileFormatError(path, f"not valid JSON at line {error.lineno}: {error.msg}") from None
     except tomllib.TOMLDecodeError as error:
         raise FileFormatError(path, f"is not TOML: {error}") from None
     except ValueError as error:
@@ -190,18 +189,13 @@ def check_shape(document: Any, path: object) -> None:
     """
     level = [document]
     for _ in range(DEEPEST + 1):
-        inside: list[Any] = []
-        for value in level:
-            kind = type(value)
-            if kind is list or kind is tuple:
-                inside += value
-            elif kind is dict:
-                inside += value.values()
-            elif kind is int and not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
-                raise FileFormatError(path, "holds an integer of more than 300 digits")
-        if not inside:
+        if any(type(one) is int and abs(one) > LARGEST_NUMBER for one in level):
+            raise FileFormatError(path, "holds an integer of more than 300 digits")
+        lists = (one for one in level if type(one) in (list, tuple))
+        tables = (one.values() for one in level if type(one) is dict)
+        level = [*chain.from_iterable(lists), *chain.from_iterable(tables)]
+        if not level:
             return
-        level = inside
     raise FileFormatError(path, _TOO_DEEP)
 
 

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 
-class Requests(Protocol):
-    """What of an `Instance` or a `Workload` is laid out."""
-
-    @property
-    def ids(self) -> Sequence[Any]:
-        """Labels."""
-
-    @property
-    def arrival_times(self) -> Any:
-        """Rounds or seconds, shape (n,)."""
-
-    @property
-    def prompt_lengths(self) -> Any:
-        """Tokens, shape (n,)."""
-
-    @property
-    def output_lengths(self) -> Any:
-        """Tokens, shape (n,)."""
-
-
-def request_columns(requests: Requests) -> dict[str, Any]:
-    """Label, arrival and lengths of each request by name."""
+def request_columns(requests: Any) -> dict[str, Any]:
+    """Label, arrival and lengths of each request of an instance or a workload, by name."""
     return {
         "id": list(requests.ids),
         "arrival_time": requests.arrival_times,

@@ -15,7 +15,6 @@ import numpy as np
 from instances.arrays import FloatArray, IntArray
 from instances.charts import BLUE, INK, NARROW, RED, Axis, Plot, element
 from instances.errors import printable
-from instances.stacking import stacked
 
 MOST_BANDS, MOST_STEPS = 200, 3000
 """Most stays in the cache, and most rounds of all of them together, that are drawn as bands."""
@@ -192,6 +191,31 @@ def memory_picture(
     )
     bands = element("g", "".join(drawn), **edges)
     return _memory(plot, plot.stretched(bands, (0, -top_most, last, top_most)), memory_limit)
+
+
+def stacked(
+    begin: IntArray, held: IntArray, rounds: IntArray
+) -> list[tuple[int, IntArray, IntArray]]:
+    """Stack stays in the cache: row, bottom and top in tokens of each, in order of stacking.
+
+    The earlier its start the lower a band, then the later its end. The order of two bands never
+    changes, and none lies above free memory: what a completion frees is taken from the top.
+
+    Parameters
+    ----------
+    begin, held, rounds : int64 array
+        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``; shape (stays,).
+    """
+    end = begin + rounds
+    height = np.zeros(int(end.max(initial=0)) + 1, dtype=np.int64)
+    bands = []
+    for row in np.lexsort((-end, begin)).tolist():
+        where = slice(int(begin[row]) + 1, int(end[row]) + 1)
+        bottom = height[where].copy()
+        top = bottom + int(held[row]) + np.arange(1, len(bottom) + 1)
+        height[where] = top
+        bands.append((row, bottom, top))
+    return bands
 
 
 def memory_curve(

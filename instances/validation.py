@@ -168,15 +168,22 @@ def ranged(default: Any = dataclasses.MISSING, *, items: int = 1, **bounds: floa
     return dataclasses.field(default=default, metadata={"items": items, "bounds": bounds})
 
 
-def check_ranges(record: Any) -> None:
+def check_ranges(record: Any, owner: str | None = "") -> None:
     """Check the `ranged` fields of a dataclass as their annotations say: whole numbers or floats.
+
+    Parameters
+    ----------
+    record : Any
+        An instance of the dataclass.
+    owner : str or None, default ""
+        What errors call it; empty takes the name of its class.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
         A parameter that is no such number, or a tuple that is too short.
     """
-    owner = type(record).__name__
+    owner = type(record).__name__ if owner == "" else owner
     for one in dataclasses.fields(record):
         if "bounds" not in one.metadata:
             continue

@@ -28,7 +28,7 @@ from instances import (
     SinusoidalArrivals,
     Workload,
 )
-from instances.batch_time.iteration_time import IterationTime
+from instances.batch_time.models import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_processes import arrivals_until
 from online import fluid, theory

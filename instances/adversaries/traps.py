@@ -7,44 +7,59 @@ were taken.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
 from instances.errors import InvalidValueError
-from instances.generators.registry import register_generator
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
-from instances.validation import as_integer
+from instances.generators.prediction_families import equal_prompts
+from instances.generators.registry import Family, register_generator
+from instances.problem.instance import Instance
+from instances.validation import as_integer, ranged
 
 TrapSizes = Literal["printed", "balanced", "steep"]
 
 
-def _two_types(
-    first: tuple[int, int, int], second: tuple[int, int, int], memory_limit: int, sizes: str
-) -> Instance:
-    """Counts, prompts and outputs of two types, the first type first."""
-    (x, s, o), (y, t, p) = first, second
-    metadata = {"construction": {"sizes": sizes, "first_type": x, "second_type": y}}
-    return Instance.from_arrays(
-        [s] * x + [t] * y, [o] * x + [p] * y, memory_limit=memory_limit, metadata=metadata
-    )
+class _Trap(Family):
+    memory_limit: int
+    sizes: TrapSizes
 
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw nothing: the first type comes first."""
+        if self.sizes not in get_args(TrapSizes):
+            known = ", ".join(get_args(TrapSizes))
+            raise InvalidValueError(None, "sizes", self.sizes, f"is not one of {known}")
+        root = math.isqrt(self.memory_limit)
+        if self.sizes == "printed":
+            found = self.types(self.memory_limit, root, self.memory_limit * root)
+        elif self.sizes == "balanced":
+            # floor(M^1.25).
+            others = math.isqrt(math.isqrt(self.memory_limit**5))
+            found = self.types(self.memory_limit, root, others)
+        else:
+            found = self.types(*self.steep(root))
+        (x, s, o), (y, t, p) = found
+        construction = {"sizes": self.sizes, "first_type": x, "second_type": y}
+        return Instance.from_arrays(
+            [s] * x + [t] * y,
+            [o] * x + [p] * y,
+            memory_limit=self.memory_limit,
+            metadata={"construction": construction},
+        )
 
-def _checked_sizes(sizes: str) -> None:
-    if sizes not in get_args(TrapSizes):
-        known = ", ".join(get_args(TrapSizes))
-        raise InvalidValueError(None, "sizes", sizes, f"is not one of {known}")
+    def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
+        """Count, prompt and output of both types: X, K and Y of the class give them."""
+        raise NotImplementedError
 
-
-def _power_of_memory(memory_limit: int) -> int:
-    """floor(M^1.25)."""
-    return math.isqrt(math.isqrt(memory_limit**5))
+    def steep(self, root: int) -> tuple[int, int, int]:
+        """X, K and Y of the steep sizes."""
+        raise NotImplementedError
 
 
 @register_generator("mc-sf-trap")
-def mc_sf_trap(
-    rng: np.random.Generator, *, memory_limit: int = 256, sizes: TrapSizes = "printed"
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class McSfTrap(_Trap):
     """Short outputs with long prompts first: MC-SF's mistake ([W25] Theorem 1).
 
     X requests (s = K - 1, o = 1), which MC-SF serves first, then Y requests (s = 1, o = 2), which
@@ -64,22 +79,23 @@ def mc_sf_trap(
     sizes : TrapSizes, default "printed"
         As above.
     """
-    _checked_sizes(sizes)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=4)
-    root = math.isqrt(limit)
-    if sizes == "steep":
-        long_prompts, width = 8 * root, limit
-        others = math.isqrt(long_prompts * long_prompts * limit // 6)
-    else:
-        long_prompts, width = limit, root
-        others = limit * root if sizes == "printed" else _power_of_memory(limit)
-    return _two_types((long_prompts, width - 1, 1), (others, 1, 2), limit, sizes)
+
+    memory_limit: int = ranged(256, minimum=4)
+    sizes: TrapSizes = "printed"
+
+    def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
+        """X requests with long prompts, then Y short ones."""
+        return (first, width - 1, 1), (others, 1, 2)
+
+    def steep(self, root: int) -> tuple[int, int, int]:
+        """X = 8 R, K = M, Y = floor(X sqrt(M/6))."""
+        first, limit = 8 * root, self.memory_limit
+        return first, limit, math.isqrt(first * first * limit // 6)
 
 
 @register_generator("mc-sf-total-trap")
-def mc_sf_total_trap(
-    rng: np.random.Generator, *, memory_limit: int = 256, sizes: TrapSizes = "printed"
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class McSfTotalTrap(_Trap):
     """Long outputs with short prompts first: MC-SF2's mistake ([W25] Theorem EC.1).
 
     X requests (s = 1, o = K - 1), which `mc-sf-total` serves first, then Y requests (s = K,
@@ -100,26 +116,22 @@ def mc_sf_total_trap(
     sizes : TrapSizes, default "printed"
         As above.
     """
-    _checked_sizes(sizes)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=4)
-    root = math.isqrt(limit)
-    if sizes == "steep":
-        long_outputs, width, others = 8, limit - 1, 8 * root
-    else:
-        long_outputs, width = limit, root
-        others = limit * root if sizes == "printed" else _power_of_memory(limit)
-    return _two_types((long_outputs, 1, width - 1), (others, width, 1), limit, sizes)
+
+    memory_limit: int = ranged(256, minimum=4)
+    sizes: TrapSizes = "printed"
+
+    def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
+        """X requests with long outputs, then Y with long prompts."""
+        return (first, 1, width - 1), (others, width, 1)
+
+    def steep(self, root: int) -> tuple[int, int, int]:
+        """X = 8, K = M - 1, Y = 8 R."""
+        return 8, self.memory_limit - 1, 8 * root
 
 
 @register_generator("identical-requests")
-def identical_requests(
-    rng: np.random.Generator,
-    *,
-    n: int = 100,
-    prompt_length: int = 5,
-    output_length: int = 10,
-    memory_limit: int = 100,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class IdenticalRequests(Family):
     """n equal requests at time 0, where MC-SF is within 4 of the optimum ([J25] Theorem 4.3).
 
     Parameters
@@ -131,23 +143,23 @@ def identical_requests(
     memory_limit : int, default 100
         M; the theorem asks for M >= 2 (s + o), and so does this.
     """
-    n = as_integer(n, None, "n", minimum=1)
-    prompt = as_integer(prompt_length, None, "prompt_length", minimum=1)
-    output = as_integer(output_length, None, "output_length", minimum=1)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=2 * (prompt + output))
-    return Instance.from_arrays([prompt] * n, [output] * n, memory_limit=limit)
+
+    n: int = ranged(100, minimum=1)
+    prompt_length: int = ranged(5, minimum=1)
+    output_length: int = ranged(10, minimum=1)
+    memory_limit: int = 100
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw nothing."""
+        prompt, output = self.prompt_length, self.output_length
+        least = 2 * (prompt + output)
+        limit = as_integer(self.memory_limit, None, "memory_limit", minimum=least)
+        return Instance.from_arrays([prompt] * self.n, [output] * self.n, memory_limit=limit)
 
 
 @register_generator("two-point-worst-case")
-def two_point_worst_case(
-    rng: np.random.Generator,
-    *,
-    lower: int = 2,
-    upper: int = 8,
-    scale: int = 50,
-    memory_limit: int = 200,
-    prompt_length: int = 0,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class TwoPointWorstCase(Family):
     """Two lengths in the shares that cost A_random most ([C25] Theorem 8.6).
 
     ``scale`` times ``upper`` requests of the lower length, then ``scale`` times ``lower`` of the
@@ -168,15 +180,15 @@ def two_point_worst_case(
     prompt_length : int, default 0
         s of every request; the shares are the worst for 0.
     """
-    lower = as_integer(lower, None, "lower", minimum=1)
-    upper = as_integer(upper, None, "upper", minimum=lower)
-    scale = as_integer(scale, None, "scale", minimum=1)
-    prompt = as_integer(prompt_length, None, "prompt_length", minimum=0)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=prompt + upper)
-    outputs = [lower] * (scale * upper) + [upper] * (scale * lower)
-    metadata: dict[str, object] = {"output_interval": [lower, upper]}
-    if prompt == 0:
-        metadata[ALLOW_ZERO_PROMPT_LENGTH] = True
-    return Instance.from_arrays(
-        [prompt] * len(outputs), outputs, memory_limit=limit, metadata=metadata
-    )
+
+    lower: int = ranged(2, minimum=1)
+    upper: int = 8
+    scale: int = ranged(50, minimum=1)
+    memory_limit: int = 200
+    prompt_length: int = ranged(0, minimum=0)
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw nothing: the shorts come first."""
+        lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
+        outputs = [lower] * (self.scale * upper) + [upper] * (self.scale * lower)
+        return equal_prompts(outputs, self.prompt_length, self.memory_limit, lower, upper)

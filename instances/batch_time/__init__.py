@@ -1,9 +1,17 @@
-"""How long a round lasts, given the batch it runs: models, presets, schedules in seconds."""
+"""Seconds of a round, given the batch it runs: models, presets, schedules in seconds."""
 
 from __future__ import annotations
 
-from .iteration_time import IterationTime
-from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime, UnitTime
+from instances.problem.schedule import SecondsViolation
+
+from .models import (
+    AffineTime,
+    BatchStretch,
+    BatchTime,
+    IterationTime,
+    PiecewiseLinearTime,
+    UnitTime,
+)
 from .presets import (
     LLAMA_2_70B_2XA100,
     LLAMA_2_70B_A100_TP1,
@@ -14,7 +22,6 @@ from .presets import (
     preset_names,
 )
 from .seconds_schedule import SecondsSchedule, Stretch
-from .seconds_violation import SecondsViolation
 from .tiled_time import TiledTime
 
 __all__ = [

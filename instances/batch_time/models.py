@@ -1,17 +1,18 @@
-"""Batch-time models: seconds of a round as a function of what its batch does."""
+"""Batch-time models: seconds of a round as a function of the tokens it processes and holds."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_number, set_fields
+from instances.problem.memory_rule import MemoryRule
+from instances.validation import check_ranges, ranged, set_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,92 @@ class BatchStretch:
         return self.resident() - self.held_memory
 
 
+class RoundBatches(NamedTuple):
+    """Requests and tokens of the rounds of a schedule, columns of shape (rounds,).
+
+    Attributes
+    ----------
+    requests : int64 array
+        Requests that advance.
+    new_prompt_tokens, new_requests : int64 array
+        Prompt tokens of those that complete their prompt, and how many those are.
+    memory : int64 array
+        KV tokens stored.
+    chunk_tokens : int64 array
+        Prompt tokens processed by others.
+    held_memory : int64 array
+        Of ``memory``, that of requests that do nothing.
+    squares, past : int64 array
+        Squares of the prompt tokens that each request processes, and their products with the tokens
+        processed of it before, summed.
+    """
+
+    requests: IntArray
+    new_prompt_tokens: IntArray
+    new_requests: IntArray
+    memory: IntArray
+    chunk_tokens: IntArray
+    held_memory: IntArray
+    squares: IntArray
+    past: IntArray
+
+    def stretches(self) -> Iterator[BatchStretch]:
+        """Each round as a batch time takes it."""
+        for row in zip(*[column.tolist() for column in self], strict=True):
+            requests, prompts, entered, memory, chunks, held, squares, past = row
+            # In a single round it does not matter whose prompts they are.
+            yield BatchStretch(
+                rounds=1,
+                requests=requests,
+                new_prompt_tokens=prompts,
+                new_requests=entered,
+                memory=memory,
+                growth=requests,
+                chunk_tokens=chunks,
+                held_memory=held,
+                chunk_squares=squares,
+                chunk_past=past,
+            )
+
+
+def stored_tokens(
+    rule: MemoryRule,
+    tokens: IntArray,
+    prompt_left: IntArray,
+    chunk_tokens: IntArray,
+    advances: np.ndarray[Any, np.dtype[np.bool_]],
+) -> tuple[IntArray, IntArray]:
+    """Tokens stored by the stretches of a schedule.
+
+    Parameters
+    ----------
+    rule : MemoryRule
+        How memory is counted.
+    tokens : int64 array, shape (k,)
+        Prompt and output tokens that the request has when each stretch begins; stretches are in
+        order of request, then of round.
+    prompt_left, chunk_tokens : int64 array, shape (k,)
+        See `Stretch`.
+    advances : bool array, shape (k,)
+        Whether a token is emitted in each round.
+
+    Returns
+    -------
+    int64 array, int64 array
+        What is stored in the first round less what a round adds, and what it adds.
+    """
+    # The newest token is stored by the round that continues from it: it is missing from one that
+    # advances, and as long as the request is held after one. Prompts hold all they keep.
+    continues = np.where(advances | (prompt_left > 0), np.arange(len(tokens)), 0)
+    owing = advances[np.maximum.accumulate(continues)]
+    stored = tokens - rule.unstored * owing
+    growth = advances.astype(np.int64)
+    if rule.prompt_allocation == "chunks":
+        stored = stored - np.where(advances, 0, prompt_left)
+        growth = np.where(advances, 1, chunk_tokens)
+    return stored, growth
+
+
 class BatchTime(Protocol):
     """A batch-time model: seconds of each round of a stretch."""
 
@@ -116,10 +203,10 @@ class UnitTime:
         Not a positive finite number.
     """
 
-    seconds: float = 1.0
+    seconds: float = ranged(1.0, above=0)
 
     def __post_init__(self) -> None:
-        set_fields(self, seconds=as_number(self.seconds, "batch time", "seconds", above=0))
+        check_ranges(self, "batch time")
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""
@@ -133,7 +220,7 @@ class AffineTime:
     A round processes one token for each request that is past its prompt, and the prompt tokens
     of the others: all of them, or the chunk that the policy allots. With d1 = 0 and the
     per-token cost in d2 this is [A25] Equation (1) as long as nothing is held;
-    `instances.batch_time.iteration_time.IterationTime` is that equation also where requests pause.
+    `IterationTime` is that equation also where requests pause.
 
     Parameters
     ----------
@@ -150,23 +237,67 @@ class AffineTime:
         A coefficient that is not a number in its range.
     """
 
-    d0: float
-    d1: float = 0.0
-    d2: float = 0.0
+    d0: float = ranged(above=0)
+    d1: float = ranged(0.0, minimum=0)
+    d2: float = ranged(0.0, minimum=0)
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            d0=as_number(self.d0, "batch time", "d0", above=0),
-            d1=as_number(self.d1, "batch time", "d1", minimum=0),
-            d2=as_number(self.d2, "batch time", "d2", minimum=0),
-        )
+        check_ranges(self, "batch time")
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""
         seconds = self.d0 + self.d1 * stretch.later_tokens + self.d2 * stretch.resident()
         seconds[0] += self.d1 * (stretch.first_tokens - stretch.later_tokens)
         return seconds
+
+
+@dataclass(frozen=True)
+class IterationTime:
+    """Seconds = d0 + d1 * KV tokens of the batch ([A25] Equation (1)).
+
+    The batch is what advances: requests that are held keep their memory but cost no time. The
+    symbols are the paper's; its d1 is the d2 of `AffineTime`, and as long as nothing is held
+    ``IterationTime(d0, d1)`` and ``AffineTime(d0, 0, d1)`` are the same.
+
+    Parameters
+    ----------
+    d0 : float
+        Seconds an iteration costs whatever it does, > 0.
+    d1 : float, default 0.0
+        Seconds a KV token of the batch, >= 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A coefficient that is not a number in its range.
+    """
+
+    d0: float = ranged(above=0)
+    d1: float = ranged(0.0, minimum=0)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "iteration time")
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds of each round, shape (stretch.rounds,)."""
+        return self.d0 + self.d1 * stretch.batch_memory()
+
+
+def check_table(model: Any) -> None:
+    """Check the `ranged` fields of a batch time that is a table of seconds over tokens.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A field out of range, tables of other or too small lengths, or tokens that do not increase.
+    """
+    check_ranges(model, "batch time")
+    sizes = (len(model.tokens), len(model.seconds))
+    if sizes[0] < 2 or sizes[0] != sizes[1]:
+        reason = "are not two equal lengths of at least 2"
+        raise InvalidValueError("batch time", "(len(tokens), len(seconds))", sizes, reason)
+    if any(b <= a for a, b in itertools.pairwise(model.tokens)):
+        raise InvalidValueError("batch time", "tokens", model.tokens, "do not increase")
 
 
 @dataclass(frozen=True)
@@ -193,26 +324,13 @@ class PiecewiseLinearTime:
         Entries out of order, out of range or too few.
     """
 
-    tokens: tuple[float, ...]
-    seconds: tuple[float, ...]
-    d2: float = 0.0
+    tokens: tuple[float, ...] = ranged(minimum=0)
+    seconds: tuple[float, ...] = ranged(above=0)
+    d2: float = ranged(0.0, minimum=0)
 
     def __init__(self, tokens: Sequence[float], seconds: Sequence[float], d2: float = 0.0) -> None:
-        set_fields(
-            self,
-            tokens=tuple(as_number(one, "batch time", "tokens", minimum=0) for one in tokens),
-            seconds=tuple(as_number(one, "batch time", "seconds", above=0) for one in seconds),
-            d2=as_number(d2, "batch time", "d2", minimum=0),
-        )
-        if len(tokens) < 2 or len(tokens) != len(seconds):
-            raise InvalidValueError(
-                "batch time",
-                "(len(tokens), len(seconds))",
-                (len(tokens), len(seconds)),
-                "are not two equal lengths of at least 2",
-            )
-        if any(b <= a for a, b in itertools.pairwise(self.tokens)):
-            raise InvalidValueError("batch time", "tokens", self.tokens, "do not increase")
+        set_fields(self, tokens=tuple(tokens), seconds=tuple(seconds), d2=d2)
+        check_table(self)
         if any(b < a for a, b in itertools.pairwise(self.seconds)):
             raise InvalidValueError("batch time", "seconds", self.seconds, "decrease")
 

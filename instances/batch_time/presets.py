@@ -1,15 +1,22 @@
-"""Batch-time models of named hardware, with where their figures come from."""
+"""Batch times of named hardware with their sources, as text of a command, and in documents."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from instances.errors import InvalidValueError, UnknownNameError
+from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 
 from .models import AffineTime
 from .tiled_time import TiledTime
+
+StorableTime: TypeAlias = AffineTime | TiledTime
+Stored: TypeAlias = Sequence[float] | Mapping[str, Any]
+"""Coefficients of an affine batch time, or the parameters of one in tiles by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class Preset:
     """
 
     name: str
-    batch_time: AffineTime | TiledTime
+    batch_time: StorableTime
     memory_limit: int
 
 
@@ -42,128 +49,59 @@ no measurement: a difference between policies smaller than that error says nothi
 M = 16,492 is the capacity that [J25] and [W25] state.
 """
 
-_SIZES = (
-    8,
-    16,
-    24,
-    32,
-    48,
-    64,
-    80,
-    96,
-    112,
-    128,
-    136,
-    160,
-    192,
-    224,
-    256,
-    264,
-    320,
-    384,
-    392,
-    448,
-    512,
-    520,
-    640,
-    768,
-    1024,
-    1280,
-    1536,
-    2048,
-    2560,
-    3072,
-    3584,
-    4096,
+_LAYERS = (
+    (8, 0.09128, 0.05680),
+    (16, 0.09276, 0.05332),
+    (24, 0.09288, 0.05540),
+    (32, 0.09336, 0.06044),
+    (48, 0.09432, 0.05912),
+    (64, 0.09392, 0.06464),
+    (80, 0.10952, 0.07140),
+    (96, 0.11088, 0.07168),
+    (112, 0.11056, 0.07248),
+    (128, 0.10852, 0.07496),
+    (136, 0.16120, 0.09312),
+    (160, 0.16184, 0.09500),
+    (192, 0.16660, 0.09552),
+    (224, 0.17216, 0.10128),
+    (256, 0.17852, 0.10372),
+    (264, 0.24436, 0.13448),
+    (320, 0.25312, 0.13972),
+    (384, 0.25528, 0.14148),
+    (392, 0.31976, 0.17832),
+    (448, 0.32320, 0.18184),
+    (512, 0.32676, 0.18540),
+    (520, 0.40676, 0.21832),
+    (640, 0.40940, 0.22420),
+    (768, 0.49644, 0.27264),
+    (1024, 0.67876, 0.37180),
+    (1280, 0.77064, 0.41984),
+    (1536, 0.94512, 0.51480),
+    (2048, 1.23214, 0.67668),
+    (2560, 1.56836, 0.82936),
+    (3072, 1.85824, 1.01056),
+    (3584, 2.18768, 1.17572),
+    (4096, 2.46218, 1.31294),
 )
-"""Tokens processed."""
-
-_ONE = (
-    0.09128,
-    0.09276,
-    0.09288,
-    0.09336,
-    0.09432,
-    0.09392,
-    0.10952,
-    0.11088,
-    0.11056,
-    0.10852,
-    0.16120,
-    0.16184,
-    0.16660,
-    0.17216,
-    0.17852,
-    0.24436,
-    0.25312,
-    0.25528,
-    0.31976,
-    0.32320,
-    0.32676,
-    0.40676,
-    0.40940,
-    0.49644,
-    0.67876,
-    0.77064,
-    0.94512,
-    1.23214,
-    1.56836,
-    1.85824,
-    2.18768,
-    2.46218,
-)
-"""Seconds of 80 layers on one GPU each."""
-
-_TWO = (
-    0.05680,
-    0.05332,
-    0.05540,
-    0.06044,
-    0.05912,
-    0.06464,
-    0.07140,
-    0.07168,
-    0.07248,
-    0.07496,
-    0.09312,
-    0.09500,
-    0.09552,
-    0.10128,
-    0.10372,
-    0.13448,
-    0.13972,
-    0.14148,
-    0.17832,
-    0.18184,
-    0.18540,
-    0.21832,
-    0.22420,
-    0.27264,
-    0.37180,
-    0.41984,
-    0.51480,
-    0.67668,
-    0.82936,
-    1.01056,
-    1.17572,
-    1.31294,
-)
-"""Seconds of 80 layers on two GPUs each, all-reduces included."""
-
+"""Tokens processed, and seconds of 80 layers on one GPU each and on two, all-reduces included."""
 
 _LARGE = range(640, 3968, 128)
 """Where kernels take another tile of 128 tokens, beyond the entries that tell."""
 
 
-def _profiled(seconds: tuple[float, ...], heads: int) -> TiledTime:
+def _profiled(gpus: int) -> TiledTime:
     """Attention of two GPUs, times what each has of the heads on fewer."""
-    table = dict(zip(_SIZES, seconds, strict=True))
+    heads, known = 2 // gpus, [row[0] for row in _LAYERS]
+    table: dict[int, float] = {row[0]: row[gpus] for row in _LAYERS}
+    seconds = list(table.values())
     for edge in _LARGE:
-        table[edge + 128] = round(float(np.interp(edge + 128, _SIZES, seconds)), 6)
+        table[edge + 128] = round(float(np.interp(edge + 128, known, seconds)), 6)
         table[edge + 8] = table[edge + 128]
     sizes = sorted(table)
     return TiledTime(
-        *(sizes, [table[one] for one in sizes], 8),
+        sizes,
+        [table[one] for one in sizes],
+        tile=8,
         kernel=1.34e-3 * heads,
         kv_token=0.126e-6 * heads,
         prompt_square=11.2e-9 * heads,
@@ -171,7 +109,7 @@ def _profiled(seconds: tuple[float, ...], heads: int) -> TiledTime:
     )
 
 
-LLAMA_2_70B_A100_TP2 = Preset("llama-2-70b-a100-tp2", _profiled(_TWO, 1), 16_492)
+LLAMA_2_70B_A100_TP2 = Preset("llama-2-70b-a100-tp2", _profiled(gpus=2), 16_492)
 """Llama-2-70B on two A100s, tensor parallel 2, from the operator profiles that Vidur publishes.
 
 The table is the sum of the medians of `mlp.csv` (projections, MLP, norms, rotary embedding) over
@@ -188,7 +126,7 @@ batch are off by 0.9 to 1.7 %. Not in it: what the processor does between rounds
 simulator's profiles, and no measurement of a server. M is that of `LLAMA_2_70B_2XA100`.
 """
 
-LLAMA_2_70B_A100_TP1 = Preset("llama-2-70b-a100-tp1", _profiled(_ONE, 2), 16_492)
+LLAMA_2_70B_A100_TP1 = Preset("llama-2-70b-a100-tp1", _profiled(gpus=1), 16_492)
 """The same with tensor parallel 1: each layer on one GPU, no all-reduce, 80 layers in series.
 
 Vidur's default, which no machine of one A100 can be: the weights alone are 140 GB. A pipeline over
@@ -223,10 +161,10 @@ def preset(name: str) -> Preset:
 
 
 AFFINE = "affine:d0,d1,d2"
-"""How an affine batch time is written."""
+"""The form in which an affine batch time is written."""
 
 
-def parse_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
+def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
     """A batch time as command lines take it: a preset's name, or ``affine:d0,d1,d2`` in seconds.
 
     Returns
@@ -258,3 +196,28 @@ def parse_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
         raise UnknownNameError("batch time", text, [*preset_names(), AFFINE])
     found = preset(text)
     return found.batch_time, found.memory_limit
+
+
+def batch_time_document(time: StorableTime) -> Stored:
+    """A batch time, JSON-ready."""
+    if isinstance(time, AffineTime):
+        return list(dataclasses.astuple(time))
+    fields = dataclasses.asdict(time)
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in fields.items()}
+
+
+def batch_time_of(document: Any) -> StorableTime:
+    """The batch time that `batch_time_document` wrote.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        It did not write this.
+    """
+    try:
+        if isinstance(document, Sequence) and not isinstance(document, str):
+            return AffineTime(*document)
+        return TiledTime(**document)
+    except TypeError as error:
+        # Also what parameters of another number or name raise.
+        raise InvalidTypeError(None, "batch_time", document, "is none that was stored") from error

@@ -1,4 +1,4 @@
-"""A schedule in seconds: rounds with their starts and what each does, and its checker."""
+"""Schedules in seconds: rounds with their starts and what each does, and their checker."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.frames import data_frame, request_columns
-from instances.html import figure_of, memory_curve
+from instances.html import memory_curve
 from instances.problem.memory import block_changes, sum_changes
+from instances.problem.schedule import SecondsViolation, TimedSchedule
 from instances.problem.workload import Workload
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer, as_number, set_fields
 
-from .models import BatchTime
-from .round_batches import RoundBatches, stored_tokens
-from .seconds_violation import SecondsViolation
+from .models import BatchTime, RoundBatches, stored_tokens
 
 ADVANCES = -1
 """In the column ``chunk_tokens``: the request advances in every round of the stretch."""
@@ -49,8 +47,7 @@ class Stretch(NamedTuple):
     prompt_left : int or None, default None
         Prompt tokens still to process when the stretch begins, which the first round of an
         advancing stretch processes at once; tokens kept by a preemption count as prompt. None is
-        all of them: the request enters the cache. A request that comes back with the tokens it had
-        may find some that it has processed still stored, and has fewer left.
+        all of them; a request that comes back and finds some of them stored has fewer left.
     """
 
     request: int
@@ -62,7 +59,7 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SecondsSchedule:
+class SecondsSchedule(TimedSchedule):
     """Rounds, when each starts, and what each does with each request.
 
     In a round a request that is in the cache advances (emits its next token), or processes a chunk
@@ -117,10 +114,8 @@ class SecondsSchedule:
         if not isinstance(workload, Workload):
             raise InvalidTypeError(None, "workload", workload, "is not a Workload")
         table = _table(workload, stretches)
-        object.__setattr__(self, "workload", workload)
-        object.__setattr__(self, "batch_time", batch_time)
-        for name, column in zip(COLUMNS, table.T, strict=True):
-            _set_column(self, name, column)
+        columns = dict(zip(COLUMNS, map(read_only, table.T), strict=True))
+        set_fields(self, workload=workload, batch_time=batch_time, **columns)
         last = int((self.first_round + self.rounds).max(initial=1)) - 1
         if last > LONGEST_SCHEDULE:
             reason = f"is above {LONGEST_SCHEDULE} rounds"
@@ -138,7 +133,12 @@ class SecondsSchedule:
                     len(starts),
                     f"leaves round {last} without a start",
                 )
-        _set_column(self, "round_starts", starts)
+        set_fields(self, round_starts=read_only(starts))
+
+    @property
+    def problem(self) -> Workload:
+        """The workload scheduled."""
+        return self.workload
 
     @classmethod
     def from_start_rounds(
@@ -175,8 +175,7 @@ class SecondsSchedule:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        table = np.stack([getattr(self, name) for name in COLUMNS], axis=1)
-        return type(self), (self.workload, self.batch_time, table, self.round_starts)
+        return type(self), (self.workload, self.batch_time, self._stretches, self.round_starts)
 
     def __repr__(self) -> str:
         return (
@@ -186,18 +185,20 @@ class SecondsSchedule:
 
     def without_waiting(self) -> SecondsSchedule:
         """The same rounds, each as soon as the one before it is over and all have arrived."""
-        table = np.stack([getattr(self, name) for name in COLUMNS], axis=1)
-        return SecondsSchedule(self.workload, self.batch_time, table)
+        return SecondsSchedule(self.workload, self.batch_time, self._stretches)
+
+    @property
+    def _stretches(self) -> IntArray:
+        return np.stack([getattr(self, name) for name in COLUMNS], axis=1)
 
     @property
     def advances(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether each stretch advances, shape (stretches,)."""
-        advancing: np.ndarray[Any, np.dtype[np.bool_]] = self.chunk_tokens == ADVANCES
-        return advancing
+        """True where a stretch advances, shape (stretches,)."""
+        return np.asarray(self.chunk_tokens == ADVANCES)
 
     @cached_property
     def batches(self) -> RoundBatches:
-        """What each round does."""
+        """Requests, tokens and memory of each round."""
         count = max(
             int((self.first_round + self.rounds).max(initial=1)) - 1,
             len(getattr(self, "round_starts", ())),
@@ -258,16 +259,12 @@ class SecondsSchedule:
     def durations(self) -> FloatArray:
         """Seconds of each round, from the batch time, shape (rounds,)."""
         durations = self.batch_time.durations
-        seconds = np.array([durations(one)[0] for one in self.batches.stretches()])
-        seconds.setflags(write=False)
-        return seconds
+        return read_only([durations(one)[0] for one in self.batches.stretches()])
 
     @cached_property
     def round_ends(self) -> FloatArray:
         """Seconds at which each round is over, shape (rounds,), read-only."""
-        ends = self.round_starts + self.durations
-        ends.setflags(write=False)
-        return ends
+        return read_only(self.round_starts + self.durations)
 
     @cached_property
     def completion_times(self) -> FloatArray:
@@ -282,20 +279,10 @@ class SecondsSchedule:
         """End of the round of each request's first token that was not lost, seconds, shape (n,)."""
         return self._ends(self.advances & (self.tokens_before == 0), self.first_round - 1)
 
-    @property
-    def latencies(self) -> FloatArray:
-        """C_i - a_i, seconds, shape (n,)."""
-        return self.completion_times - self.workload.arrival_times
-
     @cached_property
     def total_latency(self) -> float:
         """The sum of C_i - a_i, in seconds."""
         return float(self.latencies.sum())
-
-    @property
-    def mean_latency(self) -> float:
-        """Total latency per request, in seconds."""
-        return self.total_latency / len(self.workload)
 
     @property
     def makespan(self) -> float:
@@ -323,14 +310,13 @@ class SecondsSchedule:
 
         def report(kind: Any, stretches: IntArray, amounts: Any) -> None:
             for position in stretches.tolist():
-                found.append(
-                    SecondsViolation(
-                        kind,
-                        workload.ids[int(self.request[position])],
-                        int(self.first_round[position]),
-                        float(amounts[position]),
-                    )
-                )
+                owner = workload.ids[int(self.request[position])]
+                where, amount = int(self.first_round[position]), float(amounts[position])
+                found.append(SecondsViolation(kind, owner, where, amount))
+
+        def report_rounds(kind: Any, excess: Any) -> None:
+            for r in np.flatnonzero(excess > 0).tolist():
+                found.append(SecondsViolation(kind, None, r + 1, float(excess[r])))
 
         early = workload.arrival_times[self.request] - self.round_starts[self.first_round - 1]
         report("early-start", np.flatnonzero(early > 0), early)
@@ -340,58 +326,29 @@ class SecondsSchedule:
             SecondsViolation("output", workload.ids[i], None, float(workload.output_lengths[i]))
             for i in silent.tolist()
         ]
-        excess = self.memory_profile() - workload.memory_rule.limit(workload.memory_limit)
-        found += [
-            SecondsViolation("memory", None, r + 1, float(excess[r]))
-            for r in np.flatnonzero(excess > 0).tolist()
-        ]
+        limit = workload.memory_rule.limit(workload.memory_limit)
+        report_rounds("memory", self.memory_profile() - limit)
         overlap = np.concatenate([[-self.round_starts[0]], self.round_ends[:-1]])
         overlap[1:] -= self.round_starts[1:]
-        found += [
-            SecondsViolation("clock", None, r + 1, float(overlap[r]))
-            for r in np.flatnonzero(overlap > 0).tolist()
-        ]
+        report_rounds("clock", overlap)
         return found
 
-    @cached_property
-    def is_feasible(self) -> bool:
-        """Whether `violations` finds nothing."""
-        return not self.violations()
+    def _times(self) -> dict[str, FloatArray]:
+        completions = self.completion_times
+        return {"first_token_time": self.first_token_times, "completion_time": completions}
 
-    def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: lengths, and times in seconds.
-
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        times = {
-            "first_token_time": self.first_token_times,
-            "completion_time": self.completion_times,
-            "latency": self.latencies,
-        }
-        return data_frame(request_columns(self.workload) | times)
-
-    def _repr_html_(self) -> str:
-        violations = self.violations()
-        facts = {
-            "requests": len(self.workload),
+    def _facts(self) -> dict[str, object]:
+        return {
             "mean latency": f"{self.mean_latency:.6g} s",
             "last completion": f"{self.makespan:.6g} s",
             "rounds": len(self.round_starts),
             "batch time": self.batch_time,
-            "feasible": f"no: {violations[0]}" if violations else "yes",
         }
-        return figure_of(type(self).__name__, self.workload.name, facts, self.picture())
 
     def picture(self) -> str:
         """Memory over seconds against M, as SVG."""
-        return memory_curve(
-            *(self.round_starts, self.memory_profile(), self.workload.memory_limit),
-            ends=self.round_ends,
-            unit="s",
-        )
+        limit, memory = self.workload.memory_limit, self.memory_profile()
+        return memory_curve(self.round_starts, memory, limit, self.round_ends, "s")
 
     def _check_tokens(self, report: Any) -> None:
         advances = self.advances
@@ -437,8 +394,7 @@ class SecondsSchedule:
         times = np.full(len(self.workload), np.nan)
         # Stretches of a request stand in order of time, so its last one is written last.
         times[self.request[chosen]] = self.round_ends[rounds[chosen]]
-        times.setflags(write=False)
-        return times
+        return read_only(times)
 
     def _earliest_starts(self, count: int) -> FloatArray:
         arrived = np.zeros(count)
@@ -494,9 +450,3 @@ def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntAr
     order = np.lexsort((table[:, 1], table[:, 0]))
     sorted_table: IntArray = table[order]
     return sorted_table
-
-
-def _set_column(schedule: SecondsSchedule, name: str, column: Any) -> None:
-    own = np.array(column)
-    own.setflags(write=False)
-    object.__setattr__(schedule, name, own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +10,9 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
-from instances.validation import as_integer, as_number, set_fields
+from instances.validation import ranged, set_fields
 
-from .models import BatchStretch
+from .models import BatchStretch, check_table
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,13 @@ class TiledTime:
         Entries out of order, out of range or too few.
     """
 
-    tokens: tuple[int, ...]
-    seconds: tuple[float, ...]
-    tile: int = 1
-    kernel: float = 0.0
-    kv_token: float = 0.0
-    prompt_square: float = 0.0
-    prompt_past: float = 0.0
+    tokens: tuple[int, ...] = ranged(minimum=1)
+    seconds: tuple[float, ...] = ranged(above=0)
+    tile: int = ranged(1, minimum=1)
+    kernel: float = ranged(0.0, minimum=0)
+    kv_token: float = ranged(0.0, minimum=0)
+    prompt_square: float = ranged(0.0, minimum=0)
+    prompt_past: float = ranged(0.0, minimum=0)
 
     def __init__(
         self,
@@ -66,27 +65,14 @@ class TiledTime:
         prompt_square: float = 0.0,
         prompt_past: float = 0.0,
     ) -> None:
-        owner = "batch time"
-        set_fields(
-            self,
-            tokens=tuple(as_integer(one, owner, "tokens", minimum=1) for one in tokens),
-            seconds=tuple(as_number(one, owner, "seconds", above=0) for one in seconds),
-            tile=as_integer(tile, owner, "tile", minimum=1),
-            kernel=as_number(kernel, owner, "kernel", minimum=0),
-            kv_token=as_number(kv_token, owner, "kv_token", minimum=0),
-            prompt_square=as_number(prompt_square, owner, "prompt_square", minimum=0),
-            prompt_past=as_number(prompt_past, owner, "prompt_past", minimum=0),
-        )
-        sizes = (len(self.tokens), len(self.seconds))
-        if sizes[0] < 2 or sizes[0] != sizes[1]:
-            reason = "are not two equal lengths of at least 2"
-            raise InvalidValueError(owner, "(len(tokens), len(seconds))", sizes, reason)
-        if any(b <= a for a, b in itertools.pairwise(self.tokens)):
-            raise InvalidValueError(owner, "tokens", self.tokens, "do not increase")
+        tables = {"tokens": tuple(tokens), "seconds": tuple(seconds)}
+        attention = {"prompt_square": prompt_square, "prompt_past": prompt_past}
+        set_fields(self, **tables, tile=tile, kernel=kernel, kv_token=kv_token, **attention)
+        check_table(self)
         if any(one % self.tile for one in self.tokens):
-            raise InvalidValueError(owner, "tokens", self.tokens, "are not all whole tiles")
+            raise InvalidValueError("batch time", "tokens", self.tokens, "are not all whole tiles")
         if self.seconds[-1] < self.seconds[-2]:
-            raise InvalidValueError(owner, "seconds", self.seconds[-2:], "fall at the end")
+            raise InvalidValueError("batch time", "seconds", self.seconds[-2:], "fall at the end")
 
     def at(self, tokens: float) -> float:
         """Seconds of a round that processes ``tokens`` tokens, without attention."""

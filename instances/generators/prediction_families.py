@@ -7,40 +7,43 @@ All requests arrive at once with the same prompt. Each instance says in its meta
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer, ranged
 
 from .length_laws import draw_lengths
-from .registry import register_generator
+from .registry import Family, register_generator
 
 
-def _equal_prompts(
-    outputs: np.ndarray, prompt_length: int, memory_limit: int, lower: int, upper: int
+def equal_prompts(
+    outputs: list[int] | np.ndarray, prompt_length: int, memory_limit: int, lower: int, upper: int
 ) -> Instance:
-    prompt = as_integer(prompt_length, None, "prompt_length", minimum=0)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=prompt + upper)
-    metadata = {"output_interval": [lower, upper]}
-    if prompt == 0:
-        metadata[ALLOW_ZERO_PROMPT_LENGTH] = True  # type: ignore[assignment]
-    return Instance.from_arrays(
-        [prompt] * len(outputs), outputs, memory_limit=limit, metadata=metadata
-    )
+    """Make an instance of requests at time 0 with one prompt, outputs within an interval.
+
+    Parameters
+    ----------
+    outputs : list[int] or int64 array
+        Output lengths.
+    prompt_length, memory_limit : int
+        s of every request, and M, at least s + ``upper``.
+    lower, upper : int
+        The interval that the metadata tells.
+    """
+    limit = as_integer(memory_limit, None, "memory_limit", minimum=prompt_length + upper)
+    metadata: dict[str, object] = {"output_interval": [lower, upper]}
+    if prompt_length == 0:
+        metadata[ALLOW_ZERO_PROMPT_LENGTH] = True
+    prompts = [prompt_length] * len(outputs)
+    return Instance.from_arrays(prompts, outputs, memory_limit=limit, metadata=metadata)
 
 
 @register_generator("two-point")
-def two_point(
-    rng: np.random.Generator,
-    *,
-    n: int = 1000,
-    lower: int = 2,
-    upper: int = 20,
-    long_share: float | None = None,
-    prompt_length: int = 0,
-    memory_limit: int = 200,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class TwoPoint(Family):
     """Every output is the lower or the upper length ([C25] Section 5.1).
 
     Parameters
@@ -57,68 +60,75 @@ def two_point(
     memory_limit : int, default 200
         M.
     """
-    n = as_integer(n, None, "n", minimum=1)
-    lower = as_integer(lower, None, "lower", minimum=1)
-    upper = as_integer(upper, None, "upper", minimum=lower)
-    if long_share is None:
-        share = lower / (lower + upper)
-    else:
-        share = as_number(long_share, None, "long_share", above=0, below=1)
-    outputs = np.where(rng.random(n) < share, upper, lower)
-    return _equal_prompts(outputs, prompt_length, memory_limit, lower, upper)
+
+    n: int = ranged(1000, minimum=1)
+    lower: int = ranged(2, minimum=1)
+    upper: int = 20
+    long_share: float | None = ranged(None, above=0, below=1)
+    prompt_length: int = ranged(0, minimum=0)
+    memory_limit: int = 200
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw each output by itself."""
+        lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
+        share = lower / (lower + upper) if self.long_share is None else self.long_share
+        outputs = np.where(rng.random(self.n) < share, upper, lower)
+        return equal_prompts(outputs, self.prompt_length, self.memory_limit, lower, upper)
 
 
-def _register_geometric(name: str, law: str, section: str, *, linear: bool) -> None:
-    def generator(
-        rng: np.random.Generator,
-        *,
-        n: int = 1000,
-        q: float = 0.8,
-        upper: int | None = None,
-        prompt_length: int = 0,
-        memory_limit: int = 200,
-    ) -> Instance:
-        n = as_integer(n, None, "n", minimum=1)
-        q = as_number(q, None, "q", above=0, below=1)
-        prompt = as_integer(prompt_length, None, "prompt_length", minimum=0)
+_DECAYING = """P(o = k) = {law}, given o <= upper ([C25] Section {section}).
+
+Parameters
+----------
+n : int
+    Number of requests.
+q : float
+    Decay, strictly between 0 and 1.
+upper : int or None
+    Largest length; None takes M - s.
+prompt_length : int
+    s of every request.
+memory_limit : int
+    M.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Decaying(Family):
+    n: int = ranged(1000, minimum=1)
+    q: float = ranged(0.8, above=0, below=1)
+    upper: int | None = ranged(None, minimum=1)
+    prompt_length: int = ranged(0, minimum=0)
+    memory_limit: int = 200
+
+    linear: ClassVar[bool] = False
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw each output by itself."""
+        prompt, upper = self.prompt_length, self.upper
         if upper is None:
-            upper = as_integer(memory_limit, None, "memory_limit", minimum=prompt + 1) - prompt
-        upper = as_integer(upper, None, "upper", minimum=1)
+            limit = as_integer(self.memory_limit, None, "memory_limit", minimum=prompt + 1)
+            upper = limit - prompt
         lengths = np.arange(1, upper + 1)
-        outputs = draw_lengths(rng, np.power(q, lengths - 1.0) * (lengths if linear else 1), n)
-        return _equal_prompts(outputs, prompt, memory_limit, 1, upper)
-
-    generator.__doc__ = f"""P(o = k) = {law}, given o <= upper ([C25] Section {section}).
-
-    Parameters
-    ----------
-    n : int
-        Number of requests.
-    q : float
-        Decay, strictly between 0 and 1.
-    upper : int or None
-        Largest length; None takes M - s.
-    prompt_length : int
-        s of every request.
-    memory_limit : int
-        M.
-    """
-    register_generator(name)(generator)
+        law = np.power(self.q, lengths - 1.0) * (lengths if self.linear else 1)
+        outputs = draw_lengths(rng, law, self.n)
+        return equal_prompts(outputs, prompt, self.memory_limit, 1, upper)
 
 
-_register_geometric("geometric", "(1 - q) q^(k-1)", "5.2", linear=False)
-_register_geometric("linearly-weighted-geometric", "k (1 - q)^2 q^(k-1)", "5.3", linear=True)
+@register_generator("geometric")
+class _Geometric(_Decaying):
+    __doc__ = _DECAYING.format(law="(1 - q) q^(k-1)", section="5.2")
+
+
+@register_generator("linearly-weighted-geometric")
+class _LinearlyWeightedGeometric(_Decaying):
+    __doc__ = _DECAYING.format(law="k (1 - q)^2 q^(k-1)", section="5.3")
+    linear = True
 
 
 @register_generator("a-max-trap")
-def a_max_trap(
-    rng: np.random.Generator,
-    *,
-    lower: int = 4,
-    upper: int = 16,
-    scale: int = 20,
-    balance: float | None = None,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class AMaxTrap(Family):
     """Two lengths in the shares of [C25] Theorem 3.4's proof, against A_max.
 
     s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,
@@ -135,13 +145,16 @@ def a_max_trap(
     balance : float or None, default None
         A / b instead of alpha^(1/2); 1 + sqrt(2 + 2 alpha) is the worst.
     """
-    lower = as_integer(lower, None, "lower", minimum=1)
-    upper = as_integer(upper, None, "upper", minimum=lower)
-    b = as_integer(scale, None, "scale", minimum=1)
-    if balance is None:
-        balance = math.sqrt(lower / upper)
-    else:
-        balance = as_number(balance, None, "balance", above=0)
-    a = max(1, round(b * balance))
-    outputs = np.repeat([lower, upper], [a * upper, b * lower])
-    return _equal_prompts(outputs, 0, lower * upper, lower, upper)
+
+    lower: int = ranged(4, minimum=1)
+    upper: int = 16
+    scale: int = ranged(20, minimum=1)
+    balance: float | None = ranged(None, above=0)
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw nothing: the shorts come first."""
+        lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
+        balance = math.sqrt(lower / upper) if self.balance is None else self.balance
+        a = max(1, round(self.scale * balance))
+        outputs = np.repeat([lower, upper], [a * upper, self.scale * lower])
+        return equal_prompts(outputs, 0, lower * upper, lower, upper)

@@ -13,7 +13,7 @@ from instances.problem.instance import Instance
 from instances.problem.workload import Workload
 from instances.registry import Registry
 from instances.sources import user_sources
-from instances.validation import as_integer
+from instances.validation import as_integer, check_ranges
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 
@@ -24,8 +24,19 @@ SYNTHETIC = "synthetic"
 """Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
 
 
+class Family:
+    """A generator that declares its parameters: a frozen dataclass with `ranged` fields."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, owner=None)
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Make what `generate` returns, once the fields are known to be in their ranges."""
+        raise NotImplementedError
+
+
 def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunction]:
-    """Decorator: make ``function(rng, *, ...)`` available as ``generate(name, ...)``.
+    """Decorator: make ``function(rng, *, ...)`` or a `Family` available as ``generate(name, ...)``.
 
     What has the same module and qualified name, such as a notebook's cell run again, takes the
     place of the one before, with a warning; so does what an edited cell or file calls otherwise.
@@ -56,7 +67,7 @@ def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
 
 
 def generator_documentation(name: str) -> str:
-    """What a generator draws, its source and its parameters; the first line is a summary.
+    """Documentation of a generator: its law, source and parameters, after a line of summary.
 
     Raises
     ------
@@ -117,7 +128,9 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     function = _GENERATORS[name]
     seed = as_integer(seed, None, "seed", minimum=0)
     check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
-    drawn = function(np.random.Generator(np.random.PCG64(seed)), **parameters)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    is_family = isinstance(function, type) and issubclass(function, Family)
+    drawn = function(**parameters).draw(rng) if is_family else function(rng, **parameters)
     if not isinstance(drawn, (Instance, Workload)):
         return drawn
     label = f"{name} (synthetic)" if SYNTHETIC in drawn.metadata else name

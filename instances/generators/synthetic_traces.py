@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,10 @@ from instances.errors import InvalidValueError
 from instances.problem.arrival_processes import PoissonArrivals
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer, ranged
 
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
-from .registry import SYNTHETIC, register_generator
+from .registry import SYNTHETIC, Family, register_generator
 
 Lengths = npt.NDArray[np.int64]
 
@@ -79,45 +80,43 @@ SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
 def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> Lengths:
     if arrival_rate is None:
         return np.zeros(n, dtype=np.int64)
-    rate = as_number(arrival_rate, None, "arrival_rate", above=0)
     # -log(1 - u) is exponential; the first round boundary after an arrival is its round.
-    arrivals = np.ceil(np.cumsum(-np.log1p(-rng.random(n))) / rate)
+    arrivals = np.ceil(np.cumsum(-np.log1p(-rng.random(n))) / arrival_rate)
     if not arrivals[-1] < 2**53:
-        raise InvalidValueError(None, "arrival_rate", rate, "is too small: arrivals never come")
+        reason = "is too small: arrivals never come"
+        raise InvalidValueError(None, "arrival_rate", arrival_rate, reason)
     return arrivals.astype(np.int64)
 
 
-def _instance(
-    prompts: Lengths,
-    outputs: Lengths,
-    arrivals: Lengths,
-    largest: tuple[int, int],
-    memory_limit: int,
-    token_scale: int,
-    imitated: str,
-) -> Instance:
-    scale = as_integer(token_scale, None, "token_scale", minimum=1)
-    prompt, output = largest
-    enough = -(-prompt // scale) - (-output // scale)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=enough)
-    return Instance.from_arrays(
-        -(-prompts // scale),
-        -(-outputs // scale),
-        arrivals,
-        memory_limit=limit,
-        metadata={SYNTHETIC: imitated},
-    )
+class _Scaled(Family):
+    """Requests of laws in tokens, divided by a scale and rounded up."""
+
+    n: int
+    arrival_rate: float | None
+    token_scale: int
+    memory_limit: int
+    longest: ClassVar[tuple[PublishedLengths, PublishedLengths]]
+    imitated: ClassVar[str]
+
+    def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
+        """Draw prompts and outputs in tokens."""
+        raise NotImplementedError
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw lengths, then arrivals."""
+        columns = [*self.lengths(rng), [one.maximum for one in self.longest]]
+        prompts, outputs, largest = (-(-np.asarray(one) // self.token_scale) for one in columns)
+        arrivals = _arrivals(rng, self.n, self.arrival_rate)
+        enough = int(largest.sum())
+        limit = as_integer(self.memory_limit, None, "memory_limit", minimum=enough)
+        laws = f"laws with the published mean and median of {self.imitated}"
+        told = {SYNTHETIC: f"lengths drawn from {laws}"}
+        return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=told)
 
 
 @register_generator("lmsys-like")
-def lmsys_like(
-    rng: np.random.Generator,
-    *,
-    n: int = 1000,
-    arrival_rate: float | None = None,
-    token_scale: int = 1,
-    memory_limit: int = MEMORY_LIMIT,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class LmsysLike(_Scaled):
     """Synthetic conversations with the published mean and median lengths of LMSYS-Chat-1M.
 
     Prompts have mean 41.84 and median 12, outputs 85.35 and 43 ([W25] Section 7); none exceeds
@@ -134,16 +133,18 @@ def lmsys_like(
     memory_limit : int, default MEMORY_LIMIT
         M, in scaled tokens.
     """
-    n = as_integer(n, None, "n", minimum=1)
-    return _instance(
-        draw_lengths(rng, CONVERSATION_PROMPTS.law(), n),
-        draw_lengths(rng, CONVERSATION_OUTPUTS.law(), n),
-        _arrivals(rng, n, arrival_rate),
-        (CONVERSATION_PROMPTS.maximum, CONVERSATION_OUTPUTS.maximum),
-        memory_limit,
-        token_scale,
-        "lengths drawn from laws with the published mean and median of LMSYS-Chat-1M",
-    )
+
+    n: int = ranged(1000, minimum=1)
+    arrival_rate: float | None = ranged(None, above=0)
+    token_scale: int = ranged(1, minimum=1)
+    memory_limit: int = MEMORY_LIMIT
+    longest = (CONVERSATION_PROMPTS, CONVERSATION_OUTPUTS)
+    imitated = "LMSYS-Chat-1M"
+
+    def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
+        """Draw both of conversations."""
+        prompts, outputs = (draw_lengths(rng, one.law(), self.n) for one in self.longest)
+        return prompts, outputs
 
 
 @register_generator("conversations")
@@ -184,15 +185,8 @@ def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[Lengths,
 
 
 @register_generator("mixed-long-short")
-def mixed_long_short(
-    rng: np.random.Generator,
-    *,
-    n: int = 2000,
-    long_share: float = 0.2,
-    arrival_rate: float | None = None,
-    token_scale: int = 1,
-    memory_limit: int = MEMORY_LIMIT,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class MixedLongShort(_Scaled):
     """Synthetic conversations and long summaries, shuffled, with the published moments.
 
     The mix of [W25] Section 7: long_share of the requests, rounded, have prompts of mean 2546.39
@@ -212,24 +206,24 @@ def mixed_long_short(
     memory_limit : int, default MEMORY_LIMIT
         M, in scaled tokens.
     """
-    n = as_integer(n, None, "n", minimum=1)
-    share = as_number(long_share, None, "long_share", above=0, below=1)
-    long = round(n * share)
-    prompts, outputs = (
-        np.concatenate([draw_lengths(rng, one.law(), n - long), draw_lengths(rng, two.law(), long)])
-        for one, two in (
-            (CONVERSATION_PROMPTS, SUMMARY_PROMPTS),
-            (CONVERSATION_OUTPUTS, SUMMARY_OUTPUTS),
+
+    n: int = ranged(2000, minimum=1)
+    long_share: float = ranged(0.2, above=0, below=1)
+    arrival_rate: float | None = ranged(None, above=0)
+    token_scale: int = ranged(1, minimum=1)
+    memory_limit: int = MEMORY_LIMIT
+    longest = (SUMMARY_PROMPTS, SUMMARY_OUTPUTS)
+    imitated = "LMSYS-Chat-1M and of arXiv summaries"
+
+    def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
+        """Draw both of conversations and summaries, then their order."""
+        long = round(self.n * self.long_share)
+        conversations = (CONVERSATION_PROMPTS, CONVERSATION_OUTPUTS)
+        prompts, outputs = (
+            np.concatenate(
+                [draw_lengths(rng, one.law(), self.n - long), draw_lengths(rng, two.law(), long)]
+            )
+            for one, two in zip(conversations, self.longest, strict=True)
         )
-    )
-    order = draw_order(rng, n)
-    return _instance(
-        prompts[order],
-        outputs[order],
-        _arrivals(rng, n, arrival_rate),
-        (SUMMARY_PROMPTS.maximum, SUMMARY_OUTPUTS.maximum),
-        memory_limit,
-        token_scale,
-        "lengths drawn from laws with the published mean and median of LMSYS-Chat-1M and of "
-        "arXiv summaries",
-    )
+        order = draw_order(rng, self.n)
+        return prompts[order], outputs[order]

@@ -40,20 +40,13 @@ def poisson_arrivals(
     """
     if not types:
         raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
-    lengths: list[tuple[int, int]] = []
-    rates: list[float] = []
+    bounds = {"minimum": 1, "maximum": LARGEST_TOKEN_COUNT}
+    lengths, rates = [], []
     for j, (rate, prompt, output) in enumerate(types):
-        rates.append(as_number(rate, f"type {j}", "arrival_rate", above=0))
-        lengths.append(
-            (
-                as_integer(
-                    prompt, f"type {j}", "prompt_length", minimum=1, maximum=LARGEST_TOKEN_COUNT
-                ),
-                as_integer(
-                    output, f"type {j}", "output_length", minimum=1, maximum=LARGEST_TOKEN_COUNT
-                ),
-            )
-        )
+        owner = f"type {j}"
+        rates.append(as_number(rate, owner, "arrival_rate", above=0))
+        prompt_length = as_integer(prompt, owner, "prompt_length", **bounds)
+        lengths.append((prompt_length, as_integer(output, owner, "output_length", **bounds)))
     horizon = as_number(horizon, None, "horizon", above=0)
     # Given their number, the points of a Poisson process are independent and uniform.
     total = sum(rates)

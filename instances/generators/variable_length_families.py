@@ -8,10 +8,12 @@ independent.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from instances.problem.instance import Instance
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer, ranged
 
 from .length_laws import (
     Law,
@@ -24,13 +26,12 @@ from .length_laws import (
     rounded,
     uniform_law,
 )
-from .registry import register_generator
+from .registry import Family, register_generator
 
 
 def _draw(
     rng: np.random.Generator, n: int, prompt_law: Law, output_law: Law, memory_limit: int
 ) -> Instance:
-    n = as_integer(n, None, "n", minimum=1)
     largest = len(prompt_law) + len(output_law)
     limit = as_integer(memory_limit, None, "memory_limit", minimum=largest)
     prompts = draw_lengths(rng, prompt_law, n)
@@ -38,14 +39,9 @@ def _draw(
     return Instance.from_arrays(prompts, outputs, memory_limit=limit)
 
 
-def _maximum(maximum_length: int) -> int:
-    return as_integer(maximum_length, None, "maximum_length", minimum=2)
-
-
 @register_generator("uniform")
-def uniform(
-    rng: np.random.Generator, *, n: int = 100, maximum_length: int = 50, memory_limit: int = 100
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class UniformLengths(Family):
     """Lengths are uniform on 1 .. maximum_length ([W25] Section EC.4.2).
 
     The paper writes U(1, 51) for lengths of at most 50: whole numbers below 51. With 51 itself a
@@ -60,20 +56,20 @@ def uniform(
     memory_limit : int, default 100
         M, at least 2 maximum_length.
     """
-    law = uniform_law(_maximum(maximum_length))
-    return _draw(rng, n, law, law, memory_limit)
+
+    n: int = ranged(100, minimum=1)
+    maximum_length: int = ranged(50, minimum=2)
+    memory_limit: int = 100
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw prompts, then outputs."""
+        law = uniform_law(self.maximum_length)
+        return _draw(rng, self.n, law, law, self.memory_limit)
 
 
 @register_generator("normal")
-def normal_lengths(
-    rng: np.random.Generator,
-    *,
-    n: int = 100,
-    mean: float = 25.0,
-    standard_deviation: float = 8.33,
-    maximum_length: int = 50,
-    memory_limit: int = 100,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class NormalLengths(Family):
     """Lengths are normal, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
 
     Parameters
@@ -87,21 +83,22 @@ def normal_lengths(
     memory_limit : int, default 100
         M, at least 2 maximum_length.
     """
-    mean = as_number(mean, None, "mean")
-    spread = as_number(standard_deviation, None, "standard_deviation", above=0)
-    law = rounded(normal(mean, spread), _maximum(maximum_length))
-    return _draw(rng, n, law, law, memory_limit)
+
+    n: int = ranged(100, minimum=1)
+    mean: float = ranged(25.0)
+    standard_deviation: float = ranged(8.33, above=0)
+    maximum_length: int = ranged(50, minimum=2)
+    memory_limit: int = 100
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw prompts, then outputs."""
+        law = rounded(normal(self.mean, self.standard_deviation), self.maximum_length)
+        return _draw(rng, self.n, law, law, self.memory_limit)
 
 
 @register_generator("binomial")
-def binomial_lengths(
-    rng: np.random.Generator,
-    *,
-    n: int = 100,
-    probability: float = 0.5,
-    maximum_length: int = 50,
-    memory_limit: int = 100,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class BinomialLengths(Family):
     """Lengths are 1 + Binomial(maximum_length - 1, probability) ([W25] Section EC.4.2).
 
     Parameters
@@ -115,20 +112,21 @@ def binomial_lengths(
     memory_limit : int, default 100
         M, at least 2 maximum_length.
     """
-    probability = as_number(probability, None, "probability", above=0, below=1)
-    law = binomial_law(probability, _maximum(maximum_length))
-    return _draw(rng, n, law, law, memory_limit)
+
+    n: int = ranged(100, minimum=1)
+    probability: float = ranged(0.5, above=0, below=1)
+    maximum_length: int = ranged(50, minimum=2)
+    memory_limit: int = 100
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw prompts, then outputs."""
+        law = binomial_law(self.probability, self.maximum_length)
+        return _draw(rng, self.n, law, law, self.memory_limit)
 
 
 @register_generator("exponential")
-def exponential_lengths(
-    rng: np.random.Generator,
-    *,
-    n: int = 100,
-    scale: float = 5.0,
-    maximum_length: int = 50,
-    memory_limit: int = 100,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class ExponentialLengths(Family):
     """Lengths are exponential, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
 
     Parameters
@@ -142,25 +140,21 @@ def exponential_lengths(
     memory_limit : int, default 100
         M, at least 2 maximum_length.
     """
-    scale = as_number(scale, None, "scale", above=0)
-    law = rounded(exponential(scale), _maximum(maximum_length))
-    return _draw(rng, n, law, law, memory_limit)
+
+    n: int = ranged(100, minimum=1)
+    scale: float = ranged(5.0, above=0)
+    maximum_length: int = ranged(50, minimum=2)
+    memory_limit: int = 100
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw prompts, then outputs."""
+        law = rounded(exponential(self.scale), self.maximum_length)
+        return _draw(rng, self.n, law, law, self.memory_limit)
 
 
 @register_generator("mixed")
-def mixed(
-    rng: np.random.Generator,
-    *,
-    n: int = 200,
-    short_scale: float = 10.0,
-    long_share: float = 0.2,
-    long_median: float = 40.0,
-    long_sigma: float = 0.25,
-    remap_lower: int = 40,
-    output_scale: float = 5.0,
-    maximum_length: int = 50,
-    memory_limit: int = 100,
-) -> Instance:
+@dataclass(frozen=True, kw_only=True)
+class MixedLengths(Family):
     """Mostly short prompts, some long; exponential outputs ([W25] Section EC.4.2).
 
     A prompt is exponential, or with probability long_share lognormal; one that exceeds
@@ -187,24 +181,27 @@ def mixed(
     memory_limit : int, default 100
         M, at least 2 maximum_length.
     """
-    largest = _maximum(maximum_length)
-    share = as_number(long_share, None, "long_share", above=0, below=1)
-    lower = as_integer(remap_lower, None, "remap_lower", minimum=1, maximum=largest - 1)
-    prompts = mixture(
-        [1 - share, share],
-        [
-            exponential(as_number(short_scale, None, "short_scale", above=0)),
-            lognormal(
-                as_number(long_median, None, "long_median", above=0),
-                as_number(long_sigma, None, "long_sigma", above=0),
-            ),
-        ],
-    )
-    too_long = 1 - prompts(largest)
 
-    def remapped(x: float) -> float:
-        return prompts(x) + too_long * min(max((x - lower) / (largest - lower), 0.0), 1.0)
+    n: int = ranged(200, minimum=1)
+    short_scale: float = ranged(10.0, above=0)
+    long_share: float = ranged(0.2, above=0, below=1)
+    long_median: float = ranged(40.0, above=0)
+    long_sigma: float = ranged(0.25, above=0)
+    remap_lower: int = 40
+    output_scale: float = ranged(5.0, above=0)
+    maximum_length: int = ranged(50, minimum=2)
+    memory_limit: int = 100
 
-    output_scale = as_number(output_scale, None, "output_scale", above=0)
-    outputs = rounded(exponential(output_scale), largest)
-    return _draw(rng, n, rounded(remapped, largest), outputs, memory_limit)
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw prompts, then outputs."""
+        largest = self.maximum_length
+        lower = as_integer(self.remap_lower, None, "remap_lower", minimum=1, maximum=largest - 1)
+        parts = [exponential(self.short_scale), lognormal(self.long_median, self.long_sigma)]
+        prompts = mixture([1 - self.long_share, self.long_share], parts)
+        too_long = 1 - prompts(largest)
+
+        def remapped(x: float) -> float:
+            return prompts(x) + too_long * min(max((x - lower) / (largest - lower), 0.0), 1.0)
+
+        outputs = rounded(exponential(self.output_scale), largest)
+        return _draw(rng, self.n, rounded(remapped, largest), outputs, self.memory_limit)

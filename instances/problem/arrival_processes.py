@@ -12,7 +12,7 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
-from instances.validation import as_integer, as_number, set_fields
+from instances.validation import as_integer, as_number, check_ranges, ranged, set_fields
 
 
 class ArrivalProcess(Protocol):
@@ -65,11 +65,10 @@ class PoissonArrivals:
         Not a finite number above 0.
     """
 
-    arrival_rate: float
+    arrival_rate: float = ranged(above=0)
 
     def __post_init__(self) -> None:
-        rate = as_number(self.arrival_rate, "arrivals", "arrival_rate", above=0)
-        set_fields(self, arrival_rate=rate)
+        check_ranges(self, "arrivals")
 
     def rate(self, time: float) -> float:
         """The constant."""
@@ -104,8 +103,8 @@ class PiecewiseConstantArrivals:
         An entry out of range, or different lengths.
     """
 
-    durations: tuple[float, ...]
-    rates: tuple[float, ...]
+    durations: tuple[float, ...] = ranged(above=0)
+    rates: tuple[float, ...] = ranged(minimum=0)
 
     def __init__(self, durations: Sequence[float], rates: Sequence[float]) -> None:
         if len(durations) != len(rates) or not len(rates):
@@ -115,11 +114,8 @@ class PiecewiseConstantArrivals:
                 (len(durations), len(rates)),
                 "are not two equal lengths of at least 1",
             )
-        set_fields(
-            self,
-            durations=tuple(as_number(x, "arrivals", "durations", above=0) for x in durations),
-            rates=tuple(as_number(x, "arrivals", "rates", minimum=0) for x in rates),
-        )
+        set_fields(self, durations=tuple(durations), rates=tuple(rates))
+        check_ranges(self, "arrivals")
         if not any(self.rates):
             raise InvalidValueError("arrivals", "rates", self.rates, "are all 0")
 
@@ -173,19 +169,13 @@ class SinusoidalArrivals:
         A value out of range.
     """
 
-    mean_rate: float
-    amplitude: float
-    period: float
-    phase: float = 0.0
+    mean_rate: float = ranged(above=0)
+    amplitude: float = ranged(minimum=0)
+    period: float = ranged(above=0)
+    phase: float = ranged(0.0)
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            mean_rate=as_number(self.mean_rate, "arrivals", "mean_rate", above=0),
-            amplitude=as_number(self.amplitude, "arrivals", "amplitude", minimum=0),
-            period=as_number(self.period, "arrivals", "period", above=0),
-            phase=as_number(self.phase, "arrivals", "phase"),
-        )
+        check_ranges(self, "arrivals")
         if self.amplitude > self.mean_rate:
             raise InvalidValueError(
                 "arrivals", "amplitude", self.amplitude, f"exceeds mean_rate = {self.mean_rate}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -34,7 +34,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an arrival source sees of one decision epoch: nothing a client could not see.
+    """View of one decision epoch for an arrival source: nothing a client could not see.
 
     Attributes
     ----------
@@ -90,54 +90,56 @@ class ArrivalSource(Protocol):
 
 
 def memory_rule_of(source: ArrivalSource) -> MemoryRule:
-    """How the memory of the machine that the requests are meant for is counted."""
+    """Memory rule of the machine that the requests are meant for."""
     rule: MemoryRule = getattr(source, "memory_rule", TOKENS)
     return rule
 
 
-@dataclass
-class InstanceSource:
-    """The requests of an instance at their arrival times: nothing adaptive."""
+class FixedArrivals:
+    """Arrivals in order of time, released as it passes whatever the policy does."""
 
-    instance: Instance
-    adaptive: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        self.memory_limit = self.instance.memory_limit
-        self.memory_rule = self.instance.memory_rule
-        self.name = self.instance.name
-        self._order: list[int] = np.argsort(self.instance.arrival_times, kind="stable").tolist()
-        self._position = 0
-
-    @property
-    def order(self) -> list[int]:
-        """Instance positions in the order in which `release` hands them over."""
-        return self._order
+    adaptive = False
+    _arrivals: list[Arrival]
+    _position = 0
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Begin again; an instance has no randomness left."""
+        """Begin again; there is no randomness left."""
         self._position = 0
 
     def next_arrival(self) -> float | None:
         """The arrival time of the first request not yet released."""
-        if self._position == len(self._order):
+        if self._position == len(self._arrivals):
             return None
-        return self.instance[self._order[self._position]].arrival_time
+        return self._arrivals[self._position].time
 
     def release(self, now: float) -> list[Arrival]:
-        """The requests that arrive by ``now``, ties in the instance's order."""
-        released = []
-        while self._position < len(self._order):
-            request = self.instance[self._order[self._position]]
-            if request.arrival_time > now:
-                break
-            released.append(
-                Arrival(
-                    request.arrival_time, request.prompt_length, request.output_length, request.id
-                )
-            )
+        """The requests that arrive by ``now``."""
+        begun = self._position
+        arrivals, count = self._arrivals, len(self._arrivals)
+        while self._position < count and arrivals[self._position].time <= now:
             self._position += 1
-        return released
+        return arrivals[begun : self._position]
 
     def observe(self, observation: Observation) -> None:
         """Ignore it: the arrivals are fixed."""
+
+
+class InstanceSource(FixedArrivals):
+    """The requests of an instance at their arrival times, ties in the instance's order.
+
+    Attributes
+    ----------
+    order : list[int]
+        Instance positions in the order in which `release` hands them over.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.memory_limit, self.memory_rule = instance.memory_limit, instance.memory_rule
+        self.name = instance.name
+        self.order: list[int] = np.argsort(instance.arrival_times, kind="stable").tolist()
+        ordered = (instance[position] for position in self.order)
+        self._arrivals = [
+            Arrival(one.arrival_time, one.prompt_length, one.output_length, one.id)
+            for one in ordered
+        ]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from instances.arrays import IntArray, RequestColumns
+from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import requests_figure
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
+from instances.validation import (
+    LARGEST_TOKEN_COUNT,
+    as_integer,
+    as_name,
+    check_storable,
+    set_fields,
+)
 
 from .memory_rule import TOKENS, MemoryRule, as_memory_rule
 from .request import Request, RequestId, check_distinct
@@ -25,8 +31,33 @@ ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
 """Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Instance:
+class Problem:
+    """Base of an instance and a workload: the ways in which both are shown."""
+
+    unit: str
+
+    def __repr__(self: Any) -> str:
+        label = f"{self.name!r}, " if self.name else ""
+        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
+        kind, count = type(self).__name__, len(self)
+        return f"{kind}({label}{count} requests, memory_limit={self.memory_limit}{rule})"
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: id, arrival, lengths.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame(request_columns(self))
+
+    def _repr_html_(self) -> str:
+        return requests_figure(self, self.unit)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Instance(Problem):
     """Requests with arrival times and lengths, and the KV-cache capacity ([J25] Section 2).
 
     Parameters
@@ -51,6 +82,7 @@ class Instance:
         makes of it), a name with control characters, or text that no file can hold.
     """
 
+    unit = "rounds"
     requests: tuple[Request, ...]
     memory_limit: int
     name: str | None = None
@@ -78,11 +110,9 @@ class Instance:
         labelled = _label(requests)
         rule = as_memory_rule(memory_rule, "instance")
         _check(labelled, limit, rule, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
-        object.__setattr__(self, "requests", labelled)
-        object.__setattr__(self, "memory_limit", limit)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "metadata", MappingProxyType(details))
-        object.__setattr__(self, "memory_rule", rule)
+        kept = MappingProxyType(details)
+        set_fields(self, requests=labelled, memory_limit=limit, name=name)
+        set_fields(self, metadata=kept, memory_rule=rule)
 
     @classmethod
     def from_arrays(
@@ -134,48 +164,17 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        return (
-            self.requests == other.requests
-            and self.memory_limit == other.memory_limit
-            and self.name == other.name
-            and dict(self.metadata) == dict(other.metadata)
-            and self.memory_rule == other.memory_rule
-        )
+        return self.__getstate__() == other.__getstate__()
 
     def __hash__(self) -> int:
         return hash((self.requests, self.memory_limit))
 
-    def __repr__(self) -> str:
-        label = f"{self.name!r}, " if self.name else ""
-        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
-        return f"Instance({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
-
-    def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: id, arrival, lengths.
-
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(request_columns(self))
-
-    def _repr_html_(self) -> str:
-        return requests_figure(self, "rounds")
-
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "requests": self.requests,
-            "memory_limit": self.memory_limit,
-            "name": self.name,
-            "metadata": dict(self.metadata),
-            "memory_rule": self.memory_rule,
-        }
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return given | {"metadata": dict(self.metadata)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for key in ("requests", "memory_limit", "name", "memory_rule"):
-            object.__setattr__(self, key, state[key])
-        object.__setattr__(self, "metadata", MappingProxyType(state["metadata"]))
+        set_fields(self, **state | {"metadata": MappingProxyType(state["metadata"])})
 
     @cached_property
     def ids(self) -> tuple[RequestId, ...]:
@@ -185,17 +184,17 @@ class Instance:
     @cached_property
     def arrival_times(self) -> IntArray:
         """a_i, rounds, shape (n,), read-only."""
-        return _column([request.arrival_time for request in self.requests])
+        return read_only([request.arrival_time for request in self.requests], np.int64)
 
     @cached_property
     def prompt_lengths(self) -> IntArray:
         """s_i, tokens, shape (n,), read-only."""
-        return _column([request.prompt_length for request in self.requests])
+        return read_only([request.prompt_length for request in self.requests], np.int64)
 
     @cached_property
     def output_lengths(self) -> IntArray:
         """o_i, tokens and rounds, shape (n,), read-only."""
-        return _column([request.output_length for request in self.requests])
+        return read_only([request.output_length for request in self.requests], np.int64)
 
     @cached_property
     def total_output_length(self) -> int:
@@ -219,12 +218,12 @@ class Instance:
     @cached_property
     def peak_memories(self) -> IntArray:
         """s_i + o_i, tokens, shape (n,), read-only."""
-        return _column([request.peak_memory for request in self.requests])
+        return read_only([request.peak_memory for request in self.requests], np.int64)
 
     @cached_property
     def volumes(self) -> IntArray:
         """s_i o_i + o_i (o_i + 1) / 2, token-rounds, shape (n,), read-only."""
-        return _column([request.volume for request in self.requests])
+        return read_only([request.volume for request in self.requests], np.int64)
 
     @cached_property
     def digest(self) -> str:
@@ -254,16 +253,11 @@ class Instance:
 
     def with_metadata(self, **entries: Any) -> Instance:
         """A copy whose metadata has ``entries`` added or replaced."""
-        metadata = {**self.metadata, **entries}
-        return Instance(
-            self.requests, self.memory_limit, self.name, metadata, memory_rule=self.memory_rule
-        )
+        return Instance(**self.__getstate__() | {"metadata": {**self.metadata, **entries}})
 
     def renamed(self, name: str | None) -> Instance:
         """A copy under another name."""
-        return Instance(
-            self.requests, self.memory_limit, name, self.metadata, memory_rule=self.memory_rule
-        )
+        return Instance(**self.__getstate__() | {"name": name})
 
     def under(self, memory_rule: MemoryRule) -> Instance:
         """The same requests and memory under another memory rule.
@@ -273,9 +267,7 @@ class Instance:
         InvalidValueError
             A request that could never run under it.
         """
-        return Instance(
-            self.requests, self.memory_limit, self.name, self.metadata, memory_rule=memory_rule
-        )
+        return Instance(**self.__getstate__() | {"memory_rule": memory_rule})
 
 
 def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
@@ -308,9 +300,3 @@ def _check(
                 request.peak_memory,
                 f"exceeds memory_limit = {memory_limit}{told}: the request can never run",
             )
-
-
-def _column(values: list[int]) -> IntArray:
-    column = np.array(values, dtype=np.int64)
-    column.setflags(write=False)
-    return column

@@ -20,13 +20,15 @@ from .schedule import Schedule
 FORMAT = "llm-hindsight/instance"
 SCHEDULE_FORMAT = "llm-hindsight/schedule"
 VERSION = 1
+REQUEST_KEYS = ("id", "arrival_time", "prompt_length", "output_length")
+
 KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which what is known of the optimum travels with an instance."""
 
 
 @dataclass(frozen=True)
 class KnownBounds:
-    """What is known of the optimum of an instance; None for what is not known.
+    """Known bounds on the optimum of an instance; None for those that are not known.
 
     They are checked when attached and when asked for with `known_bounds`, not by `load`.
 
@@ -64,14 +66,9 @@ class KnownBounds:
             bound exceeds the upper bound.
         """
         self._check(instance)
-        entries: dict[str, Any] = {
-            "digest": instance.digest,
-            "upper_bound": self.upper_bound,
-            "lower_bound": self.lower_bound,
-            "certified_lower_bound": self.certified_lower_bound,
-            "start_times": None if self.start_times is None else list(self.start_times),
-            "source": self.source,
-        }
+        entries = {"digest": instance.digest} | asdict(self)
+        if self.start_times is not None:
+            entries["start_times"] = list(self.start_times)
         return instance.with_metadata(**{KNOWN_BOUNDS: entries})
 
     def _check(self, instance: Instance) -> None:
@@ -82,31 +79,20 @@ class KnownBounds:
             schedule = Schedule(instance, self.start_times)
             violations = schedule.violations()
             if violations:
-                raise InvalidValueError(
-                    "known bounds", "start_times", "...", f"is infeasible: {violations[0]}"
-                )
+                reason = f"is infeasible: {violations[0]}"
+                raise InvalidValueError("known bounds", "start_times", "...", reason)
             if schedule.total_latency != self.upper_bound:
-                raise InvalidValueError(
-                    "known bounds",
-                    "upper_bound",
-                    self.upper_bound,
-                    f"differs from the start times' total latency {schedule.total_latency}",
-                )
-        if self.certified_lower_bound is not None and (
-            self.lower_bound is None or self.certified_lower_bound > self.lower_bound
-        ):
-            raise InvalidValueError(
-                "known bounds",
-                "certified_lower_bound",
-                self.certified_lower_bound,
-                f"exceeds lower_bound = {self.lower_bound}",
-            )
+                reason = f"differs from the start times' total latency {schedule.total_latency}"
+                raise InvalidValueError("known bounds", "upper_bound", self.upper_bound, reason)
+        certified, lower = self.certified_lower_bound, self.lower_bound
+        if certified is not None and (lower is None or certified > lower):
+            reason = f"exceeds lower_bound = {lower}"
+            raise InvalidValueError("known bounds", "certified_lower_bound", certified, reason)
         for field in ("lower_bound", "certified_lower_bound"):
             bound = getattr(self, field)
             if bound is not None and self.upper_bound is not None and bound > self.upper_bound:
-                raise InvalidValueError(
-                    "known bounds", field, bound, f"exceeds upper_bound = {self.upper_bound}"
-                )
+                reason = f"exceeds upper_bound = {self.upper_bound}"
+                raise InvalidValueError("known bounds", field, bound, reason)
 
 
 def known_bounds(instance: Instance) -> KnownBounds | None:
@@ -129,13 +115,8 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
     starts = entries.get("start_times")
     if starts is not None and not isinstance(starts, list):
         raise InvalidTypeError("known bounds", "start_times", starts, "is not a list")
-    bounds = KnownBounds(
-        entries.get("upper_bound"),
-        entries.get("lower_bound"),
-        entries.get("certified_lower_bound"),
-        None if starts is None else tuple(starts),
-        entries.get("source"),
-    )
+    given = {field.name: entries.get(field.name) for field in fields(KnownBounds)}
+    bounds = KnownBounds(**given | {"start_times": None if starts is None else tuple(starts)})
     bounds._check(instance)
     return bounds
 
@@ -149,15 +130,7 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "memory_limit": instance.memory_limit,
         **({} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}),
         "metadata": dict(instance.metadata),
-        "requests": [
-            {
-                "id": request.id,
-                "arrival_time": request.arrival_time,
-                "prompt_length": request.prompt_length,
-                "output_length": request.output_length,
-            }
-            for request in instance
-        ],
+        "requests": [{key: getattr(request, key) for key in REQUEST_KEYS} for request in instance],
     }
 
 
@@ -225,7 +198,7 @@ def _request(entry: Any, position: int, path: str) -> Request:
     for key in ("prompt_length", "output_length"):
         if key not in entry:
             raise FileFormatError(path, f"request {position} lacks {key!r}")
-    unknown = set(entry) - {"id", "arrival_time", "prompt_length", "output_length"}
+    unknown = set(entry).difference(REQUEST_KEYS)
     if unknown:
         raise FileFormatError(path, f"request {position} has the unknown key {min(unknown)!r}")
     identifier = entry.get("id")

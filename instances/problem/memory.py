@@ -135,7 +135,7 @@ def block_changes(
 
 
 def sum_changes(moments: IntArray, changes: IntArray, horizon: int) -> IntArray:
-    """What changes at moments 0 .. ``horizon`` + 1 add up to: shape (horizon + 1,)."""
+    """Add up changes at moments 0 .. ``horizon`` + 1: shape (horizon + 1,)."""
     change = np.zeros(horizon + 2, dtype=np.int64)
     np.add.at(change, moments, changes)
     summed: IntArray = np.cumsum(change)[:-1]
@@ -143,7 +143,7 @@ def sum_changes(moments: IntArray, changes: IntArray, horizon: int) -> IntArray:
 
 
 class MemoryForecast:
-    """What the running requests will hold in every later round, if each runs to its end.
+    """Forecast of the tokens held in every later round if each running request runs to its end.
 
     Answers the look-ahead test of [J25] Equation (5) in O(log k) for k running requests: memory
     grows between completions, so it is enough to look at completion rounds. At the end e of a
@@ -235,7 +235,7 @@ class MemoryForecast:
         return int(self._bases[first] + self._counts[first] * round_index)
 
     def fits(self, prompt_length: int, rounds_to_run: int, start_time: int) -> bool:
-        """Whether a newcomer started at ``start_time`` keeps every later round within M."""
+        """Tell whether a newcomer started at ``start_time`` keeps every later round within M."""
         self._refresh()
         end = start_time + rounds_to_run
         covered = bisect_right(self._ends, end)

@@ -1,4 +1,4 @@
-"""What a request holds while it is served: tokens or blocks, its newest token included or not.
+"""Rules of memory: tokens or blocks, the newest token of a request included or not.
 
 The papers count tokens, and the token emitted in a round is held in that round. Engines hand out
 blocks of several tokens, and write the token emitted in one step in the next. Let x be the tokens
@@ -88,7 +88,7 @@ class MemoryRule:
 
     @property
     def told(self) -> str:
-        """What differs from the papers' rule, for messages: empty where nothing does."""
+        """Settings that differ from the papers' rule, for messages; empty where none does."""
         return ", ".join(
             f"{field.name} {getattr(self, field.name)}"
             for field in fields(self)

@@ -8,13 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.arrays import IntArray
+from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, set_fields
 
 from .instance import Instance
-from .round_schedule import RoundSchedule, StretchColumns
-from .schedule import Schedule
+from .schedule import RoundSchedule, Schedule, StretchColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +94,10 @@ class PreemptiveSchedule(RoundSchedule):
                 )
         columns = list(np.array(rows, dtype=np.int64).reshape(-1, 4).T)
         columns.append(columns[1][columns[3] == 0] - 1)
-        object.__setattr__(self, "instance", instance)
         names = ("request", "first_round", "rounds", "tokens_before", "start_times")
-        for name, column in zip(names, columns, strict=True):
-            own_column = np.ascontiguousarray(column)
-            own_column.setflags(write=False)
-            object.__setattr__(self, name, own_column)
+        set_fields(
+            self, instance=instance, **dict(zip(names, map(read_only, columns), strict=True))
+        )
 
     @classmethod
     def from_schedule(cls, schedule: Schedule) -> PreemptiveSchedule:
@@ -157,7 +154,7 @@ class PreemptiveSchedule(RoundSchedule):
 
     @property
     def preemptions(self) -> int:
-        """How often a request is stopped before its last token."""
+        """Number of times that a request is stopped before its last token."""
         return len(self.request) - len(self.instance)
 
     @cached_property
@@ -166,8 +163,7 @@ class PreemptiveSchedule(RoundSchedule):
         column = np.zeros(len(self.instance), dtype=np.int64)
         # Stretches of a request stand in order of time, so its last one is written last.
         column[self.request] = self.first_round + self.rounds - 1
-        column.setflags(write=False)
-        return column
+        return read_only(column)
 
     @property
     def stretch_columns(self) -> StretchColumns:

@@ -1,4 +1,4 @@
-"""What was rounded on the way to an instance, and so what its optimum is the optimum of."""
+"""Notes on rounding: an optimum is that of the rounded instance."""
 
 from __future__ import annotations
 

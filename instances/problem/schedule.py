@@ -1,22 +1,306 @@
-"""A schedule of an instance: when each request starts."""
+"""Schedules: what those in rounds and in seconds share, and the one that never stops a request."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from instances.arrays import IntArray
+from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
-from instances.validation import LARGEST_INTEGER, as_integer
+from instances.frames import data_frame, request_columns
+from instances.html import figure_of, memory_picture
+from instances.validation import LARGEST_INTEGER, as_integer, set_fields
 
 from .instance import Instance
-from .round_schedule import RoundSchedule, StretchColumns
+from .memory import memory_at_ends, memory_profile
+from .memory_rule import TOKENS
+from .request import RequestId
+from .workload import Workload
+
+LONGEST_PROFILE = 200_000_000
+"""Rounds beyond which a memory profile is refused instead of exhausting the machine."""
+
+LONGEST_PICTURE = 20_000_000
+"""Rounds beyond which none is drawn."""
 
 EARLIEST_START = -(2**53)
 """A start before round 0 is a violation to be reported, not a malformed schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule.
+
+    Attributes
+    ----------
+    kind : {"early-start", "memory"}
+        ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M, or than the usable
+        blocks of the memory rule).
+    request_id : RequestId or None
+        The request that starts early, or None.
+    round_index : int or None
+        The round of a memory violation, or None.
+    amount : int
+        Rounds too early, or tokens above M or the usable blocks.
+    """
+
+    kind: Literal["early-start", "memory"]
+    request_id: RequestId | None
+    round_index: int | None
+    amount: int
+
+    def __str__(self) -> str:
+        if self.kind == "early-start":
+            return f"request {self.request_id!r} starts {self.amount} rounds before it arrives"
+        return f"round {self.round_index} holds {self.amount} tokens more than memory_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class SecondsViolation:
+    """One broken rule of a schedule in seconds.
+
+    Attributes
+    ----------
+    kind : {"early-start", "memory", "clock", "order", "prompt", "output"}
+        ``"early-start"`` (something is done before a_i), ``"memory"`` (a round holds more than M,
+        or than the usable blocks of the memory rule), ``"clock"`` (a round begins before the one
+        before it is over), ``"order"`` (a stretch that neither goes on where the one before it
+        ended nor enters the cache anew), ``"prompt"`` (more prompt tokens processed than there
+        are), ``"output"`` (not all output tokens are emitted, or more, or something is done after
+        the last).
+    request_id : RequestId or None
+        The request, or None.
+    round_index : int or None
+        The round, from 1, or None.
+    amount : float
+        Seconds too early, tokens above that, or tokens too many or missing.
+    """
+
+    kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
+    request_id: RequestId | None
+    round_index: int | None
+    amount: float
+
+    def __str__(self) -> str:
+        where = f"request {self.request_id!r}"
+        at = f"round {self.round_index}"
+        return {
+            "early-start": f"{where} is served {self.amount:g} s before it arrives",
+            "memory": f"{at} holds {self.amount:g} tokens more than memory_limit",
+            "clock": f"{at} begins {self.amount:g} s before the one before it ends",
+            "order": f"{where} does not go on in {at} where it was",
+            "prompt": f"{where} processes {self.amount:g} prompt tokens too many from {at} on",
+            "output": f"{where} is {self.amount:g} output tokens off when it is last served",
+        }[self.kind]
+
+
+class StretchColumns(NamedTuple):
+    """Stretches of rounds in which a request holds memory, by request and time, shape (k,).
+
+    Attributes
+    ----------
+    request : int64 array
+        Whose.
+    begin : int64 array
+        The round before the first.
+    held : int64 array
+        Tokens held before the first round; one more in each of them.
+    rounds : int64 array
+        How many.
+    """
+
+    request: IntArray
+    begin: IntArray
+    held: IntArray
+    rounds: IntArray
+
+
+class TimedSchedule(ABC):
+    """Completions of requests on a clock, which counts rounds or seconds."""
+
+    @property
+    @abstractmethod
+    def problem(self) -> Instance | Workload:
+        """The requests scheduled."""
+
+    @property
+    @abstractmethod
+    def completion_times(self) -> npt.NDArray[Any]:
+        """C_i, shape (n,), read-only."""
+
+    @property
+    @abstractmethod
+    def total_latency(self) -> float:
+        """TEL: the sum of C_i - a_i."""
+
+    @abstractmethod
+    def violations(self) -> list[Any]:
+        """Every broken rule."""
+
+    @abstractmethod
+    def picture(self) -> str:
+        """Memory over time, as SVG."""
+
+    @abstractmethod
+    def _times(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of `frame` beside the lengths and the latency."""
+
+    @abstractmethod
+    def _facts(self) -> dict[str, object]:
+        """Figures in a notebook, between the requests and the verdict."""
+
+    @property
+    def latencies(self) -> npt.NDArray[Any]:
+        """C_i - a_i, in units of the clock, shape (n,)."""
+        latencies: npt.NDArray[Any] = self.completion_times - self.problem.arrival_times
+        return latencies
+
+    @property
+    def mean_latency(self) -> float:
+        """Total latency per request, in units of the clock."""
+        return self.total_latency / len(self.problem)
+
+    @cached_property
+    def is_feasible(self) -> bool:
+        """True if `violations` finds nothing."""
+        return not self.violations()
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: lengths, and times in units of the clock.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        columns = request_columns(self.problem) | self._times()
+        return data_frame(columns | {"latency": self.latencies})
+
+    def _repr_html_(self) -> str:
+        violations = self.violations()
+        facts = {"requests": len(self.problem)} | self._facts()
+        facts["feasible"] = f"no: {violations[0]}" if violations else "yes"
+        return figure_of(type(self).__name__, self.problem.name, facts, self.picture())
+
+
+class RoundSchedule(TimedSchedule):
+    """Stretches of rounds in which requests hold memory and grow by a token a round.
+
+    Attributes
+    ----------
+    instance : Instance
+        The instance scheduled.
+    start_times : int64 array, shape (n,)
+        t_i, the round before the first of each request. Read-only.
+    """
+
+    instance: Instance
+    start_times: IntArray
+
+    @property
+    def problem(self) -> Instance:
+        """The instance scheduled."""
+        return self.instance
+
+    @property
+    @abstractmethod
+    def stretch_columns(self) -> StretchColumns:
+        """All stretches of all requests."""
+
+    @cached_property
+    def total_latency(self) -> int:
+        """TEL: the sum of C_i - a_i, in rounds."""
+        return sum(self.latencies.tolist())
+
+    @property
+    def total_waiting(self) -> int:
+        """Total latency beyond the output lengths: what a scheduler can influence, in rounds.
+
+        In each of its o_i rounds a request runs; in the others since its arrival it waits, to start
+        or, where it was stopped, to go on.
+        """
+        return self.total_latency - self.instance.total_output_length
+
+    @property
+    def makespan(self) -> int:
+        """The last completion, a round index."""
+        return int(self.completion_times.max())
+
+    def memory_profile(self) -> IntArray:
+        """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
+
+        Blocks count whole, by the memory rule of the instance.
+
+        Raises
+        ------
+        InvalidValueError
+            A start before round 0, or a makespan no array could hold.
+        """
+        earliest = int(self.start_times.min())
+        if earliest < 0:
+            raise InvalidValueError("schedule", "start_time", earliest, "is before round 0")
+        if self.makespan > LONGEST_PROFILE:
+            raise InvalidValueError(
+                "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
+            )
+        rule = self.instance.memory_rule
+        return memory_profile(*self.stretch_columns[1:], self.makespan, rule)
+
+    def violations(self) -> list[Violation]:
+        """Every broken rule: starts before arrival, and rounds that hold more than there is.
+
+        Memory is evaluated at the ends of stretches, in shifted time, so a schedule may start
+        before round 0 or end very late and still be examined; each of these rounds that holds too
+        much is reported (memory only grows between them, so no violation goes unseen).
+        """
+        instance = self.instance
+        early = instance.arrival_times - self.start_times
+        found = [
+            Violation("early-start", instance.ids[index], None, int(early[index]))
+            for index in np.flatnonzero(early > 0)
+        ]
+        rounds, memory = memory_at_ends(*self.stretch_columns[1:], instance.memory_rule)
+        limit = instance.memory_rule.limit(instance.memory_limit)
+        for position in np.flatnonzero(memory > limit):
+            excess = int(memory[position]) - limit
+            found.append(Violation("memory", None, int(rounds[position]), excess))
+        return found
+
+    def _times(self) -> dict[str, npt.NDArray[Any]]:
+        return {"start_time": self.start_times, "completion_time": self.completion_times}
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "total latency": f"{self.total_latency} rounds",
+            "of it waiting": f"{self.total_waiting} rounds",
+            "mean latency": f"{self.mean_latency:.6g} rounds",
+            "last completion": f"round {self.makespan}",
+        }
+
+    def picture(self) -> str:
+        """Stacked memory over rounds against M, as SVG; the sum alone of many requests.
+
+        Empty where it begins before round 0 or has too many rounds.
+        """
+        if self.start_times.min() < 0 or self.makespan > LONGEST_PICTURE:
+            return ""
+        columns = self.stretch_columns
+        ids = self.instance.ids
+
+        def label(row: int) -> str:
+            first, last = columns.begin[row] + 1, columns.begin[row] + columns.rounds[row]
+            return f"request {ids[columns.request[row]]}: rounds {first} to {last}"
+
+        # What blocks hold is no band that grows by a token a round.
+        shown = columns[1:] if self.instance.memory_rule == TOKENS else None
+        limit = self.instance.memory_limit
+        return memory_picture(shown, limit, label, self.memory_profile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +335,7 @@ class Schedule(RoundSchedule):
                 len(start_times),
                 f"differs from the {len(instance)} requests",
             )
-        column = np.array(start_times) if isinstance(start_times, np.ndarray) else None
+        column = start_times if isinstance(start_times, np.ndarray) else None
         if (
             column is None
             or column.dtype != np.int64
@@ -63,9 +347,7 @@ class Schedule(RoundSchedule):
                 for request, value in zip(instance, start_times, strict=True)
             ]
             column = np.array(checked, dtype=np.int64)
-        column.setflags(write=False)
-        object.__setattr__(self, "instance", instance)
-        object.__setattr__(self, "start_times", column)
+        set_fields(self, instance=instance, start_times=read_only(column))
 
     def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
         """As a schedule of ``instance``, request i later by ``rounds[i]``."""
@@ -94,17 +376,11 @@ class Schedule(RoundSchedule):
     @cached_property
     def completion_times(self) -> IntArray:
         """C_i = t_i + o_i, rounds, shape (n,), read-only."""
-        column = self.start_times + self.instance.output_lengths
-        column.setflags(write=False)
-        return column
+        return read_only(self.start_times + self.instance.output_lengths)
 
     @property
     def stretch_columns(self) -> StretchColumns:
         """One stretch a request."""
         instance = self.instance
-        return StretchColumns(
-            np.arange(len(instance)),
-            self.start_times,
-            instance.prompt_lengths,
-            instance.output_lengths,
-        )
+        prompts, outputs = instance.prompt_lengths, instance.output_lengths
+        return StretchColumns(np.arange(len(instance)), self.start_times, prompts, outputs)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.frames import data_frame, request_columns
-from instances.html import requests_figure
 from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
-from .arrival_source import Arrival, Observation
-from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .arrival_source import Arrival, FixedArrivals
+from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance, Problem
 from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
 
 
-class Workload:
+class Workload(FixedArrivals, Problem):
     """Requests with arrival times in seconds: an arrival source that reacts to nothing.
 
     An `Instance` counts arrival times in whole rounds; a workload is for `simulate` with a batch
@@ -61,7 +60,7 @@ class Workload:
         Times out of order or range, or what `Instance` refuses.
     """
 
-    adaptive = False
+    unit = "s"
 
     def __init__(
         self,
@@ -100,17 +99,9 @@ class Workload:
         self.name = lengths.name
         self.metadata = deepcopy(dict(metadata or {}))
         self.memory_rule = lengths.memory_rule
-        self._arrivals = [
-            Arrival(*row)
-            for row in zip(
-                times.tolist(),
-                self.prompt_lengths.tolist(),
-                self.output_lengths.tolist(),
-                labels,
-                strict=True,
-            )
-        ]
-        self._position = 0
+        columns = (times, self.prompt_lengths, self.output_lengths)
+        rows = zip(*[column.tolist() for column in columns], labels, strict=True)
+        self._arrivals = [Arrival(*row) for row in rows]
 
     @classmethod
     def from_arrivals(cls, arrivals: Sequence[Arrival], memory_limit: int) -> Workload:
@@ -166,11 +157,12 @@ class Workload:
         """
         factor = as_number(factor, "workload", "factor", above=0)
         name = f"{self.name} x{factor:g}" if self.name else None
-        return self._at(self.arrival_times / factor, name, {**self.metadata, "faster": factor})
+        metadata = {**self.metadata, "faster": factor}
+        return self._with(arrival_times=self.arrival_times / factor, name=name, metadata=metadata)
 
     def renamed(self, name: str | None, metadata: Mapping[str, Any]) -> Workload:
         """The same requests with another name and other metadata."""
-        return self._at(self.arrival_times, name, metadata)
+        return self._with(name=name, metadata=metadata)
 
     def under(self, memory_rule: MemoryRule) -> Workload:
         """The same requests and memory under another memory rule.
@@ -180,67 +172,15 @@ class Workload:
         InvalidValueError
             A request that could never run under it.
         """
-        return self._at(self.arrival_times, self.name, self.metadata, memory_rule)
+        return self._with(memory_rule=memory_rule)
 
-    def _at(
-        self,
-        times: FloatArray,
-        name: str | None,
-        metadata: Mapping[str, Any],
-        memory_rule: MemoryRule | None = None,
-    ) -> Workload:
-        return Workload(
-            times,
-            self.prompt_lengths,
-            self.output_lengths,
-            memory_limit=self.memory_limit,
-            ids=self.ids,
-            name=name,
-            metadata=metadata,
-            memory_rule=self.memory_rule if memory_rule is None else memory_rule,
-        )
+    def _with(self, **changes: Any) -> Workload:
+        """A copy with other arguments of the constructor."""
+        names = inspect.signature(Workload).parameters
+        return Workload(**{name: getattr(self, name) for name in names} | changes)
 
     def __len__(self) -> int:
         return len(self._arrivals)
-
-    def __repr__(self) -> str:
-        label = f"{self.name!r}, " if self.name else ""
-        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
-        return f"Workload({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
-
-    def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: id, arrival, lengths.
-
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(request_columns(self))
-
-    def _repr_html_(self) -> str:
-        return requests_figure(self, "s")
-
-    def reset(self, rng: np.random.Generator) -> None:
-        """Begin again; a workload has no randomness left."""
-        self._position = 0
-
-    def next_arrival(self) -> float | None:
-        """The arrival time of the first request not yet released."""
-        if self._position == len(self._arrivals):
-            return None
-        return self._arrivals[self._position].time
-
-    def release(self, now: float) -> list[Arrival]:
-        """The requests that arrive by ``now``."""
-        begun = self._position
-        arrivals, count = self._arrivals, len(self._arrivals)
-        while self._position < count and arrivals[self._position].time <= now:
-            self._position += 1
-        return arrivals[begun : self._position]
-
-    def observe(self, observation: Observation) -> None:
-        """Ignore it: the arrivals are fixed."""
 
 
 def refuse_seconds(requests: object, field: str = "instance") -> None:
@@ -264,11 +204,8 @@ def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
         raise InvalidValueError(
             "workload", "len(arrival_times)", len(given), f"differs from {count} requests"
         )
-    times = np.array(
-        [
-            as_number(time, f"request {position}", "arrival time", minimum=0)
-            for position, time in enumerate(given)
-        ]
+    times = read_only(
+        [as_number(t, f"request {k}", "arrival time", minimum=0) for k, t in enumerate(given)]
     )
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
@@ -276,5 +213,4 @@ def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
         raise InvalidValueError(
             f"request {place}", "arrival time", float(times[place]), "lies before the previous one"
         )
-    times.setflags(write=False)
     return times

@@ -19,11 +19,18 @@ import numpy as np
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, shown
 from instances.validation import as_number
 
-from .bad_rows import BadRow, bad_cell
-from .held_rows import MOST_INTER_TOKEN_TIMES
-from .row import FAILED, Cells, Measured, as_count
+from .row import (
+    FAILED,
+    MOST_INTER_TOKEN_TIMES,
+    BadRow,
+    Cells,
+    Measured,
+    as_count,
+    as_duration,
+    as_durations,
+    bad_cell,
+)
 from .streams import Document
-from .trace_format import as_duration, as_durations
 
 SUMMARY = "request_throughput"
 """A key of every run, also of those that were saved without their requests."""
@@ -49,12 +56,12 @@ class BenchmarkRun:
 
     @property
     def has_requests(self) -> bool:
-        """Whether there are requests, not totals only."""
+        """True if there are requests, not totals only."""
         return "input_lens" in self.seen or "output_lens" in self.seen
 
     @property
     def has_start_times(self) -> bool:
-        """Whether it says when each request was sent."""
+        """True if it says when each request was sent."""
         return "start_times" in self.seen
 
     @property

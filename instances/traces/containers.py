@@ -16,14 +16,13 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
-from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
+from instances.errors import FileFormatError
 from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, unique_keys
 
-from .bad_rows import BadRow
 from .benchmark_run import SUMMARY, BenchmarkRun
 from .detection import MAP_COLUMNS, detect_format, fits, fitting, listed
 from .formats import FORMATS
-from .row import FAILED, Cells
+from .row import FAILED, BadRow, Cells
 from .streams import FIRST_YAML_LINE, LONGEST_ITEM, Document, JsonStream, YamlStream
 from .trace_format import ABSENT, TraceFormat, lookup
 
@@ -47,7 +46,7 @@ NO_REQUESTS = (
 
 
 class Opened(NamedTuple):
-    """What a file was told to be, and its rows still to be read.
+    """An opened file: the format it is read in, and its rows still to be read.
 
     Attributes
     ----------
@@ -109,7 +108,7 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     is_yaml = FIRST_YAML_LINE.match(head) is not None
     looks_so = wanted is None and (is_document or (is_yaml and "," not in head))
     if looks_so or container == "document":
-        document = YamlStream(_Joined(head, stream), path) if is_yaml else json_stream
+        document = YamlStream(stream, path, head) if is_yaml else json_stream
         return _open_document(document, path, wanted)
     if start == "{" or container == "json":
         lines = chain([head], bounded_lines(stream, path, skipped + 1, LONGEST_ITEM))
@@ -141,7 +140,7 @@ def _is_whole(line: str) -> bool:
 
 
 def _is_document(text: str, path: object) -> bool:
-    """Whether the beginning of an object has a key below which requests are."""
+    """Tell whether the beginning of an object has a key below which requests are."""
     stream = JsonStream(io.StringIO(), path, text)
     with suppress(FileFormatError):
         for key in stream.members():
@@ -209,14 +208,7 @@ def _table_cells(
         if is_plain:
             yield number, Cells(cells[time], cells[prompt], cells[output])
             continue
-        yield number, _cells(kind, dict(zip(columns, cells, strict=True))) or FAILED
-
-
-def _cells(kind: TraceFormat, record: dict[str, Any]) -> Cells | BadRow | None:
-    try:
-        return kind.cells(record)
-    except (InvalidTypeError, InvalidValueError) as error:
-        return BadRow(f"{error.field} {error.reason}", str(error))
+        yield number, kind.cells(dict(zip(columns, cells, strict=True))) or FAILED
 
 
 # --- objects that are lines, or items of a list -------------------------------------------------
@@ -264,7 +256,7 @@ def _record_cells(
         cells: Cells | BadRow | None = FAILED
         if raw is not None:
             try:
-                cells = _cells(kind, _parsed(raw, path, number, exact=not kind.is_log))
+                cells = kind.cells(_parsed(raw, path, number, exact=not kind.is_log))
             except FileFormatError as error:
                 cells = BadRow("the row is not a JSON object", error.reason)
         if cells is not None:
@@ -357,18 +349,3 @@ def _open_run(
         note = f"no start times: arrivals even at the run's {run.rate:g} requests a second"
     has_times = run.has_start_times or run.rate is not None
     return Opened(kind, run.cells(), has_times, note, run.is_cut)
-
-
-class _Joined:
-    """A text whose beginning has been read, with it before it again."""
-
-    def __init__(self, head: str, rest: IO[str]) -> None:
-        self._head = head
-        self._rest = rest
-
-    def read(self, size: int = -1) -> str:
-        if not self._head:
-            return self._rest.read(size)
-        size = len(self._head) if size < 0 else size
-        head, self._head = self._head[:size], self._head[size:]
-        return head

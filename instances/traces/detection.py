@@ -1,15 +1,37 @@
-"""Telling which of the known formats a file has."""
+"""Choose the format of a file: one by name, columns mapped by the user, or the one detected."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
 from typing import Any
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
 
-from .columns import format_of
 from .formats import FORMATS
+from .row import Clock, Measured, any_clock, as_duration, clock_of
 from .trace_format import ABSENT, Container, TraceFormat, lookup
+
+NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan")
+"""Cells of a column of errors that mean that there was none."""
+
+CLOCKS: dict[str, Callable[[], Clock]] = {
+    "arrival": any_clock,
+    "arrival_ms": clock_of(10**3),
+    "arrival_us": clock_of(10**6),
+    "arrival_ns": clock_of(10**9),
+}
+"""Clocks by the role of a column of arrivals: seconds or dates, or parts of a second."""
+
+MEASUREMENTS = {
+    "latency": "latency",
+    "time_to_first_token": "time_to_first_token",
+    "inter_token_time": "mean_inter_token_time",
+}
+"""Fields of `Measured` by the role of their column, which is in seconds or ends in ``_ms``."""
+
+_DURATIONS = [f"{name}{unit}" for name in MEASUREMENTS for unit in ("", "_ms")]
+ROLES = (*CLOCKS, "prompt", "output", *_DURATIONS, "error")
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -20,40 +42,112 @@ MAP_COLUMNS = (
 )
 
 
-def format_named(name: Any) -> TraceFormat:
-    """The format of that name.
+def format_of(columns: Mapping[str, str]) -> TraceFormat:
+    """Make a format of columns that are named by the user.
+
+    Parameters
+    ----------
+    columns : Mapping[str, str]
+        ``{"arrival": ..., "prompt": ..., "output": ...}``, the first may be missing (all arrive at
+        once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a name may
+        be a path, as in ``"usage.prompt_tokens"``. What the log measured may be named too:
+        ``"latency"``, ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each in seconds
+        or with ``_ms``; and ``"error"``, which is empty, 0 or false where a request succeeded.
 
     Raises
     ------
     InvalidTypeError
-        Not a string.
+        Not a mapping of names.
     UnknownNameError
-        No such format.
+        Something else is to be read.
+    InvalidValueError
+        Two columns of arrivals or of one measurement, or no prompts or outputs.
     """
-    if not isinstance(name, str):
-        raise InvalidTypeError(None, "format", name, "is not a string")
-    if name not in FORMATS:
-        raise UnknownNameError("trace format", name, sorted(FORMATS))
-    return FORMATS[name]
+    if not isinstance(columns, Mapping):
+        raise InvalidTypeError(None, "columns", columns, "is not a mapping")
+    chosen: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
+    kinds: dict[str, str] = {}
+    for role, name in chosen.items():
+        if role not in ROLES:
+            raise UnknownNameError("column role", role, list(ROLES))
+        if not isinstance(name, str):
+            raise InvalidTypeError("columns", role, name, "is not the name of a column")
+        kind = "arrivals" if role in CLOCKS else role.removesuffix("_ms")
+        if kind in kinds:
+            reason = f"names two columns of {kind}"
+            raise InvalidValueError(None, "columns", dict(columns), reason)
+        kinds[kind] = role
+    for role in ("prompt", "output"):
+        if role not in chosen:
+            reason = f"does not say which column holds {role}s"
+            raise InvalidValueError(None, "columns", dict(columns), reason)
+    arrival, error = kinds.get("arrivals"), chosen.get("error")
+    units = {
+        MEASUREMENTS[kind]: (chosen[role], 1e-3 if role.endswith("_ms") else 1.0)
+        for kind, role in kinds.items()
+        if kind in MEASUREMENTS
+    }
+
+    further = [error, *[column for column, _ in units.values()]]
+
+    def has_failed(record: dict[str, Any]) -> bool:
+        return str(lookup(record, str(error))).strip().lower() not in NO_ERROR
+
+    def measured(record: dict[str, Any]) -> Measured:
+        found: dict[str, Any] = {name: _text_duration(record, *at) for name, at in units.items()}
+        return Measured(**found)
+
+    return TraceFormat(
+        name="columns",
+        source="columns named by the user",
+        container=None,
+        time=chosen[arrival] if arrival else None,
+        prompt=chosen["prompt"],
+        output=chosen["output"],
+        new_clock=CLOCKS[arrival or "arrival"],
+        has_failed=has_failed if error is not None else None,
+        measured=measured if units else None,
+        further=tuple(column for column in further if column is not None),
+    )
+
+
+def _text_duration(record: Any, name: str, seconds: float) -> float | None:
+    """Read a duration that may be text, as the cells of a table are; None where it is blank."""
+    value = lookup(record, name)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, (str, Decimal)):
+        try:
+            # Python reads 1_0 as 10.
+            value = float(str(value).replace("_", "x"))
+        except ValueError:
+            raise InvalidTypeError(None, name, value, "is not a number") from None
+    return as_duration(value, name) * seconds
 
 
 def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat | None:  # noqa: A002
-    """What a file is to be read as; None tells it from the columns.
+    """Choose the format that the caller asks for; None leaves it to `detect_format`.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
-        See `format_named` and `format_of`; or both are given.
+        No name of a format, columns that `format_of` refuses, or both are given.
     """
-    if columns is None:
-        return None if format is None else format_named(format)
-    if format is not None:
+    if columns is not None and format is not None:
         raise InvalidValueError(None, "format", format, "and columns say two things: give one")
-    return format_of(columns)
+    if columns is not None:
+        return format_of(columns)
+    if format is None:
+        return None
+    if not isinstance(format, str):
+        raise InvalidTypeError(None, "format", format, "is not a string")
+    if format not in FORMATS:
+        raise UnknownNameError("trace format", format, sorted(FORMATS))
+    return FORMATS[format]
 
 
 def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
-    """Whether a record has what every one of this format has."""
+    """Tell whether a record has every field that this format requires."""
     return all(
         lookup(record, *column.split("|"), missing=ABSENT) is not ABSENT
         for column in format.required
@@ -61,12 +155,12 @@ def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
 
 
 def fitting(container: Container, record: Mapping[str, Any]) -> list[TraceFormat]:
-    """The formats of rows of this kind that a record is of."""
+    """List the formats of this container that a record fits."""
     return [one for one in FORMATS.values() if one.container == container and fits(one, record)]
 
 
 def detect_format(path: Any, container: Container, record: Mapping[str, Any]) -> TraceFormat:
-    """The format whose columns a file has.
+    """Detect the format whose columns a file has.
 
     Where none fits, but just one shares a column with the file, it is that one with a column
     missing, and the reader says which.
@@ -104,6 +198,6 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
 
 
 def listed(columns: Collection[str]) -> str:
-    """The columns of a file, for a message: not all of a thousand."""
+    """List the columns of a file in a message, the first `MOST_LISTED` only."""
     shown = ", ".join(list(columns)[:MOST_LISTED]) or "none"
     return f"{shown}, ... {len(columns)} in all" if len(columns) > MOST_LISTED else shown

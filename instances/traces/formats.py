@@ -1,4 +1,4 @@
-"""The formats that are known: one table, and the functions that take apart what is no plain column.
+"""Formats of traces and logs: one table, and the functions that read cells of records.
 
 Where a tool's log is described by its source code, the comment at its entry names the file.
 """
@@ -12,9 +12,9 @@ import numpy as np
 
 from instances.errors import InvalidValueError
 
-from .row import Measured, any_clock, clock_of, date_clock
+from .row import Measured, any_clock, as_duration, as_durations, clock_of, date_clock
 from .streams import Document
-from .trace_format import TraceFormat, as_duration, as_durations, duration, lookup
+from .trace_format import TraceFormat, duration, durations, lookup
 
 MILLISECOND, NANOSECOND = 1e-3, 1e-9
 
@@ -60,8 +60,12 @@ def _aiperf_measured(record: dict[str, Any]) -> Measured:
     is_whole = isinstance(start, int) and isinstance(end, int)
     if latency is None and is_whole and start <= end < 2**63:
         latency = (end - start) * NANOSECOND
-    others = ("time_to_first_token", "inter_chunk_latency", "inter_token_latency")
-    return Measured(latency, *(_metric(record, tag) for tag in others))
+    return Measured(
+        latency,
+        _metric(record, "time_to_first_token"),
+        _metric(record, "inter_chunk_latency"),
+        _metric(record, "inter_token_latency"),
+    )
 
 
 # --- inference-perf -----------------------------------------------------------------------------
@@ -94,7 +98,7 @@ def _later(end: float, start: float, column: str) -> float:
 
 
 def _trtllm_failed(record: dict[str, Any]) -> bool:
-    """Whether there are tokens of errors, or a time of -1, which was never taken."""
+    """Tell whether there are tokens of errors, or a time of -1, which was never taken."""
     stamps = [lookup(record, name) for name in ("start_timestamp", "end_timestamp")]
     return bool(lookup(record, "error_tokens")) or -1 in stamps
 
@@ -241,8 +245,8 @@ _TABLE = (
         output="completion_tokens",
         marks=("request_received_ts", "prompt_tokens"),
         has_failed=lambda record: lookup(record, "finish_reason.type") == "abort",
-        measured=lambda record: Measured(
-            duration(record, "e2e_latency"), duration(record, "first_token_latency")
+        measured=durations(
+            latency=("e2e_latency", 1.0), time_to_first_token=("first_token_latency", 1.0)
         ),
     ),
     # schemas/base/request_stats.py of GuideLLM 0.8: a JSON or YAML document, in Unix seconds.
@@ -255,11 +259,10 @@ _TABLE = (
         output="output_tokens",
         marks=("benchmarks",),
         requests=_guidellm_requests,
-        measured=lambda record: Measured(
-            duration(record, "request_latency"),
-            duration(record, "time_to_first_token_ms", MILLISECOND),
-            None,
-            duration(record, "inter_token_latency_ms", MILLISECOND),
+        measured=durations(
+            latency=("request_latency", 1.0),
+            time_to_first_token=("time_to_first_token_ms", MILLISECOND),
+            mean_inter_token_time=("inter_token_latency_ms", MILLISECOND),
         ),
     ),
     # docs/tutorials/working-with-profile-exports.md of AIPerf 0.13: nanoseconds since 1970.

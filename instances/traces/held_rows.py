@@ -12,10 +12,7 @@ import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
 
-from .row import TICKS_PER_SECOND, Measured, TraceRow
-
-MOST_INTER_TOKEN_TIMES = 2**24
-"""Times between tokens that are held: 64 MiB; of later rows only their mean is."""
+from .row import MOST_INTER_TOKEN_TIMES, TICKS_PER_SECOND, Measured, TraceRow
 
 PART = 10**12
 """Ticks do not fit 64 bits: seconds, 10^-12 s and 10^-24 s are held apart."""

@@ -15,11 +15,19 @@ from typing import IO, Any, Self
 from instances.errors import FileFormatError
 from instances.validation import as_flag
 
-from .bad_rows import WAY_OUT, BadRow, OnBadRows, SkippedRows, bad_cell, check_bad_rows
 from .containers import open_rows
 from .detection import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
-from .row import TraceRow, as_count
+from .row import (
+    WAY_OUT,
+    BadRow,
+    OnBadRows,
+    SkippedRows,
+    TraceRow,
+    as_count,
+    bad_cell,
+    check_bad_rows,
+)
 
 MOST_COUNTED = 100_000
 """Rows after the first bad one that are read to count the bad ones among them."""
@@ -116,7 +124,7 @@ class TraceReader:
 
     @property
     def sorts(self) -> bool:
-        """Whether iterating puts the rows in order of time first."""
+        """True if iterating puts the rows in order of time first."""
         return not self.format.is_in_order if self._sort is None else self._sort
 
     def __iter__(self) -> Iterator[TraceRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,23 +13,12 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 from instances.errors import FileFormatError, printable
 
-from .bad_rows import OnBadRows, SkippedRows
-from .held_rows import MOST_INTER_TOKEN_TIMES, HeldRows
+from .held_rows import HeldRows
 from .reading import TraceReader
+from .row import MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
 
 PIECE = 2**14
 """Requests whose times between tokens are put in order at once."""
-
-COLUMNS = (
-    "arrival_times",
-    "prompt_lengths",
-    "output_lengths",
-    "latencies",
-    "times_to_first_token",
-    "mean_inter_token_times",
-    "row_numbers",
-)
-"""Fields of a log that hold an entry a request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,18 +105,24 @@ class RequestLog:
         """
         places = np.arange(len(self))[kept]
         times, offsets = _taken(self.inter_token_times, self.inter_token_offsets, places)
-        columns = {name: getattr(self, name)[places] for name in COLUMNS}
+        columns: dict[str, Any] = {
+            name: column[places]
+            for name, column in vars(self).items()
+            if isinstance(column, np.ndarray) and not name.startswith("inter_token")
+        }
         return replace(self, inter_token_times=times, inter_token_offsets=offsets, **columns)
 
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
-        dropped = [f"{self.failed} failed"] if self.failed else []
-        empty = self.dropped_empty - self.without_output
-        dropped += [f"{self.without_output} without output length"] if self.without_output else []
-        dropped += [f"{empty} empty"] if empty else []
-        dropped += [f"{len(self.skipped)} skipped"] if self.skipped else []
-        if dropped:
-            parts[0] += f" ({', '.join(dropped)})"
+        left_out = {
+            "failed": self.failed,
+            "without output length": self.without_output,
+            "empty": self.dropped_empty - self.without_output,
+            "skipped": len(self.skipped),
+        }
+        if any(left_out.values()):
+            told = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
+            parts[0] += f" ({told})"
         if self.out_of_order:
             parts.append(f"sorted, {self.out_of_order} out of order")
         if not self.has_arrival_times:

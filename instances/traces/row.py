@@ -1,16 +1,20 @@
-"""What a row of any trace or log becomes, and how its times and counts are read."""
+"""Rows of any trace or log: their fields, the readers of their cells, and bad rows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
 
 from instances.arrays import FloatArray
-from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_number
 
 TICK_DIGITS = 24
 TICKS_PER_SECOND: int = 10**TICK_DIGITS
@@ -29,12 +33,28 @@ _EPOCH = datetime(1970, 1, 1)
 _EPOCH_IN_ZONE = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPONENT = re.compile(r"\d{1,40}(?:\.\d{0,40})?[eE][+-]?\d{1,2}", re.ASCII)
 
+MOST_INTER_TOKEN_TIMES = 2**24
+"""Times between tokens that are held: 64 MiB; of later rows only their mean is."""
+
+LONGEST_DURATION = 1e16
+"""In the unit of the file; longer ones have no sum, and no place among floats of 32 bits."""
+
+OnBadRows = Literal["refuse", "skip"]
+
+LONGEST_SHOWN = 80
+"""Characters of a refused cell that its error repeats."""
+
+MOST_NAMED = 3
+"""Rows that are named for each reason."""
+
+WAY_OUT = "bad_rows='skip' leaves such rows out"
+
 Clock = Callable[[Any], int]
 """From a cell to its time in ticks; raises ValueError where it holds none."""
 
 
 class Measured(NamedTuple):
-    """What a log measured of a request itself, in seconds; None where it does not say.
+    """Measurements of a request in its log, in seconds; None where it does not say.
 
     Attributes
     ----------
@@ -55,7 +75,7 @@ class Measured(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What a record of a log holds, before it is checked.
+    """Cells of a record of a log, before they are checked.
 
     Attributes
     ----------
@@ -102,11 +122,6 @@ class TraceRow(NamedTuple):
     def seconds(self) -> Fraction:
         """The time in seconds, exact."""
         return Fraction(self.ticks, TICKS_PER_SECOND)
-
-
-def seconds_clock() -> Clock:
-    """Cells that are a number of seconds >= 0."""
-    return as_ticks
 
 
 def date_clock() -> Clock:
@@ -235,3 +250,133 @@ def _text(value: Any) -> str:
         # The shortest text that gives a float is what its writer has written.
         return str(value)
     return ""
+
+
+def as_duration(value: Any, name: str) -> float:
+    """A number >= 0.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        Something else.
+    """
+    return as_number(value, None, name, minimum=0, maximum=LONGEST_DURATION)
+
+
+def as_durations(values: Any, name: str) -> FloatArray:
+    """A list of numbers >= 0.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        No list, or something else in it.
+    """
+    if not isinstance(values, list):
+        raise InvalidTypeError(None, name, values, "is not a list of numbers")
+    try:
+        known = np.asarray(values)
+    except (ValueError, OverflowError):
+        known = np.asarray([None])
+    # Among numbers a boolean would count as one.
+    if values and (known.ndim != 1 or known.dtype.kind not in "iuf" or bool in map(type, values)):
+        raise InvalidTypeError(None, name, values, "is not a list of numbers")
+    times = known.astype(np.float64)
+    if not ((times >= 0) & (times <= LONGEST_DURATION)).all():
+        raise InvalidValueError(None, name, values, "holds what is no duration")
+    return times
+
+
+# --- rows that cannot be read -------------------------------------------------------------------
+
+
+class BadRow(NamedTuple):
+    """Why a row cannot be read.
+
+    Attributes
+    ----------
+    reason : str
+        The same for all rows with this fault, such as ``"output is missing"``.
+    message : str
+        What an error about this row says: the reason with the refused value.
+    """
+
+    reason: str
+    message: str
+
+
+def bad_cell(column: str, value: Any, reason: str) -> BadRow:
+    """Say why a cell cannot be read.
+
+    Parameters
+    ----------
+    column : str
+        Its column.
+    value : Any
+        What it holds.
+    reason : str
+        What is wrong with it; an empty cell is always missing.
+    """
+    text = "" if value is None else str(value).strip()
+    if not text:
+        return BadRow(f"{column} is missing", f"{column} is missing")
+    is_plain = isinstance(value, (float, Decimal)) or text.removeprefix("-").isdigit()
+    shown = text if is_plain else repr(value)
+    if len(shown) > LONGEST_SHOWN:
+        shown = f"{shown[:LONGEST_SHOWN]}..."
+    return BadRow(f"{column} {reason}", f"{column} {shown} {reason}")
+
+
+@dataclass
+class SkippedRows:
+    """Rows of a trace that were skipped, counted by reason; `str` says it in a line.
+
+    Attributes
+    ----------
+    rows : int
+        All rows read so far, skipped or not.
+    counts : dict[str, int]
+        How many rows were skipped for which reason.
+    first_rows : dict[str, list[int]]
+        The numbers of the first of them.
+    """
+
+    rows: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    first_rows: dict[str, list[int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())
+
+    def add(self, number: int, reason: str) -> None:
+        """Count a row that was skipped."""
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        named = self.first_rows.setdefault(reason, [])
+        if len(named) < MOST_NAMED:
+            named.append(number)
+
+    def __str__(self) -> str:
+        most = ", more than half of them" if 2 * len(self) > self.rows else ""
+        return f"{len(self):,} of {self.rows:,} rows skipped{most}: {self.reasons()}"
+
+    def reasons(self) -> str:
+        """Name the reasons, the most frequent first, with the first rows of each."""
+        parts = []
+        for reason, count in sorted(self.counts.items(), key=lambda one: -one[1]):
+            named = ", ".join(map(str, self.first_rows[reason]))
+            more = ", ..." if count > MOST_NAMED else ""
+            parts.append(f"{count:,} because {reason} (row{'s'[: count - 1]} {named}{more})")
+        return ", ".join(parts)
+
+
+def check_bad_rows(value: Any) -> OnBadRows:
+    """``value`` if it says what becomes of rows that cannot be read.
+
+    Raises
+    ------
+    InvalidValueError
+        It does not.
+    """
+    if value not in get_args(OnBadRows):
+        raise InvalidValueError(None, "bad_rows", value, "is neither 'refuse' nor 'skip'")
+    found: OnBadRows = value
+    return found

@@ -6,7 +6,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, NoReturn, Protocol
+from itertools import chain
+from types import SimpleNamespace
+from typing import IO, Any, NoReturn
 
 from instances.errors import FileFormatError
 from instances.files import DEEPEST, DuplicateKeyError, unique_keys
@@ -21,7 +23,7 @@ MOST_VALUES = 2**20
 """Values of a YAML value that is taken as a whole."""
 
 FIRST_YAML_LINE = re.compile(r"\ufeff?(---|%YAML|[A-Za-z_][\w-]*:)(\s|$)")
-"""How a YAML document begins, and no table or JSON does."""
+"""The beginning of a YAML document, which no table and no JSON has."""
 
 
 class Document(ABC):
@@ -43,12 +45,16 @@ class Document(ABC):
         """``"{"`` before an object, ``"["`` before a list, empty at the end of the text."""
 
     @abstractmethod
-    def items(self) -> Iterator[None]:
-        """Stand before each item of the list that comes next."""
+    def _begin(self, opening: str, closing: str) -> bool:
+        """Enter the list or object that comes next, or pass it if nothing is in it."""
 
     @abstractmethod
-    def members(self) -> Iterator[str]:
-        """Stand before the value of each key of the object that comes next."""
+    def _goes_on(self, closing: str) -> bool:
+        """Pass what follows an item or a member; False if it was the last."""
+
+    @abstractmethod
+    def _key(self) -> str:
+        """Take the key of a member."""
 
     @abstractmethod
     def value(self) -> Any:
@@ -57,6 +63,20 @@ class Document(ABC):
     @abstractmethod
     def refuse(self, reason: str) -> NoReturn:
         """Say what is wrong, and where."""
+
+    def items(self) -> Iterator[None]:
+        """Stand before each item of the list that comes next."""
+        goes_on = self._begin("[", "]")
+        while goes_on:
+            yield
+            goes_on = self._goes_on("]")
+
+    def members(self) -> Iterator[str]:
+        """Stand before the value of each key of the object that comes next."""
+        goes_on = self._begin("{", "}")
+        while goes_on:
+            yield self._key()
+            goes_on = self._goes_on("}")
 
     def documents(self) -> Iterator[None]:
         """Stand before each value at the top."""
@@ -127,31 +147,22 @@ class JsonStream(Document):
             if not self._more():
                 return ""
 
-    def items(self) -> Iterator[None]:
-        """Stand before each item of the list that comes next."""
-        self._expect("[")
-        if self.opening() == "]":
-            self._at += 1
-            return
-        while True:
-            yield
-            if self._expect(",]") == "]":
-                return
+    def _begin(self, opening: str, closing: str) -> bool:
+        self._expect(opening)
+        if self.opening() != closing:
+            return True
+        self._at += 1
+        return False
 
-    def members(self) -> Iterator[str]:
-        """Stand before the value of each key of the object that comes next."""
-        self._expect("{")
-        if self.opening() == "}":
-            self._at += 1
-            return
-        while True:
-            if (found := self.opening()) != '"':
-                self.refuse("is not JSON: expecting a key" if found else "is cut off")
-            key = self.value()
-            self._expect(":")
-            yield key
-            if self._expect(",}") == "}":
-                return
+    def _goes_on(self, closing: str) -> bool:
+        return self._expect(f",{closing}") == ","
+
+    def _key(self) -> str:
+        if (found := self.opening()) != '"':
+            self.refuse("is not JSON: expecting a key" if found else "is cut off")
+        key: str = self.value()
+        self._expect(":")
+        return key
 
     def value(self) -> Any:
         """Take what comes next as a whole: no more than `LONGEST_ITEM` characters."""
@@ -222,22 +233,17 @@ _NAMED = {
 }
 
 
-class Readable(Protocol):
-    """A text that is read piece by piece."""
-
-    def read(self, size: int = -1, /) -> str:
-        """The next ``size`` characters at most."""
-
-
 class YamlStream(Document):
     """A pointer into the events of a YAML document. Aliases are not followed: they are None.
 
     Parameters
     ----------
-    stream : Readable
-        The text.
+    stream : IO[str]
+        The text that has not been read yet.
     path : object
         What errors call the document.
+    head : str, default ""
+        Text before it that has.
 
     Raises
     ------
@@ -245,21 +251,19 @@ class YamlStream(Document):
         PyYAML is not there, or, while reading, the text is no YAML.
     """
 
-    def __init__(self, stream: Readable, path: object) -> None:
+    def __init__(self, stream: IO[str], path: object, head: str = "") -> None:
         super().__init__(path)
         try:
             import yaml
         except ImportError:
             self.refuse("is YAML: install PyYAML (pip install 'llm-hindsight[yaml]')")
         self._yaml = yaml
-        marks = (
-            yaml.StreamStartEvent,
-            yaml.StreamEndEvent,
-            yaml.DocumentStartEvent,
-            yaml.DocumentEndEvent,
-        )
-        events = yaml.parse(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        self._events = (event for event in events if not isinstance(event, marks))
+        pieces = chain([head] if head else [], iter(lambda: stream.read(CHUNK), ""))
+        text = SimpleNamespace(read=lambda size: next(pieces, ""))
+        events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        # What is left are the events that are nodes, or end them.
+        nodes = (yaml.NodeEvent, yaml.CollectionEndEvent)
+        self._events = (event for event in events if isinstance(event, nodes))
         self._event: Any = None
         self._advance()
 
@@ -271,23 +275,25 @@ class YamlStream(Document):
             return "["
         return "" if self._event is None else "."
 
-    def items(self) -> Iterator[None]:
-        """Stand before each item of the list that comes next."""
-        self._enter("[", "list")
-        while not isinstance(self._event, self._yaml.SequenceEndEvent):
-            yield
+    def _begin(self, opening: str, closing: str) -> bool:
+        if self.opening() != opening:
+            self.refuse(f"{self._place()} is no {'list' if opening == '[' else 'mapping'}")
         self._advance()
+        return self._goes_on(closing)
 
-    def members(self) -> Iterator[str]:
-        """Stand before the value of each key of the mapping that comes next."""
-        self._enter("{", "mapping")
-        while not isinstance(self._event, self._yaml.MappingEndEvent):
-            if not isinstance(self._event, self._yaml.ScalarEvent):
-                self.refuse(f"{self._place()} is no key")
-            key = str(self._event.value)
+    def _goes_on(self, closing: str) -> bool:
+        ends = (self._yaml.SequenceEndEvent, self._yaml.MappingEndEvent)
+        is_over = isinstance(self._event, ends)
+        if is_over:
             self._advance()
-            yield key
+        return not is_over
+
+    def _key(self) -> str:
+        if not isinstance(self._event, self._yaml.ScalarEvent):
+            self.refuse(f"{self._place()} is no key")
+        key = str(self._event.value)
         self._advance()
+        return key
 
     def value(self) -> Any:
         """Take what comes next as a whole: no more than `MOST_VALUES`, and `DEEPEST` levels."""
@@ -315,11 +321,6 @@ class YamlStream(Document):
             return None
         return _resolved(event.value) if event.implicit[0] else event.value
 
-    def _enter(self, opening: str, kind: str) -> None:
-        if self.opening() != opening:
-            self.refuse(f"{self._place()} is no {kind}")
-        self._advance()
-
     def _advance(self) -> None:
         try:
             self._event = next(self._events, None)
@@ -336,7 +337,7 @@ class YamlStream(Document):
 
 
 def _resolved(text: str) -> Any:
-    """What a scalar without quotes means."""
+    """Resolve a scalar without quotes to a number, a truth value, None or text."""
     if text in _NAMED:
         return _NAMED[text]
     if not _NUMBER.fullmatch(text):

@@ -1,26 +1,20 @@
-"""What a format has to say of itself, and looking things up in its records."""
+"""Declaration of a trace format, and the lookup of cells in its records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
 
-import numpy as np
-
-from instances.arrays import FloatArray
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_number
 
-from .row import FAILED, Cells, Clock, Measured, seconds_clock
+from .row import FAILED, BadRow, Cells, Clock, Measured, as_duration, clock_of
 from .streams import Document
 
 ABSENT = object()
 
-LONGEST_DURATION = 1e16
-"""In the unit of the file; longer ones have no sum, and no place among floats of 32 bits."""
+_IN_SECONDS = clock_of(1)
 
 Container = Literal["csv", "json", "document"]
 
@@ -68,7 +62,7 @@ class TraceFormat:
     time: str | None
     prompt: str
     output: str
-    new_clock: Callable[[], Clock] = seconds_clock
+    new_clock: Callable[[], Clock] = _IN_SECONDS
     time_is_optional: bool = False
     marks: tuple[str, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -81,7 +75,7 @@ class TraceFormat:
 
     @property
     def is_log(self) -> bool:
-        """Whether a tool writes it, which may not know the output of a request."""
+        """True for logs of a tool, which may not know the output of a request."""
         return bool(self.marks)
 
     @property
@@ -99,31 +93,28 @@ class TraceFormat:
         time = () if self.time is None else (self.time,)
         return (*time, *self.further, self.prompt, self.output)
 
-    def cells(self, record: dict[str, Any]) -> Cells | None:
-        """The cells of a record, None for a record that is no request.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            What was measured is no duration.
-        """
+    def cells(self, record: dict[str, Any]) -> Cells | BadRow | None:
+        """The cells of a record, or why they cannot be read; None if it is no request."""
         found = record if self.request is None else self.request(record)
         if found is None:
             return None
-        if self.has_failed is not None and self.has_failed(found):
-            return FAILED
-        measured = None if self.measured is None else self.measured(found)
+        try:
+            if self.has_failed is not None and self.has_failed(found):
+                return FAILED
+            measured = None if self.measured is None else self.measured(found)
+        except (InvalidTypeError, InvalidValueError) as error:
+            return BadRow(f"{error.field} {error.reason}", str(error))
         if measured is not None and all(value is None for value in measured):
             measured = None
-        names = self.names.get
-        time = None if self.time is None else lookup(found, *names(self.time, (self.time,)))
-        prompt = lookup(found, *names(self.prompt, (self.prompt,)))
-        output = lookup(found, *names(self.output, (self.output,)))
+        time, prompt, output = (
+            None if one is None else lookup(found, *self.names.get(one, (one,)))
+            for one in (self.time, self.prompt, self.output)
+        )
         return Cells(time, prompt, output, measured)
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:
-    """What an object has under the first of these keys that it has.
+    """Look up the first of these keys that an object has.
 
     Parameters
     ----------
@@ -152,6 +143,22 @@ def _keys(name: str) -> tuple[str, ...]:
     return tuple(name.split("."))
 
 
+def durations(**columns: tuple[str, float]) -> Callable[[dict[str, Any]], Measured]:
+    """Read measurements from columns.
+
+    Parameters
+    ----------
+    **columns : tuple[str, float]
+        By the fields of `Measured`: where each is, as in `lookup`, and its unit in seconds.
+    """
+
+    def measured(record: dict[str, Any]) -> Measured:
+        found: dict[str, Any] = {name: duration(record, *at) for name, at in columns.items()}
+        return Measured(**found)
+
+    return measured
+
+
 def duration(record: Any, name: str, seconds: float = 1.0) -> float | None:
     """A time that was measured, in seconds; None where the record does not have it.
 
@@ -169,51 +176,3 @@ def duration(record: Any, name: str, seconds: float = 1.0) -> float | None:
     """
     value = lookup(record, name)
     return None if value is None else as_duration(value, name) * seconds
-
-
-def as_duration(value: Any, name: str) -> float:
-    """A number >= 0.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        Something else.
-    """
-    return as_number(value, None, name, minimum=0, maximum=LONGEST_DURATION)
-
-
-def text_duration(record: Any, name: str, seconds: float) -> float | None:
-    """A `duration` that may be text, as the cells of a table are; None where it is blank."""
-    value = lookup(record, name)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if isinstance(value, (str, Decimal)):
-        try:
-            # Python reads 1_0 as 10.
-            value = float(str(value).replace("_", "x"))
-        except ValueError:
-            raise InvalidTypeError(None, name, value, "is not a number") from None
-    return as_duration(value, name) * seconds
-
-
-def as_durations(values: Any, name: str) -> FloatArray:
-    """A list of numbers >= 0.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        No list, or something else in it.
-    """
-    if not isinstance(values, list):
-        raise InvalidTypeError(None, name, values, "is not a list of numbers")
-    try:
-        known = np.asarray(values)
-    except (ValueError, OverflowError):
-        known = np.asarray([None])
-    # Among numbers a boolean would count as one.
-    if values and (known.ndim != 1 or known.dtype.kind not in "iuf" or bool in map(type, values)):
-        raise InvalidTypeError(None, name, values, "is not a list of numbers")
-    times = known.astype(np.float64)
-    if not ((times >= 0) & (times <= LONGEST_DURATION)).all():
-        raise InvalidValueError(None, name, values, "holds what is no duration")
-    return times

@@ -26,30 +26,32 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal, Required, TypedDict, Unpack
+from typing import Literal, Required, TypedDict, Unpack
 
 from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import TOKENS, MemoryRule, as_memory_rule
 from instances.problem.request import Request
 from instances.problem.workload import Workload
-from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
+from instances.validation import LARGEST_TOKEN_COUNT, as_flag, check_ranges, ranged
 
-from .bad_rows import OnBadRows, SkippedRows, check_bad_rows
 from .detection import wanted_format
 from .reading import TraceReader
-from .row import TICKS_PER_SECOND, TraceRow
+from .row import TICKS_PER_SECOND, OnBadRows, SkippedRows, TraceRow, check_bad_rows
+
+COUNTS = ("rows_in_window", "dropped_empty", "dropped_too_long", "clipped")
+"""Fields of `TraceReport` that count rows while a window is read."""
 
 SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 
 
 @dataclass(frozen=True)
 class TraceReport:
-    """What became of the rows of a trace window.
+    """Counts of the rows of a trace window, by what became of them.
 
     Attributes
     ----------
@@ -156,38 +158,27 @@ class TraceRule:
         A field out of range.
     """
 
-    memory_limit: int
+    memory_limit: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
     format: str | None = None
     columns: Mapping[str, str] | None = None
     sort: bool | None = None
-    round_seconds: float = 0.05
-    token_scale: int = 1
-    start_seconds: float = 0.0
-    duration_seconds: float | None = None
-    max_requests: int | None = None
+    round_seconds: float = ranged(0.05, above=0)
+    token_scale: int = ranged(1, minimum=1)
+    start_seconds: float = ranged(0.0, minimum=0)
+    duration_seconds: float | None = ranged(None, above=0)
+    max_requests: int | None = ranged(None, minimum=1)
     too_long: Literal["drop", "clip"] = "drop"
     memory_rule: MemoryRule = TOKENS
     bad_rows: OnBadRows = "refuse"
-    windows: int = 1
+    windows: int = ranged(1, minimum=1)
 
     def __post_init__(self) -> None:
-        def check(name: str, checked: Callable[..., Any], **bounds: Any) -> None:
-            value = getattr(self, name)
-            if value is not None or name not in ("sort", "duration_seconds", "max_requests"):
-                object.__setattr__(self, name, checked(value, None, name, **bounds))
-
         wanted_format(self.format, self.columns)
-        check("round_seconds", as_number, above=0)
-        check("sort", as_flag)
-        limits = {"minimum": 1, "maximum": LARGEST_TOKEN_COUNT}
-        check("memory_limit", as_integer, **limits)
-        check("token_scale", as_integer, minimum=1)
-        check("start_seconds", as_number, minimum=0)
-        check("duration_seconds", as_number, above=0)
-        check("max_requests", as_integer, minimum=1)
+        if self.sort is not None:
+            as_flag(self.sort, None, "sort")
+        check_ranges(self, None)
         as_memory_rule(self.memory_rule, None)
         check_bad_rows(self.bad_rows)
-        check("windows", as_integer, minimum=1)
         if self.too_long not in ("drop", "clip"):
             raise InvalidValueError(None, "too_long", self.too_long, "is neither 'drop' nor 'clip'")
         if self.windows > 1 and self.duration_seconds is None:
@@ -356,28 +347,28 @@ class _Window:
         self._round = None if in_seconds else Fraction(str(rule.round_seconds))
         self._requests: list[Request] = []
         self._seconds: list[float] = []
-        self._rows = self._empty = self._too_long = self._clipped = 0
+        self._counts = dict.fromkeys(COUNTS, 0)
 
     @property
     def is_full(self) -> bool:
-        """Whether ``max_requests`` rows have been taken."""
-        return self._rows == self._rule.max_requests
+        """True once ``max_requests`` rows have been taken."""
+        return self._counts["rows_in_window"] == self._rule.max_requests
 
     def add(self, row: TraceRow, elapsed: Fraction) -> None:
         """Take a row, ``elapsed`` seconds after the first of the file."""
-        rule = self._rule
-        self._rows += 1
+        rule, counts = self._rule, self._counts
+        counts["rows_in_window"] += 1
         prompt = -(-row.prompt_tokens // rule.token_scale)
         output = -(-row.output_tokens // rule.token_scale)
         if prompt == 0 or output == 0:
-            self._empty += 1
+            counts["dropped_empty"] += 1
             return
         if prompt + output > rule.longest:
             if rule.too_long == "drop" or prompt >= rule.longest:
-                self._too_long += 1
+                counts["dropped_too_long"] += 1
                 return
             output = rule.longest - prompt
-            self._clipped += 1
+            counts["clipped"] += 1
         arrival = 0
         seconds = elapsed - self._start if self._reader.has_arrival_times else Fraction(0)
         if self._round is None:
@@ -413,26 +404,24 @@ class _Window:
         )
 
     def report(self) -> TraceReport:
-        """What became of the rows, of which some request must be left."""
+        """Report what became of the rows; refuse a window without requests."""
         path, rule, skipped = self._reader.path, self._rule, self._reader.skipped
-        if not self._rows:
+        rows, empty, too_long, _ = self._counts.values()
+        if not rows:
             reason = f"the window holds no rows{f'; {skipped}' if skipped else ''}"
             raise FileFormatError(path, reason)
         if not self._requests:
             raise FileFormatError(
                 path,
-                f"no request is left of the {self._rows} rows in the window "
-                f"({self._empty} empty, {self._too_long} longer than memory_limit)",
+                f"no request is left of the {rows} rows in the window "
+                f"({empty} empty, {too_long} longer than memory_limit)",
             )
         return TraceReport(
             source=printable(os.path.basename(os.fsdecode(path))),
             format=self._reader.format.name,
             has_arrival_times=self._reader.has_arrival_times,
-            rows_in_window=self._rows,
             kept=len(self._requests),
-            dropped_empty=self._empty,
-            dropped_too_long=self._too_long,
-            clipped=self._clipped,
+            **self._counts,
             round_seconds=None if self._round is None else rule.round_seconds,
             token_scale=rule.token_scale,
             start_seconds=float(self._start),

@@ -1,4 +1,4 @@
-"""How long a round lasts and how many a request takes: fits, service models, the problem's models.
+"""Batch times and service models: fits, rounds of a request, and the problem's models.
 
 The batch-time models themselves belong to the problem and live in `instances.batch_time`.
 """

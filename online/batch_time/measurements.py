@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,46 @@ REGIMES = ("few decodes", "many decodes", "short prompts", "long prompts", "mixe
 
 UNKNOWN = "all"
 """The only regime where nobody knows how many requests decode."""
+
+
+def round_of(
+    decodes: float, kv_tokens: float, prompt: float, square: float, past: float
+) -> BatchStretch:
+    """A measured round as a batch time takes it: it completes no prompt.
+
+    Parameters
+    ----------
+    decodes, kv_tokens, prompt, square, past : float
+        As in `Measurements`; ``prompt`` tokens are those that are not of a decoding request.
+    """
+    return BatchStretch(
+        rounds=1,
+        requests=decodes,  # type: ignore[arg-type]
+        new_prompt_tokens=0,
+        new_requests=0,
+        memory=kv_tokens,  # type: ignore[arg-type]
+        growth=0,
+        chunk_tokens=prompt,  # type: ignore[arg-type]
+        chunk_squares=square,  # type: ignore[arg-type]
+        chunk_past=past,  # type: ignore[arg-type]
+    )
+
+
+def csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a CSV file, each with its line.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        The file cannot be read, or is no text of rows.
+    """
+    with open(path, newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(bounded_lines(stream, path))
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise FileFormatError(path, f"not a CSV file: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +110,19 @@ class Measurements:
             A missing column, a cell that is no number in range (with its row), or no rows.
         """
         rows: list[tuple[float, ...]] = []
-        with open(path, newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(bounded_lines(stream, path))
-            try:
-                header = reader.fieldnames or []
+        names: list[str] = []
+        for number, row in csv_rows(path):
+            if not rows:
                 for column in COLUMNS:
-                    if column not in header:
-                        found = ", ".join(header) or "none"
-                        raise FileFormatError(
-                            path, f"column {column!r} is missing (found: {found})"
-                        )
-                names = [*COLUMNS, *(one for one in FURTHER_COLUMNS if one in header)]
-                for row in reader:
-                    number = reader.line_num
-                    cells = {name: _cell(row[name], name, path, number) for name in names}
-                    if cells.get("decodes", 0) > cells["tokens"]:
-                        reason = f"decodes {row['decodes']!r} is more than all tokens processed"
-                        raise FileFormatError(path, reason, row=number)
-                    rows.append(tuple(cells.values()))
-            except (csv.Error, UnicodeDecodeError) as error:
-                raise FileFormatError(path, f"not a CSV file: {error}") from error
+                    if column not in row:
+                        reason = f"column {column!r} is missing (found: {', '.join(row)})"
+                        raise FileFormatError(path, reason)
+                names = [*COLUMNS, *[one for one in FURTHER_COLUMNS if one in row]]
+            cells = {name: _cell(row[name], name, path, number) for name in names}
+            if cells.get("decodes", 0) > cells["tokens"]:
+                reason = f"decodes {row['decodes']!r} is more than all tokens processed"
+                raise FileFormatError(path, reason, row=number)
+            rows.append(tuple(cells.values()))
         if not rows:
             raise FileFormatError(path, "holds no measurements")
         table = np.array(rows, dtype=np.float64)
@@ -96,8 +130,11 @@ class Measurements:
 
     def take(self, chosen: IntArray) -> Measurements:
         """Some of the rounds."""
-        columns = (getattr(self, field.name) for field in fields(self))
-        return Measurements(*(None if one is None else one[chosen] for one in columns))  # type: ignore[arg-type]
+        columns: dict[str, Any] = {
+            field.name: None if (column := getattr(self, field.name)) is None else column[chosen]
+            for field in fields(self)
+        }
+        return Measurements(**columns)
 
     def stretches(self) -> Iterator[BatchStretch]:
         """Each round as a batch time takes it; all count as decoding where nobody knows."""
@@ -107,14 +144,8 @@ class Measurements:
         past = nothing if self.prompt_past is None else self.prompt_past
         columns = (decodes, self.kv_tokens, self.tokens - decodes, squares, past)
         # Means over several rounds need not be whole; the models take them as they are.
-        for count, memory, prompts, square, before in zip(
-            *(one.tolist() for one in columns), strict=True
-        ):
-            yield BatchStretch(
-                *(1, count, 0, 0, memory, 0, prompts),
-                chunk_squares=square,
-                chunk_past=before,
-            )
+        for row in zip(*[column.tolist() for column in columns], strict=True):
+            yield round_of(*row)
 
     def predicted(self, model: BatchTime) -> FloatArray:
         """Seconds of each round as a batch time has them."""
@@ -136,7 +167,7 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True)
 class RegimeError:
-    """How far predictions are from the measured rounds of a regime.
+    """Errors of predictions for the measured rounds of a regime.
 
     Attributes
     ----------

@@ -8,28 +8,25 @@ in the files. What the processor does between rounds is not in them.
 
 from __future__ import annotations
 
-import csv
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from instances import FileFormatError, InvalidValueError
-from instances.batch_time import BatchStretch, BatchTime
-from instances.files import bounded_lines
+from instances.batch_time import BatchTime
 from instances.validation import as_number
 
-from .measurements import Measurements
+from .measurements import Measurements, csv_rows, round_of
 
-DENSE = (
-    *("input_layernorm", "attn_pre_proj", "attn_rope", "attn_post_proj"),
-    *("post_attention_layernorm", "mlp_up_proj", "mlp_act", "mlp_down_proj", "add"),
-)
+_ATTENTION_OPERATORS = ["input_layernorm", "attn_pre_proj", "attn_rope", "attn_post_proj"]
+_MLP_OPERATORS = ["post_attention_layernorm", "mlp_up_proj", "mlp_act", "mlp_down_proj", "add"]
+DENSE = (*_ATTENTION_OPERATORS, *_MLP_OPERATORS)
 """Operators of a layer that work on the tokens processed."""
 
 BYTES_A_NUMBER = 2
@@ -48,7 +45,7 @@ the rounds of `rounds_of`."""
 
 
 class Attention(NamedTuple):
-    """What an attention kernel works on: requests, prompt tokens of each, KV tokens before."""
+    """Work of an attention kernel: requests, prompt tokens of each, KV tokens before."""
 
     requests: int
     prompt: int
@@ -114,7 +111,7 @@ class Profiles:
                 for one in (name, "attn_output_reshape")
             )
             columns = ("batch_size", "prefill_chunk_size", "kv_cache_size")
-            work = Attention(*(int(_number(row, one, path)) for one in columns))
+            work = Attention(*[int(_number(row, one, path)) for one in columns])
             kernels[of_prompts].setdefault(work, []).append(seconds)
 
         def each(table: Mapping[Attention, list[float]]) -> dict[Attention, float]:
@@ -162,18 +159,12 @@ def rounds_of(model: BatchTime) -> Measurements:
     """Rounds of every regime as a batch time has them: few and many decodes, prompts, both."""
     decoding = [(count, count * each) for count in DECODES for each in KV_TOKENS]
     prompts = [(x, y) for x in PROMPTS for y in PAST]
-    pairs = [
-        *((one, (0, 0)) for one in decoding),
-        *(((0, 0), one) for one in prompts),
-        *((one, other) for one in decoding[1::4] for other in prompts[::2]),
-    ]
+    pairs = [(one, (0, 0)) for one in decoding] + [((0, 0), one) for one in prompts]
+    pairs += product(decoding[1::4], prompts[::2])
     rows = []
     for (requests, kv_tokens), (x, y) in pairs:
         memory = kv_tokens + x + y
-        stretch = BatchStretch(
-            *(1, requests, 0, 0, memory, 0, x), chunk_squares=x * x, chunk_past=x * y
-        )
-        seconds = model.durations(stretch)[0]
+        seconds = model.durations(round_of(requests, memory, x, x * x, x * y))[0]
         rows.append((requests + x, memory, seconds, requests, x * x, x * y))
     return Measurements(*np.array(rows, dtype=np.float64).T)
 
@@ -185,14 +176,10 @@ def _evenly(table: Mapping[Attention, float], count: int) -> Iterator[Attention]
 def _rows(path: Path, column: str, value: int) -> Iterator[dict[str, str]]:
     """Those of so many GPUs."""
     found = False
-    with open(path, newline="", encoding="utf-8-sig") as stream:
-        try:
-            for row in csv.DictReader(bounded_lines(stream, path)):
-                if _number(row, column, path) == value:
-                    found = True
-                    yield row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise FileFormatError(path, f"not a CSV file: {error}") from error
+    for _, row in csv_rows(path):
+        if _number(row, column, path) == value:
+            found = True
+            yield row
     if not found:
         raise FileFormatError(path, f"has no row with {column} = {value}")
 

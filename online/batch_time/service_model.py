@@ -1,4 +1,4 @@
-"""How many rounds a request takes and what it holds in each: the papers count differently."""
+"""Service models: rounds that a request takes and tokens it holds in each, by paper."""
 
 from __future__ import annotations
 

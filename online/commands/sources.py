@@ -36,7 +36,7 @@ from instances import (
 )
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts, parse_value
-from instances.traces.columns import ROLES
+from instances.traces.detection import ROLES
 from instances.traces.window import workload_windows
 from instances.validation import as_integer
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time
-from instances.batch_time.documents import Stored, batch_time_document
+from instances.batch_time.presets import Stored, batch_time_document
 from instances.registry import Registry
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from instances import Instance, Workload
-from instances.batch_time.documents import Stored
+from instances.batch_time.presets import Stored
 from instances.generators.registry import generator_sources
 from instances.sources import PACKAGES, UNSTORED, package_sources
 from instances.version import package_version

@@ -14,7 +14,7 @@ from instances import (
     Schedule,
     Workload,
 )
-from instances.batch_time.documents import StorableTime, batch_time_of
+from instances.batch_time.presets import StorableTime, batch_time_of
 from online.comparison.ratios import Latency
 from online.comparison.trial import (
     COMPLETED,

@@ -11,7 +11,7 @@ from typing import Any
 
 import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
-from instances.batch_time.documents import batch_time_of
+from instances.batch_time.presets import batch_time_of
 from instances.version import package_version
 from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import FAILED, Optimum, Trial, rounds_of, stays_of

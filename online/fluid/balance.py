@@ -2,7 +2,7 @@
 
 A prompt with prefill length l and decode length l' runs l' + 1 iterations, stages s = 0 .. l', and
 holds l + s tokens at stage s: `PREFILL_ROUND` of `online.batch_time.service_model`. An iteration
-takes d0 + d1 * (tokens of the batch) seconds: `instances.batch_time.iteration_time.IterationTime`.
+takes d0 + d1 * (tokens of the batch) seconds: `instances.batch_time.models.IterationTime`.
 """
 
 from __future__ import annotations

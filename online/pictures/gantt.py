@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
-from instances.problem.round_schedule import RoundSchedule
+from instances.problem.schedule import RoundSchedule
 from online.simulation import metrics
 from online.simulation.occupancy import stays_of
 from online.simulation.run import Run

@@ -10,7 +10,7 @@ import numpy as np
 
 from instances import Instance
 from instances.arrays import IntArray
-from instances.problem.round_schedule import RoundSchedule
+from instances.problem.schedule import RoundSchedule
 from online.comparison.ratios import HindsightBounds, ratio
 from online.simulation import metrics
 from online.simulation.occupancy import Band, bands_of, stays_of

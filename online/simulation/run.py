@@ -21,7 +21,7 @@ from instances.frames import data_frame
 from instances.html import figure_of, memory_curve, memory_picture
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
-from instances.problem.round_schedule import LONGEST_PICTURE, LONGEST_PROFILE
+from instances.problem.schedule import LONGEST_PICTURE, LONGEST_PROFILE
 from online.batch_time import BatchTime
 from online.batch_time.service_model import ServiceModel
 

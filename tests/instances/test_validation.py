@@ -23,55 +23,18 @@ def request_with(field: str, value: object, **others: object) -> Request:
     return Request(**{**arguments, field: value})
 
 
-NOT_INTEGERS = [
-    True,
-    False,
-    np.True_,
-    1.0,
-    2.5,
-    np.float64(3.0),
-    np.float32(3.0),
-    1e30,
-    "3",
-    b"3",
-    None,
-    [1],
-    (1,),
-    {1},
-    3 + 0j,
-    np.array([1, 2]),
-    np.array(1),
-    np.datetime64("2023-01-01"),
-    object(),
-]
-OUT_OF_RANGE = [
-    -1,
-    np.int64(-1),
-    -(10**30),
-    10**30,
-    2**53 + 1,
-    float("nan"),
-    float("inf"),
-    float("-inf"),
-    np.float64("nan"),
-]
+NOT_INTEGERS = [True, np.True_, 1.0, np.float32(3.0), "3", None, [1], 3 + 0j, np.array(1)]
+NOT_INTEGERS += [np.datetime64("2023-01-01"), np.timedelta64(1)]
+OUT_OF_RANGE = [-1, np.int64(-1), 10**30, 2**53 + 1, float("nan"), float("-inf"), np.float64("nan")]
 
 
 @pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize(
-    "value",
-    NOT_INTEGERS,
-    # The address in the repr of a bare object differs from process to process.
-    ids=lambda v: type(v).__name__ if type(v) is object else f"{type(v).__name__}-{v!r}"[:40],
-)
+@pytest.mark.parametrize("value", NOT_INTEGERS, ids=repr)
 def test_what_is_not_a_whole_number_is_a_type_error(field: str, value: object) -> None:
     with pytest.raises(InvalidTypeError) as caught:
         request_with(field, value, id="r7")
     assert isinstance(caught.value, TypeError)
-    assert caught.value.field == field
-    assert caught.value.owner == "request 'r7'"
-    assert "r7" in str(caught.value)
-    assert field in str(caught.value)
+    assert (caught.value.owner, caught.value.field) == ("request 'r7'", field)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -80,8 +43,7 @@ def test_a_value_out_of_range_is_a_value_error(field: str, value: object) -> Non
     with pytest.raises(InvalidValueError) as caught:
         request_with(field, value, id=5)
     assert isinstance(caught.value, ValueError)
-    assert caught.value.field == field
-    assert caught.value.owner == "request 5"
+    assert (caught.value.owner, caught.value.field) == ("request 5", field)
     assert repr(caught.value.value) in str(caught.value)
 
 
@@ -100,7 +62,7 @@ def test_the_largest_value_keeps_64_bit_sums_exact(field: str) -> None:
         request_with(field, largest + 1)
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+@pytest.mark.parametrize("kind", [np.int8, np.uint64])
 @pytest.mark.parametrize("field", FIELDS)
 def test_numpy_integers_become_plain_ones(field: str, kind: type) -> None:
     value = getattr(request_with(field, kind(7)), field)
@@ -160,13 +122,10 @@ def test_a_number_is_a_float(value: float) -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (True, InvalidTypeError),
         (np.True_, InvalidTypeError),
         ("1", InvalidTypeError),
-        (None, InvalidTypeError),
         (1j, InvalidTypeError),
         (float("nan"), InvalidValueError),
-        (float("inf"), InvalidValueError),
         (-float("inf"), InvalidValueError),
         (10**400, InvalidValueError),
         (0.5, InvalidValueError),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from instances.traces import read_trace
+from instances import read_trace
 
 
 def write(folder: Path, text: str, name: str = "trace.txt") -> Path:

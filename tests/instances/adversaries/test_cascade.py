@@ -49,21 +49,6 @@ def test_the_same_requests_in_the_other_convention() -> None:
     assert other.metadata["service_model"] == "token-per-round"
 
 
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"example": "three-types"}, "example = 'three-types' is not one of one-type, two-types"),
-        ({"arrivals": "bursty"}, "arrivals = 'bursty'"),
-        ({"convention": "other"}, "convention = 'other'"),
-        ({"rounds": 0}, "rounds = 0"),
-        ({"example": "two-types", "imbalanced": True}, "imbalanced = True is for one-type"),
-    ],
-)
-def test_bad_parameters(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidValueError, match=said):
-        generate("fcfs-cascade", **parameters)
-
-
 def test_no_arrivals_at_all() -> None:
     # P(no request in one iteration) = e^-4: some seed below 500 has it.
     seed = next(k for k in range(500) if np.random.default_rng(k).poisson([4], (1, 1)) == 0)

@@ -92,13 +92,6 @@ def test_ones_are_doubled_because_a_prompt_has_a_token() -> None:
     assert read_partition(Schedule(instance, [0, 0, 1])) == [[0, 1], [2]]
 
 
-@pytest.mark.parametrize("m", [1, 2])
-def test_the_sizes_as_printed_fit_no_triple(m: int) -> None:
-    # s = x and M = T: three numbers of sum T hold T + 3 tokens in their round.
-    printed = Instance.from_arrays([4] * (3 * m), [1] * (3 * m), memory_limit=12)
-    assert not Schedule(printed, [k // 3 for k in range(3 * m)]).is_feasible
-
-
 @pytest.mark.parametrize(
     ("numbers", "error", "said"),
     [
@@ -147,18 +140,3 @@ def test_drawn_numbers_of_partition(seed: int, n: int, largest: int) -> None:
 def test_given_numbers() -> None:
     assert generate("three-partition", numbers=MIXED).peak_memories.tolist() == MIXED
     assert generate("partition-makespan", numbers=[2, 2]).memory_limit == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "said"),
-    [
-        ("three-partition", {"groups": 0}, "groups = 0"),
-        ("three-partition", {"target": 7}, "target = 7"),
-        ("three-partition", {"target": 8}, "target = 8 has no three numbers"),
-        ("partition-makespan", {"n": 1}, "n = 1"),
-        ("partition-makespan", {"n": 3, "largest": 1}, "largest = 1"),
-    ],
-)
-def test_bad_parameters(name: str, parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidValueError, match=said):
-        generate(name, **parameters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InvalidTypeError, InvalidValueError, generate
+from instances import InvalidValueError, generate
 from instances.adversaries.sqrt_n_adversary import half_root
 from instances.problem.arrival_source import ArrivalSource, Observation
 
@@ -95,14 +94,3 @@ def test_a_clock_in_seconds_is_refused() -> None:
     source.release(0)
     with pytest.raises(InvalidValueError, match=r"time = 0\.5"):
         source.observe(Observation(1, 0.5, started=("long",)))
-
-
-@pytest.mark.parametrize("bad", [3, 0, -1])
-def test_too_little_memory(bad: int) -> None:
-    with pytest.raises(InvalidValueError, match=f"memory_limit = {bad}"):
-        generate("sqrt-n-adversary", memory_limit=bad)
-
-
-def test_memory_is_a_whole_number() -> None:
-    with pytest.raises(InvalidTypeError, match="memory_limit"):
-        generate("sqrt-n-adversary", memory_limit=math.pi)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import Instance, InvalidTypeError, InvalidValueError, generate
+from instances import Instance, InvalidValueError, generate
 
 
 def types(instance: Instance) -> dict[tuple[int, int], int]:
@@ -66,29 +65,3 @@ def test_two_point_worst_case() -> None:
     assert drawn.metadata["output_interval"] == [2, 6]
     with_prompts = generate("two-point-worst-case", prompt_length=1)
     assert set(with_prompts.prompt_lengths.tolist()) == {1}
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "error", "said"),
-    [
-        ("mc-sf-trap", {"sizes": "steeper"}, InvalidValueError, "'steeper' is not one of printed"),
-        ("mc-sf-total-trap", {"sizes": 3}, InvalidValueError, "sizes = 3"),
-        ("mc-sf-trap", {"memory_limit": 3}, InvalidValueError, "memory_limit = 3"),
-        ("mc-sf-total-trap", {"memory_limit": 3}, InvalidValueError, "memory_limit = 3"),
-        ("mc-sf-trap", {"memory_limit": 16.0}, InvalidTypeError, "memory_limit = 16.0"),
-        ("identical-requests", {"n": 0}, InvalidValueError, "n = 0"),
-        ("identical-requests", {"prompt_length": 0}, InvalidValueError, "prompt_length = 0"),
-        ("two-point-worst-case", {"upper": 1}, InvalidValueError, "upper = 1"),
-        ("two-point-worst-case", {"memory_limit": 7}, InvalidValueError, "memory_limit = 7"),
-    ],
-)
-def test_bad_parameters(
-    name: str, parameters: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        generate(name, **parameters)
-
-
-@pytest.mark.parametrize("name", ["mc-sf-trap", "mc-sf-total-trap", "two-point-worst-case"])
-def test_nothing_is_random(name: str) -> None:
-    assert generate(name, 0).digest == generate(name, 1).digest

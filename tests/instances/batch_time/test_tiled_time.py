@@ -39,7 +39,14 @@ def test_tokens_count_in_tiles() -> None:
 def test_durations_by_hand() -> None:
     # Two requests decode, one completes a prompt of 3 after 2; one of 2 tokens a round has had 6.
     stretch = BatchStretch(
-        *(3, 3, 3, 1, 20, 3, 2, 4),
+        rounds=3,
+        requests=3,
+        new_prompt_tokens=3,
+        new_requests=1,
+        memory=20,
+        growth=3,
+        chunk_tokens=2,
+        held_memory=4,
         new_squares=9,
         new_past=6,
         chunk_squares=4,

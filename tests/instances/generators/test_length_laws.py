@@ -29,27 +29,29 @@ def rounded_by_scipy(distribution, maximum: int) -> np.ndarray:
     return np.diff(distribution.cdf(limits))
 
 
-@given(mean=st.floats(-20, 80), spread=st.floats(0.1, 60), maximum=st.integers(2, 80))
-def test_normal(mean: float, spread: float, maximum: int) -> None:
-    law = rounded(normal(mean, spread), maximum)
-    np.testing.assert_allclose(
-        law, rounded_by_scipy(scipy.stats.norm(mean, spread), maximum), atol=1e-12
-    )
+SPREADS = st.floats(0.1, 60)
 
 
-@given(scale=st.floats(0.1, 90), maximum=st.integers(2, 80))
-def test_exponential(scale: float, maximum: int) -> None:
-    law = rounded(exponential(scale), maximum)
-    np.testing.assert_allclose(
-        law, rounded_by_scipy(scipy.stats.expon(scale=scale), maximum), atol=1e-12
-    )
-
-
-@given(median=st.floats(0.1, 90), sigma=st.floats(0.05, 3), maximum=st.integers(2, 80))
-def test_lognormal(median: float, sigma: float, maximum: int) -> None:
-    law = rounded(lognormal(median, sigma), maximum)
-    expected = rounded_by_scipy(scipy.stats.lognorm(sigma, scale=median), maximum)
-    np.testing.assert_allclose(law, expected, atol=1e-12)
+@given(
+    pair=st.one_of(
+        st.builds(
+            lambda mean, spread: (normal(mean, spread), scipy.stats.norm(mean, spread)),
+            st.floats(-20, 80),
+            SPREADS,
+        ),
+        st.builds(lambda scale: (exponential(scale), scipy.stats.expon(scale=scale)), SPREADS),
+        st.builds(
+            lambda median, s: (lognormal(median, s), scipy.stats.lognorm(s, scale=median)),
+            SPREADS,
+            st.floats(0.05, 3),
+        ),
+    ),
+    maximum=st.integers(2, 80),
+)
+def test_rounded_laws_are_those_of_scipy(pair, maximum: int) -> None:
+    cumulative, distribution = pair
+    expected = rounded_by_scipy(distribution, maximum)
+    np.testing.assert_allclose(rounded(cumulative, maximum), expected, atol=1e-12)
 
 
 @given(probability=st.floats(0.001, 0.999), maximum=st.integers(2, 400))

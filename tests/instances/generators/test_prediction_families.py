@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from instances import InvalidValueError, generate
+from instances import generate
 
 SIGMAS = 5.0
 
@@ -50,22 +50,3 @@ def test_a_max_trap() -> None:
     assert lengths.tolist() == [4, 16]
     assert counts.tolist() == [5 * 16, 10 * 4]
     assert generate("a-max-trap", seed=1).digest == generate("a-max-trap", seed=2).digest
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("two-point", {"n": 0}),
-        ("two-point", {"lower": 5, "upper": 4}),
-        ("two-point", {"upper": 300}),
-        ("two-point", {"long_share": 1.5}),
-        ("geometric", {"q": 0}),
-        ("geometric", {"q": 1}),
-        ("geometric", {"upper": 0}),
-        ("linearly-weighted-geometric", {"prompt_length": -1}),
-        ("a-max-trap", {"scale": 0}),
-    ],
-)
-def test_bad_parameters(name: str, parameters: dict[str, float]) -> None:
-    with pytest.raises(InvalidValueError):
-        generate(name, **parameters)

@@ -6,6 +6,7 @@ import pytest
 
 from instances import generate
 
+LINEAR = "linearly-weighted-geometric"
 DIGESTS = {
     ("a-max-trap", 0): "6df2cb806b300f5607eca380d74c82c0778e50b95509936c31a538f9fbf4c19e",
     ("arrival-model-1", 0): "c66cf4e4011902b3af478321e54d26250fee97c6bc7f1e7f14e6183dc826fa97",
@@ -18,14 +19,8 @@ DIGESTS = {
     ("exponential", 2026): "1a2d308b4828ec482762ce6e6c87218062dfa761028eb0754f041167162e292a",
     ("geometric", 0): "4991704d924c9bf0307adc928a5ffad5be244d5448c05dd69b53a0090268bcab",
     ("geometric", 2026): "d69da882d0e57140f674fb88bebb988bf26318e6bee9cb3f0fb14a5679d084ac",
-    (
-        "linearly-weighted-geometric",
-        0,
-    ): "5487f35635d6ad00e661638cf971f634a2e1b74322cfb55887f0ea879631855f",
-    (
-        "linearly-weighted-geometric",
-        2026,
-    ): "e63e8f868cdd2508a146ad02db3db322c65fa05e154231776647c1a4e6a78a90",
+    (LINEAR, 0): "5487f35635d6ad00e661638cf971f634a2e1b74322cfb55887f0ea879631855f",
+    (LINEAR, 2026): "e63e8f868cdd2508a146ad02db3db322c65fa05e154231776647c1a4e6a78a90",
     ("lmsys-like", 0): "edbf87e3df463cae350388e2f80d4eb145560a35e6c37a7715e9b22a1dc30249",
     ("lmsys-like", 2026): "aac644a670fad8a52148f39e5292e552bd34c86484cb632be2e883383f1bde6a",
     ("mixed", 0): "c539ca6bbc476437b2b17e1306daa92327f3b00cf4d5972d837f7de328c2c46e",

@@ -9,8 +9,6 @@ import pytest
 
 from instances import (
     Instance,
-    InvalidTypeError,
-    InvalidValueError,
     generate,
     generator_documentation,
     load,
@@ -97,10 +95,6 @@ def test_the_name_the_metadata_and_the_documentation_say_synthetic(name: str, tm
     assert load(tmp_path / "x.json") == instance
 
 
-def test_nothing_else_is_called_synthetic() -> None:
-    assert "synthetic" not in (generate("uniform").name or "")
-
-
 @both
 def test_the_default_is_the_memory_of_the_experiments_and_all_at_once(name: str) -> None:
     assert drawn(name).memory_limit == 16_492
@@ -138,27 +132,3 @@ def test_scaled_tokens_are_rounded_up(name: str) -> None:
     assert scaled.memory_limit == 258
     assert scaled.prompt_lengths.tolist() == [-(-int(s) // 64) for s in plain.prompt_lengths]
     assert scaled.output_lengths.tolist() == [-(-int(o) // 64) for o in plain.output_lengths]
-
-
-@both
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"n": 0}, InvalidValueError),
-        ({"arrival_rate": 0}, InvalidValueError),
-        ({"arrival_rate": 1e-300}, InvalidValueError),
-        ({"arrival_rate": "1"}, InvalidTypeError),
-        ({"token_scale": 0}, InvalidValueError),
-        ({"memory_limit": 1350}, InvalidValueError),
-    ],
-)
-def test_bad_parameters(name: str, parameters: dict, error: type[Exception]) -> None:
-    (field,) = parameters
-    with pytest.raises(error, match=field):
-        generate(name, **parameters)
-
-
-@pytest.mark.parametrize("share", [0, 1, 1.5, float("nan")])
-def test_a_share_is_between_0_and_1(share: float) -> None:
-    with pytest.raises(InvalidValueError, match="long_share"):
-        generate("mixed-long-short", long_share=share)

@@ -64,7 +64,9 @@ def request_document(**changes: object) -> dict:
 
 def written(folder: Path, content: object) -> Path:
     path = folder / "instance.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
+    path.write_bytes(content)
     return path
 
 
@@ -102,64 +104,9 @@ def test_round_trip(tmp_path, instance, name, identifiers, metadata) -> None:
     assert path.read_bytes() == first
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        (
-            '{"format": "llm-hindsight/instance", "version": 1, '
-            '"memory_limit": 4, "memory_limit": 9, '
-            '"requests": [{"prompt_length": 1, "output_length": 1}]}'
-        ),
-        (
-            '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, '
-            '"requests": [{"prompt_length": 1, "output_length": 1, "output_length": 2}]}'
-        ),
-        (
-            '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, '
-            '"requests": [{"prompt_length": 1, "output_length": 1}], "metadata": {"a": 1, "a": 1}}'
-        ),
-    ],
-    ids=["top", "request", "metadata"],
-)
-def test_a_key_given_twice_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(FileFormatError, match="key '[a-z_]+' is there twice"):
-        load(written(tmp_path, text))
-
-
-@pytest.mark.parametrize("field", ["name", "id", "metadata"])
-@pytest.mark.parametrize("text", ["\\ud800", "\\u001b[31m"], ids=["surrogate", "escape"])
-def test_a_file_cannot_bring_in_what_no_name_holds(tmp_path: Path, field: str, text: str) -> None:
-    if field == "metadata" and "ud800" not in text:
-        return
-    document = {"name": '"n"', "id": '"i"', "metadata": '{"a": 1}', field: f'"{text}"'}
-    if field == "metadata":
-        document["metadata"] = f'{{"a": "{text}"}}'
-    path = written(
-        tmp_path,
-        '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, '
-        f'"name": {document["name"]}, "metadata": {document["metadata"]}, "requests": '
-        f'[{{"id": {document["id"]}, "prompt_length": 1, "output_length": 1}}]}}',
-    )
-    with pytest.raises(InvalidValueError, match=field) as caught:
-        load(path)
-    assert str(caught.value).isprintable()
-
-
-def test_zero_prompts_travel_with_their_flag(tmp_path: Path) -> None:
-    instance = Instance([Request(0, 0, 2)], 4, metadata={"allow_zero_prompt_length": True})
-    save(instance, tmp_path / "x.json")
-    assert load(tmp_path / "x.json") == instance
-
-
 def test_paths_may_be_strings(tmp_path: Path) -> None:
     save(small(), str(tmp_path / "x.json"))
     assert load(str(tmp_path / "x.json")) == small()
-
-
-def test_generated_instances_round_trip(tmp_path: Path) -> None:
-    instance = generate("arrival-model-2", seed=4, n=5)
-    save(instance, tmp_path / "x.json")
-    assert load(tmp_path / "x.json") == instance
 
 
 def test_instances_generated_with_numpy_parameters_can_be_saved(tmp_path: Path) -> None:
@@ -192,11 +139,83 @@ def test_a_version_1_file_written_by_hand_is_read(tmp_path: Path) -> None:
     assert load(path) == Instance([Request(0, 2, 3, 0)], 8)
 
 
-def test_the_sound_document_is_sound(tmp_path: Path) -> None:
-    assert load(written(tmp_path, document())).ids == ("a", "b")
-
-
 # --- what a file can get wrong ------------------------------------------------------------------
+
+
+def with_text(old: str, new: str) -> str:
+    text = json.dumps(document())
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not valid JSON"),
+        ("[]", "top level"),
+        (b'{"name": "\xff"}', "UTF-8"),
+        (document(format="other"), "format is 'other'"),
+        (document(version=2), "version is 2"),
+        (document(version="1"), "version is '1'"),
+        (document(version=True), "version is True"),
+        (document(version=1.0), "version is 1.0"),
+        (document(version=...), "version is None"),
+        (document(memory_limit=...), "'memory_limit' is missing"),
+        (document(requests=...), "'requests' is missing"),
+        (document(requests={}), "not a list"),
+        (document(requests=[3]), "request 0 is not a JSON object"),
+        (document(metadata={"rate": float("nan")}), "metadata is not valid JSON"),
+        (request_document(prompt_length=...), "request 1 lacks 'prompt_length'"),
+        (request_document(output_length=...), "request 1 lacks 'output_length'"),
+        (request_document(priority=3), "request 1 has the unknown key 'priority'"),
+        (document(memory_limt=9), "memory_limt"),
+        (with_text('"version": 1', '"version": 1, "version": 1'), "'version' is there twice"),
+        (with_text('"id": "a"', '"id": "a", "id": "b"'), "'id' is there twice"),
+        (with_text("{}", '{"a": 1, "a": 1}'), "'a' is there twice"),
+        (with_text('"memory_limit": 8', f'"memory_limit": {"9" * 5000}'), "number that is none"),
+        ("[" * 100_000, "is nested more than 100 deep"),
+        ('{"metadata": ' + '{"a":' * 900 + "1" + "}" * 901, "is nested more than 100 deep"),
+        ('{"memory_limit": ' + "9" * 400 + "}", "holds an integer of more than 300 digits"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_files_that_are_not_instances(tmp_path: Path, content: object, message: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(FileFormatError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "named"),
+    [
+        (request_document(prompt_length=1.0), InvalidTypeError, "request 'b': prompt_length"),
+        (request_document(arrival_time=True), InvalidTypeError, "request 'b': arrival_time"),
+        (request_document(output_length="2"), InvalidTypeError, "request 'b': output_length"),
+        (request_document(output_length=float("nan")), InvalidValueError, "'b': output_length"),
+        (request_document(output_length=10**30), InvalidValueError, "'b': output_length"),
+        (request_document(prompt_length=0), InvalidValueError, "request 'b': prompt_length"),
+        (request_document(prompt_length=8), InvalidValueError, "'b'.*can never run"),
+        (request_document(id="a"), InvalidValueError, "used twice"),
+        (request_document(id=1.5), InvalidTypeError, "id"),
+        (request_document(id="\x1b[31m"), InvalidValueError, "id"),
+        (request_document(id="\ud800"), InvalidValueError, "id"),
+        (document(memory_limit="8"), InvalidTypeError, "memory_limit"),
+        (document(memory_limit=None), InvalidTypeError, "memory_limit"),
+        (document(requests=[]), InvalidValueError, "empty"),
+        (document(name=3), InvalidTypeError, "name"),
+        (document(name="\x1b[31m"), InvalidValueError, "name"),
+        (document(metadata=[]), InvalidTypeError, "metadata"),
+        (document(metadata={"a": "\ud800"}), InvalidValueError, "metadata"),
+    ],
+    ids=ascii,
+)
+def test_rules_of_instances_hold_for_files(
+    tmp_path: Path, content: dict, error: type[Exception], named: str
+) -> None:
+    with pytest.raises(error, match=named) as caught:
+        load(written(tmp_path, content))
+    assert str(caught.value).isprintable()
 
 
 def test_truncated_at_every_byte(tmp_path: Path) -> None:
@@ -212,135 +231,18 @@ def test_truncated_at_every_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "not valid JSON"),
-        ("not json", "not valid JSON"),
-        ("[]", "top level"),
-        ("null", "top level"),
-        ("3", "top level"),
-        (document(format="other"), "format is 'other'"),
-        (document(format=...), "format is None"),
-        (document(version=2), "version is 2"),
-        (document(version="1"), "version is '1'"),
-        (document(version=...), "version is None"),
-        (document(memory_limit=...), "'memory_limit' is missing"),
-        (document(requests=...), "'requests' is missing"),
-        (document(requests={}), "not a list"),
-        (document(requests=[3]), "request 0 is not a JSON object"),
-        (request_document(prompt_length=...), "request 1 lacks 'prompt_length'"),
-        (request_document(output_length=...), "request 1 lacks 'output_length'"),
-        (request_document(priority=3), "request 1 has the unknown key 'priority'"),
-        (document(memory_limt=9), "memory_limt"),
-        ("[" * 100_000, "is nested more than 100 deep"),
-        ('{"metadata": ' + '{"a":' * 900 + "1" + "}" * 901, "is nested more than 100 deep"),
-        ('{"memory_limit": ' + "9" * 400 + "}", "holds an integer of more than 300 digits"),
-    ],
-)
-def test_files_that_are_not_instances(tmp_path: Path, content: object, message: str) -> None:
-    path = written(tmp_path, content)
-    with pytest.raises(FileFormatError, match=message) as caught:
-        load(path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("version", ["true", "1.0"])
-def test_a_version_is_the_integer_1(tmp_path: Path, version: str) -> None:
-    path = written(
-        tmp_path, json.dumps(document()).replace('"version": 1', f'"version": {version}')
-    )
-    with pytest.raises(FileFormatError, match="version"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"prompt_length": 1.0}, InvalidTypeError),
-        ({"output_length": 2.5}, InvalidTypeError),
-        ({"arrival_time": 1e30}, InvalidTypeError),
-        ({"arrival_time": True}, InvalidTypeError),
-        ({"output_length": "2"}, InvalidTypeError),
-        ({"output_length": None}, InvalidTypeError),
-        ({"output_length": [2]}, InvalidTypeError),
-        ({"output_length": float("nan")}, InvalidValueError),
-        ({"output_length": float("inf")}, InvalidValueError),
-        ({"output_length": 0}, InvalidValueError),
-        ({"output_length": -1}, InvalidValueError),
-        ({"prompt_length": 0}, InvalidValueError),
-        ({"output_length": 10**30}, InvalidValueError),
-        ({"arrival_time": -1}, InvalidValueError),
-    ],
-    ids=repr,
-)
-def test_bad_numbers_name_request_and_field(tmp_path: Path, changes: dict, error: type) -> None:
-    (field,) = changes
-    with pytest.raises(error, match=f"request 'b': {field}"):
-        load(written(tmp_path, request_document(**changes)))
-
-
-@pytest.mark.parametrize("limit", [8.0, "8", None, True], ids=repr)
-def test_the_memory_limit_is_checked(tmp_path: Path, limit: object) -> None:
-    with pytest.raises(InvalidTypeError, match="memory_limit"):
-        load(written(tmp_path, document(memory_limit=limit)))
-
-
-def test_instance_rules_hold_for_files(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValueError, match="empty"):
-        load(written(tmp_path, document(requests=[])))
-    with pytest.raises(InvalidValueError, match="'b'.*can never run"):
-        load(written(tmp_path, request_document(prompt_length=8)))
-    with pytest.raises(InvalidValueError, match="used twice"):
-        load(written(tmp_path, request_document(id="a")))
-    with pytest.raises(InvalidTypeError, match="id"):
-        load(written(tmp_path, request_document(id=1.5)))
-    with pytest.raises(InvalidTypeError, match="name"):
-        load(written(tmp_path, document(name=3)))
-    with pytest.raises(InvalidTypeError, match="metadata"):
-        load(written(tmp_path, document(metadata=[])))
-
-
-def test_nan_in_metadata_is_refused_on_reading_as_on_writing(tmp_path: Path) -> None:
-    with pytest.raises((FileFormatError, InvalidTypeError, InvalidValueError)):
-        load(written(tmp_path, document(metadata={"rate": float("nan")})))
-
-
-def test_numbers_too_long_to_convert_are_a_format_error(tmp_path: Path) -> None:
-    text = json.dumps(document()).replace('"memory_limit": 8', '"memory_limit": ' + "9" * 5000)
-    with pytest.raises((FileFormatError, InvalidValueError)):
-        load(written(tmp_path, text))
-
-
-def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_bytes(b'{"name": "\xff"}')
-    with pytest.raises(FileFormatError, match="UTF-8"):
-        load(path)
-
-
-def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "absent.json")
-
-
-@pytest.mark.parametrize(
     "value",
     [float("nan"), float("inf"), {1, 2}, object(), np.int64(3), b"x"],
     ids=["nan", "inf", "set", "object", "int64", "bytes"],
 )
 def test_metadata_json_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path, value) -> None:
-    with pytest.raises(InvalidTypeError, match="metadata"):
-        save(small().with_metadata(extra=value), tmp_path / "x.json")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_refused_save_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    save(small(), path)
-    before = path.read_bytes()
-    with pytest.raises(InvalidTypeError):
-        save(small().with_metadata(extra=object()), path)
-    assert path.read_bytes() == before
+    for _ in range(2):
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(InvalidTypeError, match="metadata"):
+            save(small().with_metadata(extra=value), path)
+        assert [one.read_bytes() for one in tmp_path.iterdir()] == ([before] if before else [])
+        save(small(), path)
 
 
 # --- known bounds -------------------------------------------------------------------------------
@@ -370,11 +272,6 @@ def test_what_is_not_known_stays_none(tmp_path: Path) -> None:
 SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
 
 
-def test_the_serial_schedule_costs_eight() -> None:
-    assert Schedule(small(), SERIAL).is_feasible
-    assert Schedule(small(), SERIAL).total_latency == 8
-
-
 @pytest.mark.parametrize(
     ("bounds", "error", "named"),
     [
@@ -385,11 +282,8 @@ def test_the_serial_schedule_costs_eight() -> None:
         (KnownBounds(8, certified_lower_bound=9), InvalidValueError, "certified_lower_bound"),
         (KnownBounds(8, start_times=(0, 0, 6)), InvalidValueError, "start_times"),
         (KnownBounds(8, start_times=(0, 4)), InvalidValueError, "start_times"),
-        (KnownBounds(8, start_times=(0, 4, 6.0)), InvalidTypeError, "start_time"),
         (KnownBounds(-1), InvalidValueError, "upper_bound"),
         (KnownBounds(8.0), InvalidTypeError, "upper_bound"),
-        (KnownBounds(True), InvalidTypeError, "upper_bound"),
-        (KnownBounds(lower_bound=float("nan")), InvalidValueError, "lower_bound"),
         (KnownBounds(certified_lower_bound="8"), InvalidTypeError, "certified_lower_bound"),
     ],
     ids=repr,
@@ -397,11 +291,6 @@ def test_the_serial_schedule_costs_eight() -> None:
 def test_contradictory_bounds_are_refused(bounds, error, named) -> None:
     with pytest.raises(error, match=named):
         bounds.attached_to(small())
-
-
-def test_bounds_that_meet_are_accepted() -> None:
-    bounds = KnownBounds(8, 8, 8, SERIAL, "proved")
-    assert known_bounds(bounds.attached_to(small())) == bounds
 
 
 @pytest.mark.parametrize(
@@ -415,13 +304,17 @@ def test_bounds_that_meet_are_accepted() -> None:
         ("start_times", [0, 0, 0], "start_times"),
         ("start_times", 5, "start_times"),
         ("start_times", "046", "start_time"),
+        (None, [8], "known_bounds"),
     ],
 )
 def test_bounds_edited_in_the_file_are_refused(tmp_path, entry, value, named) -> None:
     path = tmp_path / "x.json"
     save(KnownBounds(8, 8, 8, SERIAL).attached_to(small()), path)
     content = json.loads(path.read_text(encoding="utf-8"))
-    content["metadata"]["known_bounds"][entry] = value
+    if entry is None:
+        content["metadata"]["known_bounds"] = value
+    else:
+        content["metadata"]["known_bounds"][entry] = value
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises((InvalidValueError, InvalidTypeError, FileFormatError), match=named):
         known_bounds(load(path))
@@ -432,11 +325,6 @@ def test_bounds_of_another_instance_are_refused() -> None:
     other = Instance(small().requests, 9, metadata={"known_bounds": carried})
     with pytest.raises(InvalidValueError, match="another instance"):
         known_bounds(other)
-
-
-def test_bounds_that_are_not_an_object_are_refused() -> None:
-    with pytest.raises(InvalidTypeError, match="known_bounds"):
-        known_bounds(small().with_metadata(known_bounds=[8]))
 
 
 # --- schedules ----------------------------------------------------------------------------------
@@ -509,41 +397,7 @@ def test_files_that_are_not_schedules(tmp_path: Path, content: object, message: 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("stretches", "error", "named"),
-    [
-        ([[[1, 3]]], InvalidValueError, "differs from the 2 requests"),
-        ([[[1, 3]], []], InvalidValueError, "differ from output_length 1"),
-        ([[[1, 2]], [[3, 3]]], InvalidValueError, "differ from output_length 3"),
-        ([[[1, 2**53]], [[3, 3]]], InvalidValueError, "differ from output_length 3"),
-        ([[[1, 10**30]], [[3, 3]]], InvalidValueError, "last round"),
-        ([[[1, 3]], [[3]]], InvalidValueError, "is not .first, last."),
-        ([[[1, 3]], [[3, 2]]], InvalidValueError, "last round"),
-        ([[[4, 4], [1, 2]], [[3, 3]]], InvalidValueError, "is not after round 4"),
-        ([[[1, 3]], [[3.0, 3]]], InvalidTypeError, "first round"),
-        ([[[1, 3]], [[3, True]]], InvalidTypeError, "last round"),
-        ([[[1, 3]], [[3, None]]], InvalidTypeError, "last round"),
-        ([[[1, 3]], [[[3], 3]]], InvalidTypeError, "first round"),
-    ],
-    ids=repr,
-)
-def test_stretches_that_no_request_runs_in_are_refused(
-    tmp_path: Path, stretches: object, error: type, named: str
-) -> None:
-    with pytest.raises(error, match=named) as caught:
-        load_schedule(written(tmp_path, schedule_document(stretches=stretches)))
-    assert "\n" not in str(caught.value)
-
-
 def test_infeasible_schedules_are_read_and_say_so(tmp_path: Path) -> None:
     early = schedule_document(stretches=[[[1, 3]], [[1, 1]]])
     found = load_schedule(written(tmp_path, early)).violations()
     assert [(v.kind, v.request_id, v.amount) for v in found] == [("early-start", "b", 1)]
-
-
-def test_a_schedule_truncated_at_every_byte(tmp_path: Path) -> None:
-    save_schedule(Schedule(small(), SERIAL), tmp_path / "whole.json")
-    whole = (tmp_path / "whole.json").read_text(encoding="utf-8")
-    for length in range(len(whole.rstrip())):
-        with pytest.raises(FileFormatError):
-            load_schedule(written(tmp_path, whole[:length]))

@@ -80,29 +80,7 @@ def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
     assert profile.tolist() == [held(runs, r) for r in range(horizon + 1)]
 
 
-def test_profile_of_interrupted_runs_ends_with_the_run() -> None:
-    # An evicted request holds s + 1 .. s + 2 and then nothing, whatever its output length was.
-    profile = memory_profile(np.array([1]), np.array([4]), np.array([2]), 5)
-    assert profile.tolist() == [0, 0, 5, 6, 0, 0]
-
-
 # --- forecast -----------------------------------------------------------------------------------
-
-
-@given(crowds())
-def test_memory_at_every_later_round(crowd: tuple[int, list[Run]]) -> None:
-    limit, runs = crowd
-    forecast = forecast_of(limit, runs)
-    assert len(forecast) == len(runs)
-    assert_same_future(forecast, runs, NOW)
-
-
-@settings(max_examples=examples(500))
-@given(crowds(), st.integers(0, 6), st.integers(1, 12))
-def test_fits_now(crowd: tuple[int, list[Run]], prompt: int, rounds: int) -> None:
-    limit, runs = crowd
-    answer = forecast_of(limit, runs).fits(prompt, rounds, NOW)
-    assert answer == fits_by_definition(limit, runs, (NOW, prompt, rounds))
 
 
 @settings(max_examples=examples(300))
@@ -128,23 +106,6 @@ def test_fits_at_a_start_past_a_completion_without_advance() -> None:
     assert forecast.fits(5, 1, 1)
 
 
-def test_fits_is_not_a_test_of_peaks() -> None:
-    # Running: 5 tokens in round 1, 6 in round 2 (its last). M = 9.
-    forecast = MemoryForecast(9)
-    forecast.add(0, 4, 2)
-    assert forecast.fits(1, 2, 0)  # 2 + 5, 3 + 6
-    assert not forecast.fits(2, 2, 0)  # 4 + 6 in round 2
-    assert forecast.fits(1, 8, 0)  # alone when it peaks at 9
-    assert not forecast.fits(1, 9, 0)  # 10 alone
-
-
-def test_a_newcomer_may_fill_the_memory_to_the_last_token() -> None:
-    forecast = MemoryForecast(10)
-    assert forecast.fits(4, 6, 3)
-    assert not forecast.fits(4, 7, 3)
-    assert not forecast.fits(5, 6, 3)
-
-
 @settings(max_examples=examples(400))
 @given(crowds(), st.integers(0, 6), st.integers(1, 12), st.integers(0, 4), st.integers(0, 8))
 def test_earliest_fit(
@@ -162,17 +123,6 @@ def test_earliest_fit(
     found = forecast_of(limit, runs).earliest_fit(prompt, rounds, first, last)
     assert found == expected
     assert found is None or type(found) is int
-
-
-def test_waiting_can_help_before_any_completion() -> None:
-    # The running request peaks at 10 in round 5; of M = 12 a newcomer gets 2 tokens then, so one
-    # of (1, 2) must be in its first round at round 5, or come after.
-    forecast = MemoryForecast(12)
-    forecast.add(0, 5, 5)
-    assert [forecast.fits(1, 2, t) for t in range(5)] == [True, True, True, False, True]
-    assert forecast.earliest_fit(1, 2, 3, 4) == 4
-    assert forecast.earliest_fit(1, 2, 3, 3) is None
-    assert forecast.earliest_fit(1, 2, 4, 3) is None
 
 
 def test_looking_far_ahead_takes_no_memory() -> None:
@@ -205,16 +155,6 @@ def test_remove_forgets_one_run(crowd: tuple[int, list[Run]], data: st.DataObjec
         assert_same_future(forecast, left, NOW)
     with pytest.raises(KeyError):
         forecast.remove(*runs[0])
-
-
-@given(crowds(min_size=1))
-def test_removing_what_was_never_added_is_an_error(crowd: tuple[int, list[Run]]) -> None:
-    limit, runs = crowd
-    forecast = forecast_of(limit, runs)
-    start, prompt, rounds = runs[0]
-    with pytest.raises(KeyError):
-        forecast.remove(start, prompt + 100, rounds)
-    assert len(forecast) == len(runs)
 
 
 @given(crowds(), st.integers(0, 12))

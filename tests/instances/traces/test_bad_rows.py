@@ -5,13 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pytest
-from log_files import LOGS
 from trace_files import write
 
 from instances import (
@@ -32,44 +29,6 @@ GOOD = "0.5,10,20,a\n"
 def log_of(tmp_path: Path, *rows: str, header: str = HEADER, **options):
     path = write(tmp_path, header + "".join(rows))
     return read_log(path, **{"columns": COLUMNS, "bad_rows": "skip", **options})
-
-
-# Reasons are written by hand; where the bad request is in each file is said in `log_files`.
-PROMPTS = {
-    "vllm-bench": ("input_lens", 4),
-    "sglang-server": ("prompt_tokens", 4),
-    "guidellm": ("prompt_tokens", 3),
-    "guidellm as YAML": ("prompt_tokens", 4),
-    "aiperf": ("metrics.input_sequence_length.value", 4),
-    "inference-perf": ("info.input_tokens", 4),
-    "trtllm-bench": ("num_input_tokens", 4),
-    "otlp": ("gen_ai.usage.prompt_tokens", 5),
-    "otlp, one a line": ("gen_ai.usage.prompt_tokens", 6),
-    "openai-usage": ("usage.prompt_tokens", 4),
-    "openai-usage of a batch": ("usage.prompt_tokens", 4),
-}
-
-
-@pytest.mark.parametrize("kind", LOGS)
-@pytest.mark.parametrize(
-    ("bad", "reason"),
-    [("-879", "is negative"), ("879.5", "is not a whole number"), ("null", "is missing")],
-)
-def test_every_log_without_its_bad_row(tmp_path: Path, kind: str, bad: str, reason: str) -> None:
-    column, row = PROMPTS[kind]
-    good, text = read_log(write(tmp_path, LOGS[kind], "good")), LOGS[kind]
-    text = text.replace('"intValue":"879"', '"intValue": "879"')
-    text = text.replace('"intValue": "879"', '"intValue": 879').replace("879", bad)
-    log = read_log(write(tmp_path, text, "bad"), bad_rows="skip")
-    assert log.skipped.counts == {f"{column} {reason}": 1}
-    assert log.skipped.first_rows == {f"{column} {reason}": [row]}
-    assert (log.rows, log.failed) == (good.rows, good.failed)
-    rest = good.select(good.prompt_lengths != 879)
-    assert len(rest) == len(good) - 1
-    assert log.ids == rest.ids
-    for name in ("prompt_lengths", "output_lengths", "arrival_times", "latencies"):
-        np.testing.assert_array_equal(getattr(log, name), getattr(rest, name))
-    np.testing.assert_array_equal(log.inter_token_times, rest.inter_token_times)
 
 
 @pytest.mark.parametrize(
@@ -265,17 +224,3 @@ def test_a_pipe_is_not_read_on_after_a_bad_row() -> None:
     finally:
         os.close(reader)
         os.close(writer)
-
-
-def test_bad_rows_take_no_memory(tmp_path: Path) -> None:
-    path = write(tmp_path, HEADER + GOOD + "1,,20,a\nx,1,1,a\n1,1\n" * 20_000)
-    tracemalloc.start()
-    try:
-        with open_trace(path, columns=COLUMNS, sort=False, bad_rows="skip") as trace:
-            assert len(list(trace)) == 1
-            assert len(trace.skipped) == 60_000
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # Buffers of the file; 60,000 numbers alone would be 2 MB.
-    assert peak < 1_000_000

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
@@ -88,9 +86,12 @@ everything = pytest.mark.parametrize("kind", FILES)
 
 @everything
 def test_every_format_gives_the_same_instance(tmp_path: Path, kind: str) -> None:
-    instance, report = read_trace(
-        write(tmp_path, FILES[kind]), memory_limit=2000, round_seconds=0.5
-    )
+    path = write(tmp_path, FILES[kind])
+    with open_trace(path) as reader:
+        rows = list(reader)
+    assert [(row.prompt_tokens, row.output_tokens) for row in rows] == list(LENGTHS)
+    assert [row.seconds - rows[0].seconds for row in rows] == [Fraction(s) for s in SECONDS]
+    instance, report = read_trace(path, memory_limit=2000, round_seconds=0.5)
     assert instance.prompt_lengths.tolist() == [374, 396, 91]
     assert instance.output_lengths.tolist() == [44, 109, 16]
     assert instance.arrival_times.tolist() == [0, 1, 6]
@@ -99,14 +100,6 @@ def test_every_format_gives_the_same_instance(tmp_path: Path, kind: str) -> None
     assert (report.kept, report.dropped_empty, report.rows_in_window) == (3, 1, 4)
     assert report.format == kind.partition(" ")[0]
     assert instance.metadata["trace"]["format"] == report.format
-
-
-@everything
-def test_rows_are_what_the_file_says(tmp_path: Path, kind: str) -> None:
-    with open_trace(write(tmp_path, FILES[kind])) as reader:
-        rows = list(reader)
-    assert [(row.prompt_tokens, row.output_tokens) for row in rows] == list(LENGTHS)
-    assert [row.seconds - rows[0].seconds for row in rows] == [Fraction(s) for s in SECONDS]
 
 
 @everything
@@ -141,13 +134,6 @@ def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
         read(path)
     assert read(path, format="vidur")[0].prompt_lengths.tolist() == [10]
     assert read(path, format="burstgpt")[0].prompt_lengths.tolist() == [30]
-
-
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", '{"a": 1}\n', "a;b\n"])
-def test_unknown_columns_list_the_known_formats(tmp_path: Path, text: str) -> None:
-    with pytest.raises(FileFormatError, match="fit no format") as caught:
-        read(write(tmp_path, text))
-    assert ("mooncake" if text.startswith("{") else "ContextTokens") in str(caught.value)
 
 
 @pytest.mark.parametrize("wanted", [None, "azure", "mooncake", "otlp"])
@@ -223,6 +209,15 @@ def test_no_window_of_time_in_a_file_without_times(tmp_path: Path, options: dict
         ("burstgpt", "ChatGPT,879", "ChatGPT,", "Request tokens is missing"),
         ("burstgpt", "ChatGPT,879,0,879", "ChatGPT,879", "Response tokens 'API log'"),
         ("azure", "47.9305900", "47.9305900Z", "TIMESTAMP .* time zone"),
+        ("azure", "2023-11-16 18:15:47.9305900", "yesterday", "TIMESTAMP 'yesterday'"),
+        ("azure", "11-16", "11-31", "TIMESTAMP .* is not a time"),
+        ("azure", "15:47", "15:61", "TIMESTAMP .* is not a time"),
+        ("azure", "9305900", "-5", "TIMESTAMP .* is not a time"),
+        ("azure", "9305900", "\u00b2", "TIMESTAMP .* is not a time"),
+        ("azure", "15:47", "14:47", "TIMESTAMP goes back in time"),
+        ("azure", "879,0", "1e3,0", "ContextTokens '1e3' is not a whole number"),
+        ("azure", "879,0", "879,-1", "GeneratedTokens -1 is negative"),
+        ("azure", "879,0", "1,154,44", "has more cells than the header"),
         ("mooncake", "28732", "-1", "timestamp -1 is not a time"),
         ("mooncake", "28732", '"x"', "timestamp 'x' is not a time"),
         ("mooncake", "28732", "NaN", "timestamp NaN is not a time"),
@@ -249,13 +244,6 @@ def test_a_malformed_row_is_named(
     assert len(str(caught.value)) < 400
 
 
-def test_json_lines_that_are_no_objects(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="row 2: is not a JSON object"):
-        read(write(tmp_path, mooncake().splitlines()[0] + "\n[1, 2]\n"))
-    with pytest.raises(FileFormatError, match="row 1: is not JSON"):
-        read(write(tmp_path, "{oops\n"))
-
-
 def test_blank_lines_count_as_lines(tmp_path: Path) -> None:
     for kind in ("vidur", "mooncake"):
         lines = ("\n\n" + FILES[kind]).splitlines()
@@ -274,14 +262,6 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 def test_a_line_without_end_is_refused_before_it_is_held(tmp_path: Path) -> None:
     path = write(tmp_path, vidur() + "7" * 3_000_000)
     with pytest.raises(FileFormatError, match="row 6: is longer than"):
-        read(path)
-
-
-@pytest.mark.parametrize("cut", [12, 60, -8, -1])
-def test_a_gzip_file_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
-    path = tmp_path / "short.gz"
-    path.write_bytes(gzip.compress(vidur().encode() * 1)[:cut])
-    with pytest.raises(FileFormatError, match="not a whole gzip file"):
         read(path)
 
 
@@ -326,15 +306,6 @@ def test_mooncake_times_are_milliseconds_with_or_without_a_fraction(tmp_path: Pa
     text = mooncake().replace("28732", "28732.25")
     with open_trace(write(tmp_path, text)) as reader:
         assert [row.seconds for row in reader][2] == Fraction("28.73225")
-
-
-def test_zones_are_converted(tmp_path: Path) -> None:
-    text = (
-        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-        "2024-05-10 00:00:00.009930+00:00,1,1\n"
-        "2024-05-10 02:00:01.009930+02:00,1,1\n"
-    )
-    assert read(write(tmp_path, text))[0].arrival_times.tolist() == [0, 1]
 
 
 # --- windows in one pass, in bounded memory -----------------------------------------------------
@@ -427,33 +398,3 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         peaks.append(peak_of_a_late_window(path, rows))
     # Rows held by mistake would cost some 100 bytes each.
     assert peaks[1] < peaks[0] + 20 * (long - short)
-
-
-RESIDENT = """
-import resource, sys
-import instances
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-path, rows = sys.argv[1], int(sys.argv[2])
-_, report = instances.read_trace(
-    path, memory_limit=10_000, start_seconds=rows / 4 - 100, duration_seconds=50
-)
-assert report.rows_in_window == 200
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kibibytes are Linux's unit")
-def test_a_million_rows_take_no_more_memory_than_a_few(tmp_path: Path) -> None:
-    path = tmp_path / "million.gz"
-    write_long(path, 1_000_000)
-    process = subprocess.run(
-        [sys.executable, "-c", RESIDENT, path, "1000000"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert process.returncode == 0, process.stderr
-    # The rows alone would be above 100 MiB.
-    assert int(process.stdout) < 8 * 1024

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from trace_files import write
 
-from instances import FileFormatError, read_log, read_workload
-from instances.traces import Measured, TraceRow
+from instances import read_log
 from instances.traces.held_rows import HeldRows
-from instances.traces.row import TICKS_PER_SECOND
+from instances.traces.row import TICKS_PER_SECOND, Measured, TraceRow
 
 NAMED = {"arrival": "t", "prompt": "p", "output": "o"}
 ROWS = "t,p,o\n5,1,4\n2.25,3,5\n7,3,0\n2.25,4,5\n"
@@ -27,21 +25,6 @@ def test_a_log_is_in_order_of_arrival_whatever_the_file_is(tmp_path: Path) -> No
     assert str(log) == (
         "trace.txt (columns): 3 of 4 requests kept (1 empty); sorted, 2 out of order"
     )
-
-
-def test_a_log_has_the_requests_that_a_workload_of_it_has(tmp_path: Path) -> None:
-    path = write(tmp_path, ROWS)
-    log = read_log(path, columns=NAMED)
-    workload, _ = read_workload(path, columns=NAMED, memory_limit=99)
-    assert log.arrival_times.tolist() == workload.arrival_times.tolist()
-    assert log.prompt_lengths.tolist() == workload.prompt_lengths.tolist()
-    assert log.output_lengths.tolist() == workload.output_lengths.tolist()
-    assert tuple(log.ids) == workload.ids
-
-
-def test_a_log_without_a_request_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="no request is left of 1 .*1 empty"):
-        read_log(write(tmp_path, "t,p,o\n1,5,0\n"), columns=NAMED)
 
 
 def test_what_was_measured_goes_with_its_row() -> None:

@@ -172,9 +172,3 @@ def test_a_held_newcomer_costs_its_prompt_when_it_is_processed() -> None:
     assert run.round_end_times is not None
     # Round 1: one prompt token of request 0. Round 2: one token of 0 and six of 1. Round 3: one.
     assert np.diff(run.round_end_times, prepend=0.0).tolist() == [2.0, 8.0, 2.0]
-
-
-@pytest.mark.parametrize("bad", [{"d0": 0}, {"d0": -1}, {"d0": 1, "d1": float("nan")}, {"d0": "1"}])
-def test_bad_coefficients(bad: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError), match="batch time"):
-        AffineTime(**bad)

@@ -26,7 +26,7 @@ from instances import (
     Workload,
 )
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time
-from instances.batch_time.documents import batch_time_of
+from instances.batch_time.presets import batch_time_of
 from online.comparison.ratio_tables import records_tables
 from online.experiment import (
     Experiment,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Workload
-from instances.batch_time.iteration_time import IterationTime
+from instances.batch_time.models import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
 from online.batch_time import FloatArray

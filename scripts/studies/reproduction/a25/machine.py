@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instances.batch_time.iteration_time import IterationTime
+from instances.batch_time.models import IterationTime
 from online.batch_time import BatchStretch, BatchTime, FloatArray
 from studies.reproduction.declaration import Cause
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from instances import InvalidValueError
-from instances.batch_time.iteration_time import IterationTime
+from instances.batch_time.models import IterationTime
 from online.fluid import group, nested_thresholds
 from online.pictures import new_axes, style
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction

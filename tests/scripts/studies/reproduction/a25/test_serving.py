@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from instances.batch_time.iteration_time import IterationTime
+from instances.batch_time.models import IterationTime
 from online.batch_time import BatchStretch
 from online.fluid import group
 from studies.reproduction.a25.machine import D0, D1, MEMORY_LIMIT, Roofline
