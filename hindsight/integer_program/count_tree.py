@@ -60,19 +60,28 @@ class _Leaf:
     candidates: list[Split]
 
     def box(self, whole: Box) -> Box:
-        """Its bounds."""
-        box = Box(*(bound.copy() for bound in whole))
+        """Return its bounds."""
+        box = copied(whole)
         leaf = self
-        while leaf.parent is not None and leaf.split is not None:
-            is_row, position, value = leaf.split
-            floor = int(np.floor(value))
-            low, high = box[2 * is_row], box[2 * is_row + 1]
-            if leaf.is_upper:
-                high[position] = min(int(high[position]), floor)
-            else:
-                low[position] = max(int(low[position]), floor + 1)
+        while leaf.parent is not None:
+            leaf.narrow(box)
             leaf = leaf.parent
         return box
+
+    def narrow(self, box: Box) -> None:
+        """Apply the one bound of its own."""
+        assert self.split is not None
+        is_row, position, value = self.split
+        low, high = box[2 * is_row], box[2 * is_row + 1]
+        if self.is_upper:
+            high[position] = min(int(high[position]), int(np.floor(value)))
+        else:
+            low[position] = max(int(low[position]), int(np.floor(value)) + 1)
+
+
+def copied(box: Box) -> Box:
+    """Copy the bounds, to be narrowed."""
+    return Box(*(bound.copy() for bound in box))
 
 
 @dataclass(eq=False, slots=True)
@@ -187,7 +196,9 @@ class CountTree:
             gains: list[float] = []
             for is_upper in (True, False):
                 child = _Leaf(leaf, split, is_upper, [])
-                relaxed = self._program.relax(_narrowed(box, child))
+                narrowed = copied(box)
+                child.narrow(narrowed)
+                relaxed = self._program.relax(narrowed)
                 self.relaxations += 1
                 if self._should_stop():
                     return False
@@ -251,14 +262,3 @@ class CountTree:
                 ranked.append((distance + 0.2, row))
         ranked.sort(key=lambda one: (-one[0], one[1]))
         return [split for _, split in ranked]
-
-
-def _narrowed(box: Box, child: _Leaf) -> Box:
-    """The parent's box with the child's own bound."""
-    assert child.split is not None
-    is_row, position, value = child.split
-    sides = list(box)
-    side = 2 * is_row + child.is_upper
-    sides[side] = sides[side].copy()
-    sides[side][position] = int(np.floor(value)) + (not child.is_upper)
-    return Box(*sides)

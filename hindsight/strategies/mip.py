@@ -10,7 +10,6 @@ import numpy as np
 
 from hindsight.bounds.memory_prices import price_bound, useful_starts
 from hindsight.extensions.cuts import labels
-from hindsight.integer_program.cut_rows import rows_of, with_rows
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
@@ -24,6 +23,7 @@ from hindsight.integer_program.models import (
     Formulation,
     column_values,
     schedule_from_values,
+    with_rows,
 )
 from hindsight.integer_program.starts import StartSets, start_sets
 from hindsight.outcomes.errors import SolverError
@@ -140,7 +140,7 @@ class IntegerProgram:
         if seconds > 0.5 * state.clock.seconds_left():
             state.stop_reason = "size"
             return
-        rows = rows_of(problem.cuts, state.instance, starts.horizon)
+        rows = [r for cut in problem.cuts for r in cut.rows(state.instance, starts.horizon)]
         compiled = with_rows(compile_model(BUILDERS[problem.formulation](starts)), rows)
         if state.is_done():
             return
