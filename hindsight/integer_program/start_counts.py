@@ -129,14 +129,13 @@ class CountProgram:
             members.setdefault(lengths, []).append(i)
         classes = sorted(members, key=lambda c: (_volume(*c), c))
         self._members = [members[c] for c in classes]
-        self._make_columns(classes)
+        upper = self._make_columns(classes)
         rows = [*self._memory_rows(), *self._class_rows()]
         self.first_sum = len(rows)
         rows += self._sum_rows()
         places, values, least, most = zip(*rows, strict=True)
-        self.whole = self.whole._replace(
-            row_lower=np.array(least, dtype=np.int64), row_upper=np.array(most, dtype=np.int64)
-        )
+        least, most = (np.array(bounds, dtype=np.int64) for bounds in (least, most))
+        self.whole = Box(np.zeros_like(upper), upper, least, most)
         ends = np.cumsum([0, *map(len, places)])
         self._matrix = sp.csr_array(
             (np.concatenate(values), np.concatenate(places), ends),
@@ -145,15 +144,18 @@ class CountProgram:
         )
         self._transposed = sp.csr_array(self._matrix.T)
         self._matrix_sizes = sp.csr_array(abs(self._transposed), dtype=np.float64)
-        costs, upper = (numbers.astype(np.float64) for numbers in (self._costs, self.whole.upper))
         self._program = WarmProgram(
-            costs, upper, "simplex", presolve=False, should_stop=should_stop
+            self._costs.astype(np.float64),
+            upper.astype(np.float64),
+            "simplex",
+            presolve=False,
+            should_stop=should_stop,
         )
         for where, weights, low, high in rows:
             self._program.add_row(low, high, where, weights.astype(np.float64))
 
-    def _make_columns(self, classes: list[tuple[int, int]]) -> None:
-        """Make a column of each class and each start that some of its requests may have."""
+    def _make_columns(self, classes: list[tuple[int, int]]) -> IntArray:
+        """Make a column of each class and each start it may have; return their upper bounds."""
         limit, columns = self._starts.instance.memory_limit, []
         for k, (prompt, output) in enumerate(classes):
             lists = np.concatenate([self._starts.starts[i] for i in self._members[k]])
@@ -162,10 +164,10 @@ class CountProgram:
             size = (np.full(len(times), x) for x in (k, prompt, output))
             columns.append(np.array([times, together, *size], dtype=np.int64))
         self.epochs, upper, self._class_of, self.prompts, self.outputs = np.hstack(columns)
-        nothing = np.zeros(0, dtype=np.int64)
-        self.whole = Box(np.zeros_like(upper), upper, nothing, nothing)
-        self._costs = self.epochs + self.outputs
+        self._costs: IntArray = self.epochs + self.outputs
         self._offset = -int(self._starts.instance.arrival_times.sum()) * SCALE
+        most: IntArray = upper
+        return most
 
     def _memory_rows(self) -> Iterator[_Row]:
         """Limit what is held in every round."""
