@@ -6,7 +6,7 @@ import contextlib
 import copy
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from certificates_by_definition import (
     instance_of,
     occurring_states,
     one_by_one,
+    places,
 )
 from effort import examples
 from hypothesis import given, settings
@@ -288,17 +289,8 @@ def valid(kind: str) -> Document:
     return document
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every entry of a document, outermost first."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, entry in entries:
-        yield (*path, key)
-        if isinstance(entry, (dict, list)):
-            yield from places(entry, (*path, key))
-
-
 def change_one_thing(draw: Callable[..., Any], document: Document) -> None:
-    path = draw(st.sampled_from(list(places(document))))
+    path = draw(st.sampled_from(places(document)))
     for key in path[:-1]:
         document = document[key]
     place, key = document, path[-1]
