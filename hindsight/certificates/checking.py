@@ -8,7 +8,6 @@ on the solver's code, so whatever stands here and there too stands twice on purp
 * `hindsight.certificates.problem`: the instance, and what its schedule costs;
 * `hindsight.certificates.proofs`: what all proofs have; beside it a module for each kind of them,
   with the reason why it proves its bound;
-* `hindsight.certificates.charges`: what requests pay under the prices of a proof;
 * `hindsight.certificates.replay`: the search that a proof may ask for;
 * `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.limits`: what all of that may cost.

@@ -72,7 +72,7 @@ class MemoryProof(Proof):
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: more than {limits.LARGEST_EPOCH} rounds")
-        self._spend(T + ROW * len(self.rows))
+        self.spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
         latest = max([T, *(first for first, _ in windows.values())])
         # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
@@ -89,7 +89,7 @@ class MemoryProof(Proof):
             free = max(first, T)  # the first start past the prices
             least = LIMIT if last is not None and last < free else scale * (free + o - a)
             while first < stop and scale * (first + o - a) < least:
-                self._spend(CALL + length)
+                self.spend(CALL + length)
                 t = np.arange(first, min(first + length, stop), dtype=np.int64)
                 end = np.minimum(t + o, T)
                 # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
@@ -114,7 +114,7 @@ class BranchedMemoryProof(MemoryProof):
             if not walk:
                 raise MalformedCertificateError(f"{where}: the tree has ended")
             case = walk.pop()
-            self._spend(CALL + (0 if case is None else case.depth))
+            self.spend(CALL + (0 if case is None else case.depth))
             if isinstance(node, list):
                 i, t = wholes(node, 2, where)
                 if i >= len(self.rows):

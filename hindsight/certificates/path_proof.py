@@ -45,13 +45,10 @@ class PathProof(StateProof):
         """One more than the limit within which nothing is left."""
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
-        charges = self.prices_of_all()
+        self.read_prices(of_each_start=True)
         if self._excludes_schedule(limit):
             raise SearchFailedError(f"stages: they leave paths within {limit}")
-        replay = PathReplay(
-            *(self.rows, self.limit, self.scale, charges, self._capacities(charges)),
-            *(limit, self._spend, self.size),
-        )
+        replay = PathReplay(self, limit, self.size)
         if replay.closed_by(stages) is None:
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         self.leaves = replay.nodes

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from hindsight.certificates.format import CertificateError, read_certificate
-from hindsight.certificates.reading import state_prices_of
+from hindsight.certificates.writing import make_certificate, state_prices_of
 from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
@@ -166,8 +166,6 @@ def _certified(
 
     No price is rounded so far that the bound is not above the one verified before.
     """
-    from hindsight.certificates.writing import make_certificate
-
     clock = Clock(time_limit)
     proved = result.status == "optimal"
     document = make_certificate(

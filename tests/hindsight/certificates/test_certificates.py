@@ -21,8 +21,7 @@ from hindsight import check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
 from hindsight.certificates import proofs
 from hindsight.certificates.format import MalformedCertificateError
-from hindsight.certificates.reading import state_prices_of
-from hindsight.certificates.writing import bound_of_prices, make_certificate
+from hindsight.certificates.writing import bound_of_prices, make_certificate, state_prices_of
 from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hindsight.outcomes.proofs import MemoryPrices
@@ -202,14 +201,14 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
     """On a clock that the checker's own count of its work drives."""
     result = hindsight.solve(HARD)
     clock = 0.0
-    spend = proofs.Proof._spend
+    spend = proofs.Proof.spend
 
     def spend_time(self: Any, numbers: int) -> None:
         nonlocal clock
         clock += numbers
         spend(self, numbers)
 
-    monkeypatch.setattr(proofs.Proof, "_spend", spend_time)
+    monkeypatch.setattr(proofs.Proof, "spend", spend_time)
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
 
     def written(limit: float | None) -> tuple[str, int, float]:

@@ -86,6 +86,7 @@ PROOFS: dict[str, dict[str, Any]] = {
 
 
 MEMORY, STATE, TREE, ROUNDS = "memory-prices", "state-prices", "window-tree", "preemptive-prices"
+LATE, FOR_ALL = "late memory-prices", "preemptive-memory-prices"
 
 
 def small(kind: str, *path: str) -> Document:
@@ -326,43 +327,29 @@ def proof_of_size(kind: str, size: int, epochs: int, rows: Rows) -> dict[str, An
     """Prices of this size at every epoch; "scale" is a denominator of this size, and no prices."""
     states = [list(state) for state in sorted(occurring_states(rows))[-3:]]
     prices: dict[str, dict[str, Any]] = {
-        "memory-prices": {"prices": [size] * epochs},
-        "late memory-prices": {"kind": MEMORY, "prices": [0] * (epochs - 1) + [size]},
-        "state-prices": {"states": states, "prices": [[size] * len(states)] * epochs},
+        MEMORY: {"prices": [size] * epochs},
+        LATE: {"kind": MEMORY, "prices": [0] * (epochs - 1) + [size]},
+        STATE: {"states": states, "prices": [[size] * len(states)] * epochs},
         "scale": {"kind": STATE, "scale": size, "states": [], "prices": [[]] * epochs},
         "weights": {
-            **tree_of([[[0, 1, size], [1, 1, size]]], [[[0, epochs, 2]]], [0]),
-            "scale": 3,
+            "tables": [[[0, 1, size], [1, 1, size]]],
+            "prices": [[[0, epochs, 2]]],
+            "tree": [0],
         },
-        "window-tree": {
+        TREE: {
             "tables": [[[0, 1, 1], [1, 1, 3]]],
             "prices": [[[0, tau, size] for tau in range(epochs)]],
             "tree": [0],
         },
-        "preemptive-memory-prices": {"prices": [size] * epochs},
-        "preemptive-prices": {"tokens": [1, 3], "prices": [[size, size]] * epochs},
+        FOR_ALL: {"prices": [size] * epochs},
+        ROUNDS: {"tokens": [1, 3], "prices": [[size, size]] * epochs},
     }
-    return {"kind": kind, "scale": 3} | prices[kind]
+    first = {"kind": TREE if kind == "weights" else kind, "scale": 3}
+    return first | prices[kind]
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 12])
-@pytest.mark.parametrize(
-    "kind",
-    [MEMORY, STATE, TREE, ROUNDS]
-    + ["late memory-prices", "weights", "scale", "preemptive-memory-prices"],
-)
-    "kind",
-    [
-        MEMORY,
-        STATE,
-        TREE,
-        ROUNDS,
-        "late memory-prices",
-        "weights",
-        "scale",
-        "preemptive-memory-prices",
-    ],
-)
+@pytest.mark.parametrize("kind", [MEMORY, STATE, TREE, ROUNDS, LATE, "weights", "scale", FOR_ALL])
 def test_large_numbers_are_exact_or_refused(kind: str, epochs: int) -> None:
     shapes: list[tuple[list[tuple[int, int, int]], int]] = [
         ([(0, 0, 1)] * 8, 8),

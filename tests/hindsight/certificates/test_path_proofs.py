@@ -237,7 +237,7 @@ def test_nodes_are_counted_while_they_double(monkeypatch: pytest.MonkeyPatch) ->
         events.append(("doubled", len(numbers)))
         return with_one_more(sets, numbers, i)
 
-    monkeypatch.setattr(Proof, "_spend", spend)
+    monkeypatch.setattr(Proof, "spend", spend)
     monkeypatch.setattr(_Sets, "with_one_more", doubled)
     rows = [(0, 1, 2), (0, 2, 2), (0, 3, 2)]
     stages = [{"start_prices": [], "followed": [0, 1, 2], "tracked": []}]

@@ -47,7 +47,7 @@ def test_what_no_certificate_proves_is_claimed(
     def poor(schedule: Schedule, proof: object, **options: object) -> dict[str, object]:
         return make(schedule, None, search=False, tree=False)
 
-    monkeypatch.setattr("hindsight.certificates.writing.make_certificate", poor)
+    monkeypatch.setattr("hindsight.records.improvement.make_certificate", poor)
     after = take_result(ENTRY, result, RecordStore(tmp_path)).after
     assert (after.status, after.claimed_bound) == ("open", result.upper_bound)
     assert after.lower_bound < result.upper_bound
