@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import lzma
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from hindsight.certificates.format import CertificateError, read_certificate
@@ -16,12 +15,11 @@ from hindsight.runtime.clock import Clock
 from hindsight.seconds.results import SecondsResult, rounded_down
 from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.batch_time.presets import preset
-from instances.catalogue.records import Bound, Credit, rounds_of
+from instances.catalogue.records import Bound
 from instances.problem.memory_rule import TOKENS
-from instances.version import package_version
 
-from .closed_forms import closed_form_bound, cost
-from .verification import RefusedRecordError, certified_bound, check_schedule
+from .closed_forms import closed_form_bound
+from .verification import RefusedRecordError, certified_bound, check_schedule, checked_record
 
 SOLVING_SHARE = 0.7
 """Of an attempt's time; the rest writes and checks the certificate."""
@@ -81,13 +79,8 @@ class Gain:
         return claim if claim > self.after.upper_bound else None
 
 
-def credit(method: str) -> Credit:
-    """What is found today by this version."""
-    return Credit(datetime.now(UTC).date().isoformat(), method, package_version())
-
-
 def compressed(certificate: dict[str, Any]) -> bytes:
-    """A certificate as the library keeps it."""
+    """Pack a certificate as the library keeps it."""
     text = json.dumps(certificate, separators=(",", ":")) + "\n"
     return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
@@ -100,7 +93,7 @@ def record_of(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
-    """What a result of `hindsight.solve` says of an entry, and the certificate of its bound.
+    """Say what a result of `hindsight.solve` tells of an entry, with the certificate of its bound.
 
     A certificate is written where the result's bound is above the one known, and checked; the
     verified bound is what it proves. What the solve proved in exact arithmetic beyond that is
@@ -135,8 +128,6 @@ def record_of(
         exact: Bound = rounded_down(result.certified_lower_bound)
     else:
         schedule, exact = result.schedule, result.certified_lower_bound
-    upper = cost(schedule, entry.goal)
-    own = credit(method)
     lower, proof = closed_form_bound(entry)
     certificate = None
     seconds_or_makespan = isinstance(result, SecondsResult) or goal == "makespan"
@@ -145,11 +136,8 @@ def record_of(
         lower, proof, certificate = _certified(
             entry, cast(SolveResult, result), int(verified), time_limit
         )
-    record = Record(entry, upper, rounds_of(schedule), own, lower, proof, own)
-    if exact > lower:
-        record = record.claiming(exact, own)
-    check_schedule(entry, record)
-    return record, certificate
+    record = checked_record(entry, schedule, lower, proof, method)
+    return record.claiming(exact, record.found) if exact > lower else record, certificate
 
 
 def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
@@ -162,7 +150,7 @@ def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
 def _certified(
     entry: LibraryEntry, result: SolveResult, verified: int, time_limit: float | None
 ) -> tuple[int, str, bytes]:
-    """A certificate as small as it may be, checked: its bound, the kind of its proof, it.
+    """Write a certificate as small as it may be; return its bound as checked, its kind, and it.
 
     No price is rounded so far that the bound is not above the one verified before.
     """
@@ -226,9 +214,14 @@ def take_result(
         The store cannot be written.
     """
     known = store.record(entry)
-    found, certificate = record_of(entry, result, known, method=method, time_limit=time_limit)
-    after = store.put(found, certificate)
-    return Gain(entry, known, after, claimed_bound=found.claimed_bound)
+    found = record_of(entry, result, known, method=method, time_limit=time_limit)
+    return keep(entry, store, *found)
+
+
+def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
+    """Put what was found, and the certificate of its bound, into the store."""
+    known = store.record(entry)
+    return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
 
 
 def attempt(
@@ -288,7 +281,7 @@ def attempt(
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
-    """Prices of what runs together that the certificate of a record has, where a solve takes them.
+    """Read the state prices that the certificate of a record has, where a solve takes them.
 
     Raises
     ------

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
-from instances import LibraryEntry, Record, RecordStore
-from instances.catalogue.records import Bound
+from instances import LibraryEntry, Record, RecordStore, SecondsSchedule
+from instances.catalogue.records import Bound, Credit, rounds_of
 from instances.errors import FileFormatError
+from instances.problem.preemptive_schedule import AnySchedule
+from instances.version import package_version
 
 from .closed_forms import closed_form_bound, cost
 
@@ -75,15 +78,34 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
             return RecordVerdict(entry.name, entry.goal, "none")
         check_schedule(entry, record)
         check_bound(entry, record)
-    except (RefusedRecordError, FileFormatError) as error:
-        return RecordVerdict(entry.name, entry.goal, "refused", reason=str(error))
-    except MemoryError:
-        reason = "to check it takes more memory than there is"
+    except (RefusedRecordError, FileFormatError, MemoryError) as error:
+        reason = str(error) or "to check it takes more memory than there is"
         return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
+    bounds = record.lower_bound, record.upper_bound
     return RecordVerdict(
-        *(entry.name, entry.goal, record.status, record.lower_bound, record.upper_bound),
-        *(record.proof, record.certified),
+        entry.name, entry.goal, record.status, *bounds, record.proof, record.certified
     )
+
+
+def checked_record(
+    entry: LibraryEntry,
+    schedule: AnySchedule | SecondsSchedule,
+    lower_bound: Bound,
+    proof: str,
+    method: str,
+) -> Record:
+    """Make a record of a schedule and a bound found today by this version.
+
+    Raises
+    ------
+    RefusedRecordError
+        The schedule is infeasible.
+    """
+    own = Credit(datetime.now(UTC).date().isoformat(), method, package_version())
+    upper = cost(schedule, entry.goal)
+    record = Record(entry, upper, rounds_of(schedule), own, lower_bound, proof, own)
+    check_schedule(entry, record)
+    return record
 
 
 def check_schedule(entry: LibraryEntry, record: Record) -> None:
@@ -137,7 +159,7 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
 
 
 def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[int, str]:
-    """The lower bound that a certificate proves of an entry, and the kind of its proof.
+    """Return the lower bound that a certificate proves of an entry, and the kind of its proof.
 
     Parameters
     ----------

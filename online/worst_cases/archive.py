@@ -10,7 +10,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -125,22 +126,13 @@ def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[S
 
 
 def _search_document(standing: SearchState) -> dict[str, Any]:
-    space = standing.target.space
     endless = standing.endless
+    counts = ("seed", "shapes", "rounds", "evaluations", "unproved")
     return {
-        "space": {
-            "max_requests": space.max_requests,
-            "max_memory": space.max_memory,
-            "latest_arrival": space.latest_arrival,
-            "equal_prompts": space.equal_prompts,
-        },
+        "space": asdict(standing.target.space),
         "either_order": standing.target.either_order,
         "knowledge": standing.target.knowledge,
-        "seed": standing.seed,
-        "shapes": standing.shapes,
-        "rounds": standing.rounds,
-        "evaluations": standing.evaluations,
-        "unproved": standing.unproved,
+        **{name: getattr(standing, name) for name in counts},
         "cases": [_case_document(case) for case in standing.cases],
         "endless": None
         if endless is None
@@ -266,16 +258,10 @@ def describe(draft: Draft) -> str:
 
     Equal neighbours are counted; ``@0`` is left out.
     """
-    parts: list[str] = []
-    position = 0
-    rows = draft.rows
-    while position < len(rows):
-        a, s, o = rows[position]
-        count = 1
-        while position + count < len(rows) and rows[position + count] == rows[position]:
-            count += 1
+    parts = []
+    for (a, s, o), alike in groupby(draft.rows):
+        count = len(list(alike))
         parts.append(f"{f'{count} x ' if count > 1 else ''}({s}, {o}){f' @{a}' if a else ''}")
-        position += count
     return f"M={draft.memory_limit}: " + ", ".join(parts)
 
 
@@ -283,10 +269,8 @@ def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
     """One line a case: what was found, and how it was verified."""
     rows = list(rows)
     named = optimum_column([case for _, case, _ in rows])
-    columns = (
-        *("policy", "setting", "knows", "n", "latency", "optimum", *named),
-        *("ratio", "backwards", "proof", "instance"),
-    )
+    before = ("policy", "setting", "knows", "n", "latency", "optimum")
+    columns = (*before, *named, "ratio", "backwards", "proof", "instance")
     lines = tuple(
         (
             standing.target.spec.label,

@@ -198,15 +198,17 @@ def all_drafts(space: Space) -> Iterator[Draft]:
 
     There are (M^2 / 2)^n for each M and n, times the arrival times.
     """
+
+    def suits(lengths: Sequence[tuple[int, int]]) -> bool:
+        return not space.equal_prompts or len({s for s, _ in lengths}) == 1
+
     for limit in range(2, space.max_memory + 1):
         kinds = [(s, o) for s in range(1, limit) for o in range(1, limit - s + 1)]
         for count in range(1, space.max_requests + 1):
             times = range(space.latest_arrival + 1)
             for later in combinations_with_replacement(times, count - 1):
-                for lengths in product(kinds, repeat=count):
-                    if space.equal_prompts and len({s for s, _ in lengths}) > 1:
-                        continue
-                    arrivals = (0, *later)
+                arrivals = (0, *later)
+                for lengths in filter(suits, product(kinds, repeat=count)):
                     rows = zip(arrivals, lengths, strict=True)
                     yield Draft(limit, tuple((a, s, o) for a, (s, o) in rows))
 

@@ -7,7 +7,7 @@ the ratio itself for the few that deserve it. `hindsight` is imported where it i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -88,14 +88,10 @@ class Target:
     def setting(self) -> str:
         """Name of the space and what is asked of it, unique among a policy's searches."""
         space = self.space
-        parts = [
-            "equal prompts" if space.equal_prompts else "",
-            f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once",
-            f"n <= {space.max_requests}",
-            f"M <= {space.max_memory}",
-            "either order" if self.either_order else "",
-        ]
-        return ", ".join(part for part in parts if part)
+        times = f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once"
+        limits = f"{times}, n <= {space.max_requests}, M <= {space.max_memory}"
+        prompts = "equal prompts, " if space.equal_prompts else ""
+        return prompts + limits + (", either order" if self.either_order else "")
 
 
 @dataclass(frozen=True)
@@ -310,8 +306,8 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
         raise KeyboardInterrupt
     if result.status != "optimal":
         return None
-    case = Case(*(draft, costs.total, costs.runs, result.upper_bound), preemptive=costs.preemptive)
-    return replace(case, certificate=_certificate(result)) if certify else case
+    certificate = _certificate(result) if certify else None
+    return Case(draft, costs.total, costs.runs, result.upper_bound, certificate, costs.preemptive)
 
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:
