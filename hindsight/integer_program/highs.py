@@ -138,28 +138,6 @@ class LinearResult:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SolverEvent:
-    """Progress inside HiGHS.
-
-    Attributes
-    ----------
-    objective : float or None
-        Incumbent's objective, or None.
-    bound : float or None
-        Dual bound, or None.
-    nodes : int
-        Nodes so far.
-    values : float64 array or None
-        Column values of a new incumbent, or None.
-    """
-
-    objective: float | None
-    bound: float | None
-    nodes: int
-    values: FloatArray | None
-
-
 def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
     """Turn a Pyomo model into arrays."""
     # Programs that are not models of Pyomo's come without it.
@@ -201,7 +179,7 @@ def solve_linear(
     seed: int = 0,
     start: FloatArray | None = None,
     method: str = "choose",
-    callback: Callable[[SolverEvent], None] | None = None,
+    callback: Callable[[LinearResult], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> LinearResult:
     """Solve with HiGHS, to a gap of 0 where columns are integer.
@@ -221,8 +199,9 @@ def solve_linear(
     method : str, default "choose"
         Of linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose interior
         solution is not turned into a vertex.
-    callback : Callable[[SolverEvent], None] or None, default None
-        Told of every incumbent and bound.
+    callback : Callable[[LinearResult], None] or None, default None
+        Told of every incumbent and bound, by results of unknown termination; values are those of
+        a new incumbent.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts, and what was found is returned.
 
@@ -367,7 +346,7 @@ def _as_highs_lp(model: LinearModel) -> highspy.HighsLp:
 
 def _subscribe(
     solver: highspy.Highs,
-    callback: Callable[[SolverEvent], None] | None,
+    callback: Callable[[LinearResult], None] | None,
     should_stop: Callable[[], bool] | None,
 ) -> None:
     if should_stop is not None:
@@ -388,7 +367,8 @@ def _subscribe(
             values = np.array(data.mip_solution) if improved else None
             objective = data.objective_function_value if improved else data.mip_primal_bound
             bound = _finite(data.mip_dual_bound)
-            callback(SolverEvent(_finite(objective), bound, data.mip_node_count, values))
+            found = values, None, None, data.mip_node_count
+            callback(LinearResult(Termination.UNKNOWN, _finite(objective), bound, *found))
 
         solver.cbMipImprovingSolution += report
         solver.cbMipLogging += report

@@ -13,7 +13,6 @@ from hindsight.extensions.cuts import labels
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
-    SolverEvent,
     Termination,
     compile_model,
     solve_linear,
@@ -192,7 +191,7 @@ class IntegerProgram:
         state: SolveState,
         starts: StartSets,
         compiled: CompiledModel,
-        event: SolverEvent,
+        event: LinearResult,
     ) -> None:
         # An exception must not travel through HiGHS: it is kept, and the search stops.
         try:

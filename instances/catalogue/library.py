@@ -17,9 +17,20 @@ from .entries import LibraryEntry, LibrarySet, read_set
 FOLDER = Path(__file__).resolve().parent
 
 SETS = (
-    *("j25-m1", "j25-m1-published", "j25-m2", "j25-m2-published", "w25", "c25"),
-    *("adversary", "worst", "reduction", "azure-code", "azure-conv"),
-    *("blocks", "preemptive", "seconds"),
+    "j25-m1",
+    "j25-m1-published",
+    "j25-m2",
+    "j25-m2-published",
+    "w25",
+    "c25",
+    "adversary",
+    "worst",
+    "reduction",
+    "azure-code",
+    "azure-conv",
+    "blocks",
+    "preemptive",
+    "seconds",
 )
 """The sets, in the order of the library."""
 
