@@ -46,7 +46,7 @@ class _Case(NamedTuple):
     depth: int
 
     def windows(self) -> dict[int, tuple[int, int | None]]:
-        """Of all requests that have one, the innermost."""
+        """Return the innermost window of every request that has one."""
         found: dict[int, tuple[int, int | None]] = {}
         case = self
         while case.within is not None:
@@ -67,7 +67,7 @@ class MemoryProof(Proof):
     def _bound(
         self, prices: Any, where: str, scale: int, windows: dict[int, tuple[int, int | None]]
     ) -> int:
-        """With some requests kept to windows of starts, which are not empty."""
+        """Bound the schedules that keep some requests to windows of starts, which are not empty."""
         numerators = [whole(y, where) for y in list_of(prices, where)]
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
@@ -131,7 +131,7 @@ class BranchedMemoryProof(MemoryProof):
         return min(bounds)
 
     def _halves(self, case: _Case, i: int, t: int) -> list[_Case | None]:
-        """The case of starts after t, then that of starts up to t; None where there are none."""
+        """Return the cases of starts after t and up to t; None where there are no such starts."""
         first, last = case.windows().get(i, (self.rows[i][0], None))
         depth = case.depth + 1
         later = _Case(case, i, max(first, t + 1), last, depth)

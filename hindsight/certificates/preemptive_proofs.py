@@ -44,7 +44,7 @@ class _PathProof(Proof):
     preemptive = True
 
     def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
-        """The sum of V_i, for prices of holding m tokens in rounds 1 .. T."""
+        """Sum V_i, for prices of holding m tokens in rounds 1 .. T."""
         total = 0
         for (s, o), alike in groupby(sorted((s, o, a) for a, s, o in self.rows), _lengths):
             arrivals = [a for _, _, a in alike]

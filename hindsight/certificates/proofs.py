@@ -50,12 +50,12 @@ class Proof(ABC):
 
     @property
     def most_work(self) -> int:
-        """Numbers that may be visited."""
+        """Return how many numbers may be visited."""
         return limits.LARGEST_WORK
 
     @abstractmethod
     def bound(self) -> int:
-        """The lower bound that this proof gives."""
+        """Compute the lower bound that this proof gives."""
 
     def spend(self, numbers: int) -> None:
         """Count numbers that are about to be visited."""
@@ -65,11 +65,11 @@ class Proof(ABC):
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
     def _excludes_schedule(self, limit: int) -> bool:
-        """Whether a search claims that nothing is within a limit that the schedule is within."""
+        """Tell whether a search excludes a limit that the schedule is within."""
         return self.schedule_cost is not None and limit >= self.schedule_cost
 
     def _rounded_up(self, scaled: int) -> int:
-        """A bound in units of 1 / scale, as one on a total latency."""
+        """Round a bound in units of 1 / scale up to one on a total latency."""
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int, where: str, scale: int | None = None) -> None:

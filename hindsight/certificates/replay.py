@@ -190,7 +190,7 @@ class StateSearch:
         return _State(0, (), 0, bound - sum(self.prices.capacities), ())
 
     def without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
-        """Where nothing runs and nobody waits: the epoch of the next arrival, and what is left."""
+        """Pass to the epoch of the next arrival where nothing runs and nobody waits."""
         if any(state.profile for state in states):
             return epoch, states
         self.spend(len(states) * len(self.rows))
@@ -285,7 +285,7 @@ class StateSearch:
             raise CertificateTooLargeError(TOO_LARGE)
 
     def undominated(self, layer: _Layer) -> list[_State]:
-        """Those that no other one dominates."""
+        """Keep those that no other one dominates."""
         result = []
         for group in layer.values():
             kept: list[_State] = []
@@ -300,5 +300,5 @@ class StateSearch:
 
 
 def _below(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether a profile is nowhere larger than another."""
+    """Tell whether a profile is nowhere larger than another."""
     return len(one) <= len(other) and all(x <= y for x, y in zip(one, other, strict=False))

@@ -69,7 +69,7 @@ def make_certificate(
     tree: bool = True,
     time_limit: float | None = None,
 ) -> dict[str, Any]:
-    """The certificate of a schedule, as a JSON-ready document.
+    """Make the certificate of a schedule, as a JSON-ready document.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def make_certificate(
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
-    """The lower bound on total latency that prices prove, by the checker's own arithmetic.
+    """Compute the total latency that prices prove at least, by the checker's own arithmetic.
 
     Parameters
     ----------
@@ -217,11 +217,11 @@ class _ProofClock(Clock):
     reserve = begun = 0.0
 
     def begin(self) -> None:
-        """A proof is looked for, and checked, from now on."""
+        """Note that a proof is looked for, and checked, from now on."""
         self.begun = self.seconds()
 
     def must_stop(self) -> bool:
-        """Whether neither this proof nor the one taken before could be checked once more."""
+        """Tell whether neither this proof nor the one taken before could be checked once more."""
         return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
     def take(self) -> None:

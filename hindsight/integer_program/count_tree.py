@@ -99,7 +99,7 @@ class _Gains:
         self.times = min(self.times + 1, REMEMBERED)
 
     def expected(self, fraction: float) -> float:
-        """The product of what both sides will gain."""
+        """Multiply what both sides will gain."""
         return _product([self.rates[0] * fraction, self.rates[1] * (1 - fraction)])
 
 
@@ -160,7 +160,7 @@ class CountTree:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether splitting cannot raise the bound any more."""
+        """Tell whether splitting cannot raise the bound any more."""
         return self._stuck is not None and (not self._open or self._open[0][0] >= self._stuck)
 
     def take_found(self) -> Iterator[Schedule]:
@@ -216,7 +216,7 @@ class CountTree:
         return True
 
     def _tried(self, candidates: list[Split]) -> list[Split]:
-        """Those never tried before, the most fractional first, and the best of the others."""
+        """Choose those never tried, the most fractional first, and the best of the others."""
         new = [split for split in candidates if split[:2] not in self._gains][:TRIED]
         known = [split for split in candidates if split[:2] in self._gains]
         if known:

@@ -105,7 +105,7 @@ class CompiledModel:
     rows: Sequence[tuple[str, Any]]
 
     def has_component(self, name: str) -> bool:
-        """Whether any column belongs to the variable ``name``."""
+        """Tell whether any column belongs to the variable ``name``."""
         return any(component == name for component, _ in self.columns)
 
 

@@ -18,8 +18,13 @@ from instances.batch_time.presets import preset
 from instances.catalogue.records import Bound
 from instances.problem.memory_rule import TOKENS
 
-from .closed_forms import closed_form_bound
-from .verification import RefusedRecordError, certified_bound, check_schedule, checked_record
+from .verification import (
+    RefusedRecordError,
+    certified_bound,
+    check_schedule,
+    checked_record,
+    closed_form_bound,
+)
 
 SOLVING_SHARE = 0.7
 """Of an attempt's time; the rest writes and checks the certificate."""
@@ -62,7 +67,7 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Whether a bound is better than it was, or proved where it was claimed."""
+        """Tell whether a bound is better than it was, or proved where it was claimed."""
         before, after = self.before, self.after
         return (
             before is None
@@ -73,7 +78,7 @@ class Gain:
 
     @property
     def refuted_claim(self) -> Bound | None:
-        """The largest bound that a solve claimed, where the schedule now known costs less."""
+        """Return the largest bound a solve claimed, where the schedule now known costs less."""
         known = None if self.before is None else self.before.claimed_bound
         claim = max(known or 0, self.claimed_bound or 0)
         return claim if claim > self.after.upper_bound else None

@@ -31,7 +31,6 @@ from instances.problem.json_io import SCHEDULE_FORMAT, from_document, schedule_f
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.validation import as_name
 
-from .closed_forms import closed_form_bound
 from .improvement import Gain, compressed
 from .verification import (
     RefusedRecordError,
@@ -39,6 +38,7 @@ from .verification import (
     check_bound,
     check_schedule,
     checked_record,
+    closed_form_bound,
 )
 
 LATENCIES = ("total_latency", "preemptive_total_latency")
@@ -148,7 +148,7 @@ def _of_schedule(
 
 
 def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
-    """The schedule as one for the goal of an entry; None where it is of another kind."""
+    """Return the schedule as one for the goal of an entry; None where it is of another kind."""
     instance = entry.instance
     if not isinstance(instance, Instance):
         return None
@@ -214,7 +214,7 @@ def _of_solution(
     entry: LibraryEntry | None,
     method: str,
 ) -> list[Gain]:
-    """The one place where files of other solvers come in."""
+    """Take the solution file of another solver."""
     if entry is None:
         raise FileFormatError(
             path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
@@ -229,7 +229,7 @@ def _of_solution(
 
 
 def _known(entry: LibraryEntry, store: RecordStore) -> Record | None:
-    """The record that is compared with: one that does not hold would refuse what does."""
+    """Read and check the record to compare with: a wrong one would refuse what holds."""
     known = store.record(entry)
     if known is not None:
         try:

@@ -55,7 +55,7 @@ class Check:
 
 
 def archive_path(folder: str | os.PathLike[str], spec: PolicySpec) -> Path:
-    """Where a policy's archive lies: parameters are part of the file's name."""
+    """Return the path of a policy's archive: parameters are part of the file's name."""
     settings = "".join(f"_{key}-{value}" for key, value in sorted(spec.params.items()))
     return Path(folder) / f"{spec.name}{settings}.json"
 
@@ -86,7 +86,7 @@ def save(path: str | os.PathLike[str], standings: Iterable[SearchState]) -> None
 
 
 def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[SearchState]:
-    """The standings in a file; their cases are not checked, see `check_case`.
+    """Read the standings in a file; their cases are not checked, see `check_case`.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def check_endless(target: Target, draft: Draft, status: str) -> None:
 
 
 def describe(draft: Draft) -> str:
-    """An instance in one line: ``M=7: 2 x (1, 3) @4`` is two requests s = 1, o = 3, arriving at 4.
+    """Write an instance in a line: ``M=7: 2 x (1, 3) @4`` is two requests (1, 3) arriving at 4.
 
     Equal neighbours are counted; ``@0`` is left out.
     """
@@ -266,7 +266,7 @@ def describe(draft: Draft) -> str:
 
 
 def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
-    """One line a case: what was found, and how it was verified."""
+    """Make a table of one line a case: what was found, and how it was verified."""
     rows = list(rows)
     named = optimum_column([case for _, case, _ in rows])
     before = ("policy", "setting", "knows", "n", "latency", "optimum")

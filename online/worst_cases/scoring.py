@@ -76,7 +76,7 @@ class Target:
 
     @property
     def randomized(self) -> bool:
-        """Whether the cost is a mean over seeds."""
+        """Tell whether the cost is a mean over seeds."""
         return self.spec.make().randomized
 
     @property
@@ -86,7 +86,7 @@ class Target:
 
     @property
     def setting(self) -> str:
-        """Name of the space and what is asked of it, unique among a policy's searches."""
+        """Name the space and what is asked of it, uniquely among a policy's searches."""
         space = self.space
         times = f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once"
         limits = f"{times}, n <= {space.max_requests}, M <= {space.max_memory}"
@@ -118,12 +118,12 @@ class Costs:
 
     @property
     def mean(self) -> Fraction | None:
-        """Per run."""
+        """Return the total latency per run."""
         return None if self.total is None else Fraction(self.total, self.runs)
 
 
 def predictions_of(target: Target, instance: Instance) -> PredictionModel:
-    """What the target's policy is told."""
+    """Return the predictions that the target's policy is told."""
     if target.knowledge == "exact":
         return ExactPredictions()
     outputs = instance.output_lengths
@@ -172,7 +172,7 @@ def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
 
 
 def lower_bound(instance: Instance) -> int:
-    """A bound on either optimum in microseconds: volumes, or everybody served on arrival."""
+    """Bound either optimum in microseconds: by volumes, or as if all were served on arrival."""
     from hindsight import mean_busy_time_bound
 
     return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
@@ -213,7 +213,7 @@ class Scorer:
     _known: dict[Draft, Fraction] = field(default_factory=dict)
 
     def score(self, draft: Draft, beyond: Fraction = Fraction(0)) -> Fraction:
-        """At most the ratio (for randomised policies: that of the search's own seeds).
+        """Return at most the ratio (for randomised policies: that of the search's own seeds).
 
         0 where a run did not end, or the ratio is surely not larger than ``beyond``.
         """
@@ -273,7 +273,7 @@ class Case:
 
     @property
     def compared_with(self) -> str:
-        """Name of the optimum."""
+        """Name the optimum."""
         return OPTIMA[self.preemptive]
 
     @property
@@ -283,7 +283,7 @@ class Case:
 
 
 def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
-    """The policy's ratio on a draft over the proved optimum; None where a run or the proof fails.
+    """Prove the policy's ratio on a draft; None where a run or the proof fails.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
 
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:
-    """A short certificate where a search without prices ends soon, else the usual one."""
+    """Write a short certificate where a search without prices ends soon, else the usual one."""
     from hindsight.certificates.checking import check_certificate, states_needed
     from hindsight.certificates.writing import make_certificate
 

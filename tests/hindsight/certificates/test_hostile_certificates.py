@@ -527,6 +527,7 @@ def test_what_is_out_of_range_is_malformed(kind: str, path: tuple[Any, ...], val
         (("proof", "tree"), [0, 0], "left over"),
         (("proof", "tree"), [[0, 1], 0], "not covered"),
         (("proof", "tree"), [[1, 0], 0, 0], "outside its window"),
+        (("proof", "tree"), [[0, 1], [0, 1], 0, 0, 0], "outside its window"),
     ],
 )
 def test_what_does_not_hold_is_refused_and_not_malformed(
