@@ -222,7 +222,10 @@ class Scorer:
         self.evaluations += 1
         costs = policy_costs(self.target, draft, SEARCH_SEEDS)
         if costs.mean is None:
-            self._note_endless(draft, costs.status)
+            # A run given up at the round limit may still end: nothing is known of it.
+            smaller = self.endless is None or size_of(draft) < size_of(self.endless[0])
+            if costs.status in ENDLESS and smaller:
+                self.endless = (draft, costs.status)
             self._known[draft] = Fraction(0)
             return Fraction(0)
         instance = draft.instance()
@@ -230,13 +233,6 @@ class Scorer:
             return Fraction(0)
         self._known[draft] = costs.mean / upper_bound(instance, preemptive=costs.preemptive)
         return self._known[draft]
-
-    def _note_endless(self, draft: Draft, status: str) -> None:
-        # A run given up at the round limit may still end: nothing is known of it.
-        if status in ENDLESS and (
-            self.endless is None or size_of(draft) < size_of(self.endless[0])
-        ):
-            self.endless = (draft, status)
 
 
 def size_of(draft: Draft) -> tuple[int, int, int]:
