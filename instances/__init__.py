@@ -19,8 +19,7 @@ from .adversaries.reductions import (
     three_partition_target,
 )
 from .batch_time.seconds_schedule import SecondsSchedule
-from .catalogue.entries import LibraryEntry, LibrarySet
-from .catalogue.library import Library, library
+from .catalogue.library import Library, LibraryEntry, LibrarySet, library
 from .catalogue.records import Record, RecordStore
 from .errors import (
     FileFormatError,

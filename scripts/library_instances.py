@@ -29,8 +29,7 @@ from instances import (
 )
 from instances.adversaries.sqrt_n_adversary import LONG_REQUEST, SqrtNAdversary
 from instances.batch_time.presets import LLAMA_2_70B_2XA100
-from instances.catalogue.entries import FORMAT, VERSION
-from instances.catalogue.library import FOLDER, SETS
+from instances.catalogue.library import FOLDER, FORMAT, SETS, VERSION
 from instances.files import write_atomically
 from instances.problem.arrival_source import Observation
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS

@@ -8,7 +8,6 @@ on the solver's code, so whatever stands here and there too stands twice on purp
 * `hindsight.certificates.problem`: the instance, and what its schedule costs;
 * `hindsight.certificates.proofs`: what all proofs have; beside it a module for each kind of them,
   with the reason why it proves its bound;
-* `hindsight.certificates.charges`: what requests pay under the prices of a proof;
 * `hindsight.certificates.replay`: the search that a proof may ask for;
 * `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.limits`: what all of that may cost.
@@ -97,7 +96,7 @@ class Verdict:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the bounds meet: the schedule is an optimum."""
+        """Tell whether the bounds meet: the schedule is an optimum."""
         return self.lower_bound == self.upper_bound
 
 
@@ -165,7 +164,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 
 
 def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | None = None) -> int:
-    """The lower bound that the instance and proof of a document give, whatever it claims.
+    """Compute the lower bound that a document's instance and proof give, whatever it claims.
 
     ``should_stop`` is polled; a proof that it breaks off counts as too large.
 
@@ -202,7 +201,7 @@ def states_needed(
 
 
 def read_proof(document: Mapping[str, Any]) -> Proof:
-    """The proof of a document, as read: its bound is not computed yet.
+    """Read the proof of a document; its bound is not computed yet.
 
     Raises
     ------

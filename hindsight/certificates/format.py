@@ -37,7 +37,7 @@ class CertificateTooLargeError(MalformedCertificateError):
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON document in a file, with the right format and version; nothing else is checked.
+    """Read the JSON document in a file; only its format and version are checked.
 
     Compressed with xz it is read as it is.
 
@@ -53,7 +53,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def certificate_in(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The same of what a file holds.
+    """Read the content of such a file.
 
     Raises
     ------
@@ -101,14 +101,14 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 
 
 def list_of(value: Any, where: str) -> list[Any]:
-    """The value, refused where it is no list."""
+    """Return the value, refused where it is no list."""
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
     return value
 
 
 def whole(value: Any, where: str, minimum: int = 0) -> int:
-    """An integer in minimum .. LIMIT - 1; true and 1.0 are none."""
+    """Return an integer in minimum .. LIMIT - 1; true and 1.0 are none."""
     if type(value) is not int:
         raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
     if value < minimum:
@@ -119,7 +119,7 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
 
 
 def wholes(value: Any, count: int, where: str) -> list[int]:
-    """That many integers >= 0."""
+    """Return that many integers >= 0."""
     if len(list_of(value, where)) != count:
         raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
     return [whole(entry, where) for entry in value]
@@ -130,7 +130,7 @@ def _no_number(text: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, in a few characters."""
+    """Show a value in a message, in a few characters."""
     if isinstance(value, (list, dict)):
         return f"a {'list' if isinstance(value, list) else 'JSON object'}"
     if type(value) is int and abs(value) >= 10**20:

@@ -38,7 +38,7 @@ LEAST_SIZE = 100
 
 
 def part_of(limit: int, size: int) -> int:
-    """The part of a limit that a proof by paths of so many numbers may take.
+    """Return the part of a limit that a proof by paths of so many numbers may take.
 
     Honest proofs of the library take a quarter of theirs, or less.
     """

@@ -46,7 +46,7 @@ class _Case(NamedTuple):
     depth: int
 
     def windows(self) -> dict[int, tuple[int, int | None]]:
-        """Of all requests that have one, the innermost."""
+        """Return the innermost window of every request that has one."""
         found: dict[int, tuple[int, int | None]] = {}
         case = self
         while case.within is not None:
@@ -67,12 +67,12 @@ class MemoryProof(Proof):
     def _bound(
         self, prices: Any, where: str, scale: int, windows: dict[int, tuple[int, int | None]]
     ) -> int:
-        """With some requests kept to windows of starts, which are not empty."""
+        """Bound the schedules that keep some requests to windows of starts, which are not empty."""
         numerators = [whole(y, where) for y in list_of(prices, where)]
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: more than {limits.LARGEST_EPOCH} rounds")
-        self._spend(T + ROW * len(self.rows))
+        self.spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
         latest = max([T, *(first for first, _ in windows.values())])
         # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
@@ -89,7 +89,7 @@ class MemoryProof(Proof):
             free = max(first, T)  # the first start past the prices
             least = LIMIT if last is not None and last < free else scale * (free + o - a)
             while first < stop and scale * (first + o - a) < least:
-                self._spend(CALL + length)
+                self.spend(CALL + length)
                 t = np.arange(first, min(first + length, stop), dtype=np.int64)
                 end = np.minimum(t + o, T)
                 # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
@@ -114,7 +114,7 @@ class BranchedMemoryProof(MemoryProof):
             if not walk:
                 raise MalformedCertificateError(f"{where}: the tree has ended")
             case = walk.pop()
-            self._spend(CALL + (0 if case is None else case.depth))
+            self.spend(CALL + (0 if case is None else case.depth))
             if isinstance(node, list):
                 i, t = wholes(node, 2, where)
                 if i >= len(self.rows):
@@ -131,7 +131,7 @@ class BranchedMemoryProof(MemoryProof):
         return min(bounds)
 
     def _halves(self, case: _Case, i: int, t: int) -> list[_Case | None]:
-        """The case of starts after t, then that of starts up to t; None where there are none."""
+        """Return the cases of starts after t and up to t; None where there are no such starts."""
         first, last = case.windows().get(i, (self.rows[i][0], None))
         depth = case.depth + 1
         later = _Case(case, i, max(first, t + 1), last, depth)

@@ -38,20 +38,17 @@ class PathProof(StateProof):
 
     @property
     def most_work(self) -> int:
-        """A part, by the size of the proof."""
+        """Return a part of the limit, by the size of the proof."""
         return limits.part_of(limits.LARGEST_WORK, self.size)
 
     def bound(self) -> int:
-        """One more than the limit within which nothing is left."""
+        """Return one more than the limit within which nothing is left."""
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
-        charges = self.prices_of_all()
+        self.read_prices(of_each_start=True)
         if self._excludes_schedule(limit):
             raise SearchFailedError(f"stages: they leave paths within {limit}")
-        replay = PathReplay(
-            *(self.rows, self.limit, self.scale, charges, self._capacities(charges)),
-            *(limit, self._spend, self.size),
-        )
+        replay = PathReplay(self, limit, self.size)
         if replay.closed_by(stages) is None:
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         self.leaves = replay.nodes
@@ -59,7 +56,7 @@ class PathProof(StateProof):
 
     @cached_property
     def size(self) -> int:
-        """Numbers in the proof and its instance."""
+        """Count the numbers in the proof and its instance."""
         lists = [*list_of(self.part["prices"], "prices")]
         for stage in list_of(self.part["stages"], "stages"):
             lists += stage.values() if isinstance(stage, dict) else ()

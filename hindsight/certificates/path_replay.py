@@ -51,18 +51,19 @@ Work is counted before it is done, and what is held at once has a limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import limits
-from .charges import Ints, StateCharges
 from .format import CertificateTooLargeError
 from .limits import CALL
 from .path_states import HeaviestBeside, joined
 from .problem import Row
+from .proofs import Ints
+from .state_proofs import StateProof
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int32]
@@ -96,7 +97,7 @@ class _Layer(NamedTuple):
     ends: Flags
 
     def of(self, kept: Flags) -> _Layer:
-        """Those kept."""
+        """Select those kept."""
         before, after, ended, slacks, ends = self
         return _Layer(before[kept], after[kept], ended[kept], slacks[kept], ends)
 
@@ -130,7 +131,7 @@ class _Nodes(NamedTuple):
     slack: Ints
 
     def of(self, kept: Flags | Ints) -> _Nodes:
-        """Those kept."""
+        """Select those kept."""
         return _Nodes(*(column[kept] for column in self))
 
 
@@ -154,13 +155,13 @@ class _Sets:
         return number
 
     def rows(self) -> Flags:
-        """All of them."""
+        """Return all of them."""
         if len(self._rows) < len(self._listed):
             self._rows = np.array(self._listed)
         return self._rows
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """The numbers of the sets that have i besides."""
+        """Return the numbers of the sets that have i besides."""
         present, place = np.unique(numbers, return_inverse=True)
         after = np.zeros(len(present), dtype=np.int64)
         for position, k in enumerate(present.tolist()):
@@ -176,20 +177,10 @@ class PathReplay:
 
     Parameters
     ----------
-    rows : Sequence[Row]
-        (arrival, prompt, output) of each request.
-    memory_limit : int
-        M, tokens.
-    scale : int
-        Prices are in units of 1 / scale.
-    charges : StateCharges
-        Q.
-    capacities : Sequence[int]
-        W.
-    limit : int
-        Total latency.
-    spend : Callable[[int], None]
-        Counts numbers about to be visited.
+    proof : StateProof
+        Requests, M, and prices as read; its work is counted.
+    within : int
+        Total latency that no path is to keep within.
     size : int
         Numbers in the proof, which may take its part of the limits (`limits.part_of`).
 
@@ -199,19 +190,9 @@ class PathReplay:
         Too many epochs, or prices too large.
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        memory_limit: int,
-        scale: int,
-        charges: StateCharges,
-        capacities: Sequence[int],
-        limit: int,
-        spend: Callable[[int], None],
-        size: int,
-    ) -> None:
-        self.rows, self.M, self.spend, self.size = rows, memory_limit, spend, size
-        self.scale, self.charges = scale, charges
+    def __init__(self, proof: StateProof, within: int, size: int) -> None:
+        self.proof, self.spend, self.size = proof, proof.spend, size
+        rows, scale, capacities = proof.rows, proof.scale, proof.capacities()
         n, T = len(rows), len(capacities)
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
@@ -220,20 +201,18 @@ class PathReplay:
         if largest >= FAR // (8 * n):
             raise CertificateTooLargeError("proof: the prices or the scale are too large")
         self.a, self.s, self.o = np.array(rows, dtype=np.int64).T
-        self.costs = np.array([charges.of(s, o) for _, s, o in rows]).reshape(n, T)
+        self.costs = np.array([proof.payments(s, o) for _, s, o in rows]).reshape(n, T)
         self.costs += scale * (np.arange(T) + (self.o - self.a)[:, None])
         free = scale * (np.maximum(self.a, T) + self.o - self.a)
         late = np.arange(T) < self.a[:, None]
         self.least = np.minimum(free, np.where(late, FAR, self.costs).min(axis=1, initial=FAR))
         self.capacities = capacities
-        self.budget = scale * limit + sum(capacities) - sum(self.least.tolist())
+        self.budget = scale * within + sum(capacities) - sum(self.least.tolist())
         self.epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         if self.epochs > limits.LONGEST_PATH:
             raise CertificateTooLargeError("proof: its paths have too many epochs")
         self.spend(3 * CALL * self.epochs)
         self.largest = n * (scale * (self.epochs + max(outputs)) + sum(capacities))
-        states = np.array(list(charges.states), dtype=np.int64).reshape(-1, 2)
-        self.states = states[:, 0], states[:, 1]
         twins: dict[Row, list[int]] = {}
         self.twins_before = []
         for i, row in enumerate(rows):
@@ -247,7 +226,7 @@ class PathReplay:
         self.graph = _Graph([chain] * self.epochs, [1] * (self.epochs + 1))
 
     def closed_by(self, stages: Sequence[Stage]) -> int | None:
-        """The first stage after which no path is left, if there is one.
+        """Return the first stage after which no path is left, if there is one.
 
         Raises
         ------
@@ -299,16 +278,18 @@ class PathReplay:
         return forth
 
     def prices_at(self, tau: int) -> Ints:
-        """Q(tau, m, r), shape (M + 1, M + 1)."""
-        prices = np.zeros((self.M + 1, self.M + 1), dtype=np.int64)
-        if tau < len(self.charges.rows):
-            prices[self.states] = self.charges.rows[tau]
+        """Return Q(tau, m, r), shape (M + 1, M + 1)."""
+        M = self.proof.limit
+        prices = np.zeros((M + 1, M + 1), dtype=np.int64)
+        if tau < len(self.proof.prices):
+            m, r = np.array([*self.proof.states], dtype=np.int64).reshape(-1, 2).T
+            prices[m, r] = self.proof.prices[tau]
         return prices
 
     def regrets(self, tau: int) -> tuple[Ints, Flags]:
-        """Of what completes in round tau + 1, and whether it may have started when it did."""
+        """Return regrets of what completes in round tau + 1, and whether its start is allowed."""
         T, starts = len(self.capacities), tau + 1 - self.o
-        free = self.scale * (starts + self.o - self.a)
+        free = self.proof.scale * (starts + self.o - self.a)
         if T:
             priced = self.costs[np.arange(len(self.o)), np.clip(starts, 0, T - 1)]
             free = np.where(starts < T, priced, free)
@@ -316,7 +297,7 @@ class PathReplay:
         return regrets, (starts >= self.a) & (regrets <= self.budget)
 
     def paid_by(self, ends: Flags, tau: int, above: Ints) -> Ints:
-        """Regrets of what completes in round tau + 1, of each set."""
+        """Sum the regrets of what completes in round tau + 1, of each set."""
         paid: Ints = ends.astype(np.int64) @ (self.regrets(tau)[0] - above)
         return paid
 
@@ -331,10 +312,8 @@ class _Building:
         # Rounds left are kept of those whose starts, or whose prices, must be known.
         self.kept = self.followed if self.added else self.tracked
         self.column = {i: k for k, i in enumerate(self.kept)}
-        others = [i for i in range(len(replay.rows)) if i not in set(self.followed)]
-        self.beside = HeaviestBeside(
-            *(replay.rows, others, self.kept, replay.M, replay.spend, replay.size)
-        )
+        others = [i for i in range(len(replay.a)) if i not in set(self.followed)]
+        self.beside = HeaviestBeside(replay.proof, others, self.kept, replay.size)
         self.sums = replay.s + replay.o
         self.held = np.zeros(1, dtype=np.int64)
         self.layers: list[_Layer] = []
@@ -362,7 +341,7 @@ class _Building:
         return True
 
     def _epoch(self, tau: int, later: _Bases) -> _Bases | None:
-        """The nodes of an epoch, and the bases before them; None where there are none."""
+        """Find the nodes of an epoch; return the bases before them, None where there are none."""
         replay = self.replay
         old = replay.graph.layers[tau]
         arcs = old.slacks + replay.paid_by(old.ends, tau, self.above)[old.ended]
@@ -405,7 +384,7 @@ class _Building:
         node: Ints,
         sets: _Sets,
     ) -> _Nodes:
-        """Nodes before some bases, each beside a node of the old graph."""
+        """Find nodes before some bases, each beside a node of the old graph."""
         replay = self.replay
         reach = self.budget - self.forth[tau]
         cost = later.cost[base] + arcs[node]
@@ -442,14 +421,15 @@ class _Building:
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _fits(self, nodes: _Nodes, sets: _Sets) -> Flags:
-        """Whether what is active fits into round tau + 1."""
+        """Tell whether what is active fits into round tau + 1."""
         fits: Flags = (
-            self.held[nodes.base] + (sets.rows() @ self.sums)[nodes.ended] <= self.replay.M
+            self.held[nodes.base] + (sets.rows() @ self.sums)[nodes.ended]
+            <= self.replay.proof.limit
         )
         return fits
 
     def _in_order(self, later: _Bases, nodes: _Nodes, sets: _Sets) -> Flags:
-        """Whether none ends, and so started, before an active twin of smaller index."""
+        """Tell whether none ends, and so started, before an active twin of smaller index."""
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
             before = [self.column[j] for j in self.replay.twins_before[i] if j in self.column]
@@ -461,7 +441,7 @@ class _Building:
     def _join(
         self, tau: int, later: _Bases, old: _Layer, nodes: _Nodes, ends: Flags
     ) -> _Bases | None:
-        """Keep the nodes of an epoch; the bases before what starts in them."""
+        """Keep the nodes of an epoch; return the bases before what starts in them."""
         replay = self.replay
         before = old.before[nodes.node].astype(np.int64)
         columns, sizes = [before], [replay.graph.bases[tau]]

@@ -17,7 +17,7 @@ to some r share what is computed so far.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,10 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import limits
-from .charges import Ints
 from .format import CertificateTooLargeError
 from .limits import CALL
-from .problem import Row
+from .proofs import Ints, Proof
 
 Numbers = npt.NDArray[np.signedinteger[Any]]
 
@@ -43,7 +42,7 @@ CELLS = 1 << 21
 
 
 def joined(columns: Sequence[Ints], sizes: Sequence[int]) -> Ints:
-    """Numbers that are equal where all columns are, of numbers below the sizes."""
+    """Join columns of numbers below the sizes into one, equal where all of them are."""
     key, largest = columns[0].astype(np.int64), sizes[0]
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         if largest * size >= 2**62:
@@ -69,39 +68,28 @@ class HeaviestBeside:
 
     Parameters
     ----------
-    rows : Sequence[Row]
-        (arrival, prompt, output) of each request.
+    proof : Proof
+        Requests and M; its work is counted.
     others : list[int]
         Requests not followed.
     followed : list[int]
         The others.
-    memory_limit : int
-        M, tokens.
-    spend : Callable[[int], None]
-        Counts numbers about to be visited.
     size : int
         Numbers in the proof, which may take its part of the limits (`limits.part_of`).
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        others: list[int],
-        followed: list[int],
-        memory_limit: int,
-        spend: Callable[[int], None],
-        size: int,
-    ) -> None:
+    def __init__(self, proof: Proof, others: list[int], followed: list[int], size: int) -> None:
+        rows, memory_limit = proof.rows, proof.limit
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
-        self.M, self.spend = memory_limit, spend
+        self.M, self.spend = memory_limit, proof.spend
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int64)
         self.most = memory_limit // (1 + min(s for _, s, _ in rows))
         self.numbers_of = np.arange(self.most + 1)[:, None]
         self.sums_of = np.arange(memory_limit + 1)[None, :]
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
-        """The prices of an epoch, and the rounds left at the next one of followed ones, or 0."""
+        """Take the prices of an epoch, and the rounds left to followed ones at the next, or 0."""
         M, self.prices = self.M, prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
@@ -134,7 +122,7 @@ class HeaviestBeside:
             self.kind = np.zeros(len(left), dtype=np.int64)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
-        """Prices of the followed members, and the most that others can add to them.
+        """Sum prices of the followed members and the most that others can add to them.
 
         Parameters
         ----------
@@ -175,7 +163,7 @@ class HeaviestBeside:
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Ints, Numbers]:
-        """The group of each case, and V behind (k, S) of each group."""
+        """Return the group of each case, and V behind (k, S) of each group."""
         group = np.zeros(len(number), dtype=np.int64)
         groups = 1
         steps: list[_Step] = []
@@ -213,7 +201,7 @@ class HeaviestBeside:
     def _append(
         self, values: Numbers, r: int, m: int, copies: int, price: int, nothing: int
     ) -> None:
-        """Up to that many members (m, r), each with a price."""
+        """Append up to that many members (m, r), each with a price."""
         together = 1
         while copies:
             j = min(together, copies)
@@ -230,7 +218,7 @@ class HeaviestBeside:
             together *= 2
 
     def _shift(self, values: Numbers, step: _Step, nothing: int) -> None:
-        """Groups with one more multiset of followed members of r rounds."""
+        """Fill in groups with one more multiset of followed members of r rounds."""
         pairs = step.number * (self.M * self.most + 1) + step.held
         bounds = [0, *(np.flatnonzero(np.diff(pairs)) + 1).tolist(), len(pairs)]
         for begin, end in pairwise(bounds):

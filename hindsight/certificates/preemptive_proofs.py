@@ -33,10 +33,9 @@ from itertools import groupby
 import numpy as np
 
 from . import limits
-from .charges import Ints
 from .format import CertificateTooLargeError, MalformedCertificateError, list_of, whole, wholes
 from .limits import CALL
-from .proofs import Proof
+from .proofs import Ints, Proof
 
 
 class _PathProof(Proof):
@@ -45,12 +44,12 @@ class _PathProof(Proof):
     preemptive = True
 
     def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
-        """The sum of V_i, for prices of holding m tokens in rounds 1 .. T."""
+        """Sum V_i, for prices of holding m tokens in rounds 1 .. T."""
         total = 0
         for (s, o), alike in groupby(sorted((s, o, a) for a, s, o in self.rows), _lengths):
             arrivals = [a for _, _, a in alike]
             steps = min(o, max(0, T - min(arrivals)))
-            self._spend((1 + steps) * (CALL + T))
+            self.spend((1 + steps) * (CALL + T))
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:  # only its last entry is asked for
@@ -116,12 +115,12 @@ class PreemptiveProof(_PathProof):
         if not priced:
             return 0
         best = np.zeros(self.limit + 1, dtype=np.int64)  # by what may be held in all
-        self._spend(CALL + len(best) + len(self.rows) * (10 + len(priced)))
+        self.spend(CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:
             top = s + min(o, r - a)
             choices = [(m, q) for m, q in priced if s < m <= top]
             if choices:
-                self._spend(len(choices) * (CALL + len(best)))
+                self.spend(len(choices) * (CALL + len(best)))
                 before = best.copy()
                 for m, q in choices:
                     np.maximum(best[m:], before[:-m] + q, out=best[m:])

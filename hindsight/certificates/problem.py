@@ -52,7 +52,7 @@ class Rows:
 
 
 def read_instance(part: Any) -> Rows:
-    """The instance of a certificate, whose digest is recomputed.
+    """Read the instance of a certificate and recompute its digest.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _memory_rule(part: Any) -> MemoryRule:
 
 
 def total_latency(instance: Rows, start_times: Any) -> int:
-    """Total latency of a schedule that is feasible, given by its starts."""
+    """Compute the total latency of a schedule given by its starts, refused if infeasible."""
     rows = instance.rows
     starts = wholes(start_times, len(rows), "start_times")
     for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
@@ -129,7 +129,7 @@ def total_latency(instance: Rows, start_times: Any) -> int:
 
 
 def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
-    """The same of a schedule given by the first and last round of each stretch of each request.
+    """Compute it for a schedule given by the first and last round of each request's stretches.
 
     A request is without memory between its stretches, and goes on with the tokens it has.
     """
@@ -194,14 +194,14 @@ class _Counts:
         self._sums = [0] * (len(self._numbers) + 1)
 
     def add(self, number: int, copies: int) -> None:
-        """Copies of one of the numbers that were announced."""
+        """Add copies of one of the numbers that were announced."""
         k = bisect_left(self._numbers, number) + 1
         while k < len(self._sums):
             self._sums[k] += copies
             k += k & -k
 
     def below(self, number: int) -> int:
-        """Of all that are there now."""
+        """Count those below ``number`` that are there now."""
         k, count = bisect_left(self._numbers, number), 0
         while k:
             count += self._sums[k]

@@ -1,4 +1,4 @@
-"""What all proofs of a certificate have: being read, counting their work, rounding up."""
+"""What all proofs of a certificate share: reading, counting work, rounding up, axes of starts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from . import limits
 from .format import LIMIT, CertificateError, CertificateTooLargeError, keys_of, whole
 from .problem import Rows
+
+Ints = npt.NDArray[np.int64]
+
+Window = tuple[int, int | None]
+"""First and last start, None for no last one."""
 
 
 class SearchFailedError(CertificateError):
@@ -42,14 +50,14 @@ class Proof(ABC):
 
     @property
     def most_work(self) -> int:
-        """Numbers that may be visited."""
+        """Return how many numbers may be visited."""
         return limits.LARGEST_WORK
 
     @abstractmethod
     def bound(self) -> int:
-        """The lower bound that this proof gives."""
+        """Compute the lower bound that this proof gives."""
 
-    def _spend(self, numbers: int) -> None:
+    def spend(self, numbers: int) -> None:
         """Count numbers that are about to be visited."""
         self._work += numbers
         stopped = self.should_stop is not None and self.should_stop()
@@ -57,11 +65,11 @@ class Proof(ABC):
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
     def _excludes_schedule(self, limit: int) -> bool:
-        """Whether a search claims that nothing is within a limit that the schedule is within."""
+        """Tell whether a search excludes a limit that the schedule is within."""
         return self.schedule_cost is not None and limit >= self.schedule_cost
 
     def _rounded_up(self, scaled: int) -> int:
-        """A bound in units of 1 / scale, as one on a total latency."""
+        """Round a bound in units of 1 / scale up to one on a total latency."""
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int, where: str, scale: int | None = None) -> None:
@@ -69,3 +77,31 @@ class Proof(ABC):
         latest = T + max(a + o for a, _, o in self.rows)
         if charged + (scale or self.scale) * latest >= LIMIT:
             raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")
+
+
+class Axis:
+    """The starts that a set of prices may charge, increasing; no other start pays anything."""
+
+    def __init__(self, starts: Ints) -> None:
+        self.starts = starts
+        ends = np.flatnonzero(np.diff(starts, append=-1) != 1)
+        run = np.searchsorted(ends, np.arange(len(starts)))
+        self.free = starts[ends][run] + 1  # the first start after each that pays nothing
+
+    def least(self, paid: Ints, scale: int, latency: int, window: Window) -> int:
+        """Return the least scale (t + latency) + paid(t) over a window, which is not empty."""
+        low, high = window
+        first = int(np.searchsorted(self.starts, low))
+        end = len(self.starts)
+        if high is not None:
+            end = int(np.searchsorted(self.starts, high, side="right"))
+        free = low
+        if first < len(self.starts) and self.starts[first] == low:
+            free = int(self.free[first])
+        costs = []
+        if high is None or free <= high:  # of the starts that pay nothing the first is the cheapest
+            costs.append(scale * (free + latency))
+        if first < end:
+            charged = scale * (self.starts[first:end] + latency) + paid[first:end]
+            costs.append(int(charged.min()))
+        return min(costs)

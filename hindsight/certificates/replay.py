@@ -34,13 +34,15 @@ one epoch is limited by `LARGEST_LAYER`, what is done in all by `LARGEST_SEARCH`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Row = tuple[int, int, int]
+from .format import CertificateTooLargeError
+from .problem import Row
+from .proofs import SearchFailedError
 
 LARGEST_LAYER = 10_000_000
 """Numbers that the partial schedules of one epoch may hold."""
@@ -50,6 +52,9 @@ LARGEST_SEARCH = 2_000_000_000
 
 POLLED = 1_000_000
 """Numbers visited before the search asks again whether it should stop."""
+
+
+TOO_LARGE = "proof: the search takes more than this checker does"
 
 
 class Prices(NamedTuple):
@@ -63,14 +68,17 @@ class Prices(NamedTuple):
         W, length T.
     costs : Sequence[Sequence[int] | int64 array]
         P_i(t) for t = 0 .. T, of each request.
-    paid : Callable[[int, int, int], int]
-        Q(tau, m, r) as ``paid(tau, m, r)``, for tau < T.
+    states : Mapping[tuple[int, int], int]
+        The number of each priced state (m, r).
+    paid : Sequence[Sequence[int]]
+        Q(tau, m, r) as ``paid[tau][states[m, r]]``, length T; other states pay nothing.
     """
 
     scale: int
     capacities: Sequence[int]
     costs: Sequence[Sequence[int] | npt.NDArray[np.int64]]
-    paid: Callable[[int, int, int], int]
+    states: Mapping[tuple[int, int], int]
+    paid: Sequence[Sequence[int]]
 
 
 class _State(NamedTuple):
@@ -85,23 +93,8 @@ _Layer = dict[int, dict[tuple[int, ...], _State]]
 """Partial schedules of one epoch, by what has started and by profile."""
 
 
-class TooManyStatesError(Exception):
-    """The search met more partial schedules than it may keep."""
-
-
-class SearchTooLargeError(Exception):
-    """The search takes more than `LARGEST_LAYER` or `LARGEST_SEARCH`."""
-
-
-def count_states(
-    rows: Sequence[Row],
-    memory_limit: int,
-    prices: Prices,
-    budget: int,
-    most_states: int,
-    should_stop: Callable[[], bool] | None = None,
-) -> int | None:
-    """Exhaust the schedules with TEL <= budget.
+class StateSearch:
+    """The search for schedules with TEL <= budget.
 
     Parameters
     ----------
@@ -113,47 +106,17 @@ def count_states(
         Of what runs together.
     budget : int
         Total latency that no schedule is to keep within.
-    most_states : int
-        Partial schedules kept over all epochs, at most.
     should_stop : Callable[[], bool] or None, default None
         Asked now and then; True ends the search like too many states.
-
-    Returns
-    -------
-    int or None
-        The number of partial schedules kept, if there is no such schedule; None if there is one.
-
-    Raises
-    ------
-    TooManyStatesError
-        More than ``most_states``, or told to stop.
-    SearchTooLargeError
-        More than is done here.
     """
-    search = _Search(rows, memory_limit, prices, budget, should_stop)
-    states = [search.empty()]
-    epoch = kept = 0
-    while states:
-        kept += len(states)
-        if kept > most_states:
-            raise TooManyStatesError
-        epoch, states = search.without_idling(epoch, states)
-        layer = search.following(epoch, states, most_states - kept)
-        if layer is None:
-            return None
-        states = search.undominated(layer)
-        epoch += 1
-    return kept
 
-
-class _Search:
     def __init__(
         self,
         rows: Sequence[Row],
         memory_limit: int,
         prices: Prices,
         budget: int,
-        should_stop: Callable[[], bool] | None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> None:
         self.rows = rows
         self.limit = memory_limit
@@ -172,15 +135,43 @@ class _Search:
         # least[i][t]: least P_i over starts t .. T
         self.least = [np.minimum.accumulate(np.array(costs)[::-1])[::-1] for costs in prices.costs]
 
+    def exhaust(self, most_states: int) -> int:
+        """Find that there is no such schedule; return how many partial schedules were kept.
+
+        Raises
+        ------
+        SearchFailedError
+            There is one, more than ``most_states`` would be kept, or the search was stopped.
+        CertificateTooLargeError
+            The search takes more than `LARGEST_LAYER` or `LARGEST_SEARCH`.
+        """
+        self.most_states, self.kept = most_states, 0
+        states, epoch = [self._empty()], 0
+        while states:
+            self.kept += len(states)
+            self.refuse_more_than_kept(0)
+            epoch, states = self.without_idling(epoch, states)
+            states = self.undominated(self.following(epoch, states))
+            epoch += 1
+        return self.kept
+
+    def refuse_more_than_kept(self, further: int) -> None:
+        """Refuse to go on where with so many more there are too many."""
+        if self.kept + further > self.most_states:
+            raise SearchFailedError(
+                f"kept: the search for budget {self.budget} needs more than {self.most_states} "
+                "states"
+            )
+
     def spend(self, numbers: int) -> None:
         """Count numbers that are about to be visited; ask whether to stop, now and then."""
         self.visited += numbers
         if self.visited > LARGEST_SEARCH:
-            raise SearchTooLargeError
+            raise CertificateTooLargeError(TOO_LARGE)
         if self.should_stop is not None and self.visited >= self.polled:
             self.polled = self.visited + POLLED
             if self.should_stop():
-                raise TooManyStatesError
+                raise SearchFailedError("proof: the search was stopped")
 
     def cost(self, i: int, t: int) -> int:
         """P_i(t)."""
@@ -194,12 +185,12 @@ class _Search:
         first = max(tau, self.rows[i][0])
         return int(self.least[i][first]) if first <= self.T else self.cost(i, first)
 
-    def empty(self) -> _State:
+    def _empty(self) -> _State:
         bound = sum(self.from_on(i, 0) for i in range(len(self.rows)))
         return _State(0, (), 0, bound - sum(self.prices.capacities), ())
 
     def without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
-        """Where nothing runs and nobody waits: the epoch of the next arrival, and what is left."""
+        """Pass to the epoch of the next arrival where nothing runs and nobody waits."""
         if any(state.profile for state in states):
             return epoch, states
         self.spend(len(states) * len(self.rows))
@@ -216,11 +207,10 @@ class _Search:
         later = [state._replace(bound=state.bound + passed) for state in states]
         return following, [state for state in later if state.bound <= self.most]
 
-    def following(self, epoch: int, states: list[_State], most_states: int) -> _Layer | None:
-        """The children of all states; None if one is a schedule within the budget.
+    def following(self, epoch: int, states: list[_State]) -> _Layer:
+        """Make the children of all states, of which none may be a schedule within the budget.
 
-        Raises TooManyStatesError where more than ``most_states`` of them will be kept: at least one
-        of every set that has started.
+        At least one of every set that has started will be kept.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
         # What a request costs more by starting now, and by not starting now; the latter is 0
@@ -240,12 +230,11 @@ class _Search:
                 self.spend(10)
                 if part.started == self.everything:
                     if part.latency <= self.budget:
-                        return None
+                        raise SearchFailedError(f"budget: there is a schedule within {self.budget}")
                     continue
                 if position == len(waiting):
                     self._keep(epoch, part, rises, layer)
-                    if len(layer) > most_states:
-                        raise TooManyStatesError
+                    self.refuse_more_than_kept(len(layer))
                     continue
                 i = waiting[position]
                 pending.append((position + 1, part, rises))
@@ -280,7 +269,8 @@ class _Search:
             bound += self.prices.capacities[epoch]
             for i, t in state.running:
                 _, s, o = self.rows[i]
-                bound -= self.prices.paid(epoch, s + epoch - t, t + o - epoch)
+                p = self.prices.states.get((s + epoch - t, t + o - epoch))
+                bound -= 0 if p is None else self.prices.paid[epoch][p]
             if bound > self.most:
                 return
         profile = state.profile[1:]
@@ -292,10 +282,10 @@ class _Search:
         group[profile] = _State(state.started, profile, state.latency, bound, running)
         self.held += 20 + len(profile) + len(running)
         if self.held > LARGEST_LAYER:
-            raise SearchTooLargeError
+            raise CertificateTooLargeError(TOO_LARGE)
 
     def undominated(self, layer: _Layer) -> list[_State]:
-        """Those that no other one dominates."""
+        """Keep those that no other one dominates."""
         result = []
         for group in layer.values():
             kept: list[_State] = []
@@ -310,5 +300,5 @@ class _Search:
 
 
 def _below(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether a profile is nowhere larger than another."""
+    """Tell whether a profile is nowhere larger than another."""
     return len(one) <= len(other) and all(x <= y for x, y in zip(one, other, strict=False))

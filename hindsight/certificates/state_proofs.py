@@ -42,7 +42,6 @@ from typing import ClassVar
 import numpy as np
 
 from . import limits
-from .charges import StateCharges
 from .format import (
     LIMIT,
     CertificateTooLargeError,
@@ -53,15 +52,15 @@ from .format import (
 )
 from .limits import CALL
 from .problem import Row
-from .proofs import Proof, SearchFailedError
-from .replay import Prices, SearchTooLargeError, TooManyStatesError, count_states
+from .proofs import Axis, Ints, Proof, SearchFailedError
+from .replay import Prices, StateSearch
 
 
 class ConfigurationProof(Proof):
     """A proof that prices states, and counts what runs together."""
 
     def _count_requests(self) -> None:
-        """``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
+        """Count ``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
         if self.limit > limits.LARGEST_TABLE_MEMORY:
             raise CertificateTooLargeError(f"states are not priced for memory_limit {self.limit}")
         counts = np.zeros((self.limit + 1, self.limit + 1), dtype=np.int64)
@@ -72,10 +71,10 @@ class ConfigurationProof(Proof):
         self._most = self.limit // (1 + min(s for _, s, _ in self.rows))
 
     def _heaviest(self, weights: Iterable[Row]) -> int:
-        """Total weight of the heaviest configuration, of rows (m, r, weight); see the docstring."""
+        """Weigh the heaviest configuration, of rows (m, r, weight); see the docstring."""
         limit, most = self.limit, self._most
         ordered = sorted((row for row in weights if row[2]), key=lambda row: -row[1])
-        self._spend(CALL + (most + 1) * (limit + 1))
+        self.spend(CALL + (most + 1) * (limit + 1))
         if limit * max((weight for _, _, weight in ordered), default=0) >= LIMIT:
             raise CertificateTooLargeError("proof: a weight is too large")
         value = np.full((most + 1, limit + 1), -1, dtype=np.int64)
@@ -90,7 +89,7 @@ class ConfigurationProof(Proof):
                 # Members in one state fit if they do when the last of them is read; 1, 2, 4, ...
                 # and what is left of them at once give any number.
                 k = min(together, copies)
-                self._spend(CALL + (top + 1) * (limit + 1))
+                self.spend(CALL + (top + 1) * (limit + 1))
                 before = value[: top + 1 - k, : limit + 1 - k * m]
                 after = value[k : top + 1, k * m :]
                 fits = sums[:, k * m :] + members[k : top + 1] * r <= limit
@@ -108,17 +107,21 @@ class StateProof(ConfigurationProof):
 
     def bound(self) -> int:
         """See `Proof.bound`."""
-        charges = self.state_prices()
-        total = -sum(self._capacities(charges))
+        self.read_prices()
+        total = -sum(self.capacities())
+        axis = Axis(np.arange(len(self.prices), dtype=np.int64))
         for (s, o), alike in groupby(sorted(self.rows, key=_lengths), key=_lengths):
-            paid = charges.of(s, o)
+            paid = self.payments(s, o)
             for a, _, _ in alike:
-                self._spend(CALL + len(paid))
-                total += charges.axis.least(paid, self.scale, o - a, (a, None))
+                self.spend(CALL + len(paid))
+                total += axis.least(paid, self.scale, o - a, (a, None))
         return self._rounded_up(total)
 
-    def state_prices(self) -> StateCharges:
-        """Prices of every state at every epoch, as read."""
+    def read_prices(self, *, of_each_start: bool = False) -> None:
+        """Read ``self.states``, and ``self.prices`` by epoch and by number of a state.
+
+        ``of_each_start``: refuse more than fits where payments of each request are held.
+        """
         self._count_requests()
         where = "prices"
         states: dict[tuple[int, int], int] = {}
@@ -134,23 +137,28 @@ class StateProof(ConfigurationProof):
         if len(rows) * (len(states) + 1) > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: too many")
         self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows), where)
-        self.price_sets = 1
-        return StateCharges(states, rows, self._spend)
-
-    def prices_of_all(self) -> StateCharges:
-        """The same for a proof that holds what each request pays at every start."""
-        charges = self.state_prices()
-        if len(self.rows) * len(charges.rows) > limits.LARGEST_EPOCH:
+        if of_each_start and len(self.rows) * len(rows) > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError("prices: too many for a search")
-        return charges
+        self.price_sets = 1
+        self.states, self.prices = states, np.array(rows, dtype=np.int64)
+        self.prices = self.prices.reshape(len(rows), len(states))
 
-    def _capacities(self, charges: StateCharges) -> list[int]:
-        """The heaviest configuration of every epoch."""
+    def payments(self, s: int, o: int) -> Ints:
+        """Sum what a request of these lengths pays, by start, shape (T,)."""
+        T = len(self.prices)
+        total = np.zeros(T, dtype=np.int64)
+        for age in range(min(o, T)):
+            p = self.states.get((s + age, o - age))
+            if p is not None:
+                self.spend(CALL + T)
+                total[: T - age] += self.prices[age:, p]
+        return total
+
+    def capacities(self) -> list[int]:
+        """Weigh the heaviest configuration of every epoch."""
         return [
-            self._heaviest((m, r, row[p]) for (m, r), p in charges.states.items())
-            if any(row)
-            else 0
-            for row in charges.rows
+            self._heaviest((m, r, row[p]) for (m, r), p in self.states.items()) if any(row) else 0
+            for row in self.prices.tolist()
         ]
 
 
@@ -160,31 +168,21 @@ class SearchProof(StateProof):
     keys = ("states", "prices", "budget", "kept")
 
     def bound(self) -> int:
-        """One more than the budget that the search exhausts."""
+        """Return one more than the budget that the search exhausts."""
         budget = whole(self.part["budget"], "budget")
         kept = whole(self.part["kept"], "kept")
-        charges = self.prices_of_all()
+        self.read_prices(of_each_start=True)
         if self._excludes_schedule(budget):
             raise SearchFailedError(f"budget: there is a schedule within {budget}")
-        starts = np.arange(len(charges.rows) + 1, dtype=np.int64)
+        starts = np.arange(len(self.prices) + 1, dtype=np.int64)
         costs = [
-            np.append(charges.of(s, o), 0) + self.scale * (starts + (o - a))
+            np.append(self.payments(s, o), 0) + self.scale * (starts + (o - a))
             for a, s, o in self.rows
         ]
-        prices = Prices(self.scale, self._capacities(charges), costs, charges.paid)
-        try:
-            found = count_states(self.rows, self.limit, prices, budget, kept, self.should_stop)
-        except TooManyStatesError as error:
-            raise SearchFailedError(
-                f"kept: the search for budget {budget} needs more than {kept} states"
-            ) from error
-        except SearchTooLargeError as error:
-            raise CertificateTooLargeError(
-                "proof: the search takes more than this checker does"
-            ) from error
-        if found is None:
-            raise SearchFailedError(f"budget: there is a schedule within {budget}")
-        self.leaves = found
+        paid = self.prices.tolist()
+        prices = Prices(self.scale, self.capacities(), costs, self.states, paid)
+        search = StateSearch(self.rows, self.limit, prices, budget, self.should_stop)
+        self.leaves = search.exhaust(kept)
         return budget + 1
 
 

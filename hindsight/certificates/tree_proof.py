@@ -8,12 +8,11 @@ optimum.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import limits
-from .charges import PriceSet, Table, TableCharges, Window
 from .format import (
     CertificateError,
     CertificateTooLargeError,
@@ -22,7 +21,28 @@ from .format import (
     whole,
     wholes,
 )
+from .limits import CALL
+from .proofs import Axis, Ints, Window
 from .state_proofs import ConfigurationProof
+
+NO_WEIGHTS = (np.zeros(0, dtype=np.int64),) * 2
+
+
+class Table(NamedTuple):
+    """Weights rho of states, and their heaviest configuration.
+
+    Columns (m, rho) of increasing m, by m + r.
+    """
+
+    weights: dict[int, tuple[Ints, Ints]]
+    heaviest: int
+
+
+class PriceSet(NamedTuple):
+    """Prices of tables as rows (table, epoch, y), and what they pay for the configurations."""
+
+    entries: Ints
+    paid: int
 
 
 class TreeProof(ConfigurationProof):
@@ -33,13 +53,18 @@ class TreeProof(ConfigurationProof):
     def bound(self) -> int:
         """See `Proof.bound`."""
         self._count_requests()
+        self._longest = max(o for _, _, o in self.rows)
         listed = list_of(self.part["tables"], "tables")
-        tables = [self._table(table, f"table {k}") for k, table in enumerate(listed)]
-        self.tables = len(tables)
+        self._tables = [self._table(table, f"table {k}") for k, table in enumerate(listed)]
+        self.tables = len(listed)
         listed = list_of(self.part["prices"], "prices")
-        sets = [self._price_set(prices, tables, f"prices {p}") for p, prices in enumerate(listed)]
-        self.price_sets = len(sets)
-        return self._tree_bound(tables, sets)
+        self._sets = [self._price_set(prices, f"prices {p}") for p, prices in enumerate(listed)]
+        self.price_sets = len(listed)
+        # What requests pay under the sets asked for last.
+        self._axes: dict[int, Axis] = {}
+        self._paid: dict[tuple[int, int, int], Ints] = {}
+        self._kept = 0
+        return self._tree_bound()
 
     def _table(self, part: Any, where: str) -> Table:
         rows: dict[tuple[int, int], int] = {}
@@ -57,11 +82,11 @@ class TreeProof(ConfigurationProof):
         weights = {e: np.array(column, dtype=np.int64).T for e, column in by_sum.items()}
         return Table({e: (m, rho) for e, (m, rho) in weights.items()}, heaviest)
 
-    def _price_set(self, part: Any, tables: list[Table], where: str) -> PriceSet:
+    def _price_set(self, part: Any, where: str) -> PriceSet:
         entries = [wholes(entry, 3, where) for entry in list_of(part, where)]
         seen: set[tuple[int, int]] = set()
         for k, tau, _ in entries:
-            if k >= len(tables):
+            if k >= len(self._tables):
                 raise MalformedCertificateError(f"{where}: table {k} does not exist")
             if tau >= limits.LARGEST_EPOCH:
                 raise CertificateTooLargeError(f"{where}: epoch {tau} is too late")
@@ -69,17 +94,16 @@ class TreeProof(ConfigurationProof):
                 raise MalformedCertificateError(f"{where}: table {k} has two prices at epoch {tau}")
             seen.add((k, tau))
         # No weight exceeds its table's heaviest configuration, if its state occurs.
-        paid = sum(y * tables[k].heaviest for k, _, y in entries)
+        paid = sum(y * self._tables[k].heaviest for k, _, y in entries)
         self._refuse_overflow(paid, 1 + max((tau for _, tau in seen), default=-1), where)
         return PriceSet(np.array(entries, dtype=np.int64).reshape(-1, 3), paid)
 
-    def _tree_bound(self, tables: list[Table], sets: list[PriceSet]) -> int:
+    def _tree_bound(self) -> int:
         """Walk the tree, whose nodes are listed parents first, left before right."""
         windows: list[Window] = [(a, None) for a, _, _ in self.rows]
         replaced: list[tuple[int, Window]] = []
         # The parts to come: how many replacements hold there, and the next one.
         pending = [(0, 0, windows[0])]
-        charges = TableCharges(self.rows, tables, sets, self._spend)
         lowest: int | None = None
         for position, node in enumerate(list_of(self.part["tree"], "tree")):
             if not pending:
@@ -104,13 +128,13 @@ class TreeProof(ConfigurationProof):
                 pending.append((len(replaced), i, (lo, t)))
                 continue
             p = whole(node, f"tree: node {position}")
-            if p >= len(sets):
+            if p >= len(self._sets):
                 raise MalformedCertificateError(
                     f"tree: node {position} refers to missing prices {p}"
                 )
-            total = -sets[p].paid
+            total = -self._sets[p].paid
             for (a, s, o), window in zip(self.rows, windows, strict=True):
-                axis, paid = charges.of(p, s, o)
+                axis, paid = self._payments(p, s, o)
                 total += axis.least(paid, self.scale, o - a, window)
             bound = self._rounded_up(total)
             self.leaves += 1
@@ -119,3 +143,49 @@ class TreeProof(ConfigurationProof):
         if pending or lowest is None:
             raise CertificateError(f"tree: {len(pending)} parts are not covered: nodes are missing")
         return lowest
+
+    def _payments(self, p: int, s: int, o: int) -> tuple[Axis, Ints]:
+        """Return the starts that may pay under set p, and what such a request pays there."""
+        if self._kept > limits.LARGEST_AXIS:
+            self._kept = 0
+            self._axes.clear()
+            self._paid.clear()
+        if p not in self._axes:
+            self._axes[p] = self._axis(p)
+        axis = self._axes[p]
+        if (p, s, o) not in self._paid:
+            self._paid[p, s, o] = self._charge(p, s, o, axis)
+            self._kept += CALL + 2 * len(axis.starts)
+        self.spend(CALL + len(axis.starts))
+        return axis, self._paid[p, s, o]
+
+    def _axis(self, p: int) -> Axis:
+        """Take of every priced epoch as many last starts as the longest request has rounds."""
+        epochs = np.array(sorted(set(self._sets[p].entries[:, 1].tolist())), dtype=np.int64)
+        widths = np.minimum(np.diff(epochs, prepend=-1), self._longest)
+        length = int(widths.sum())
+        if length > limits.LARGEST_AXIS:
+            raise CertificateTooLargeError(f"prices {p}: too many")
+        behind = np.repeat(epochs - np.cumsum(widths) + 1, widths)
+        return Axis(behind + np.arange(length, dtype=np.int64))
+
+    def _charge(self, p: int, s: int, o: int, axis: Axis) -> Ints:
+        """Sum payments by start.
+
+        Two epochs that one request can pay at are as far apart on the axis as they are.
+        """
+        entries = self._sets[p].entries
+        total = np.zeros(len(axis.starts), dtype=np.int64)
+        for k in sorted(set(entries[:, 0].tolist())):
+            m, rho = self._tables[k].weights.get(s + o, NO_WEIGHTS)
+            ages = m - s
+            if not len(ages) or ages[-1] < 0:
+                continue
+            self.spend(CALL + len(entries) + len(total) * (1 + o // 8))
+            weights = np.zeros(o, dtype=np.int64)
+            weights[ages[ages >= 0]] = rho[ages >= 0]
+            priced = entries[entries[:, 0] == k]
+            column = np.zeros(len(total) + o, dtype=np.int64)
+            column[np.searchsorted(axis.starts, priced[:, 1])] = priced[:, 2]
+            total += np.correlate(column, weights, "valid")[:-1]
+        return total

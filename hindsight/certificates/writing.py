@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ import numpy as np
 
 from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
+from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
@@ -45,14 +47,10 @@ from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed
 from instances.validation import as_time_limit
 
-from .checking import (
-    Verdict,
-    check_certificate,
-    proved_bound,
-    states_needed,
-)
+from .checking import Verdict, check_certificate, proved_bound, read_proof, states_needed
 from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError
 from .proofs import SearchFailedError
+from .state_proofs import StateProof
 
 if TYPE_CHECKING:
     from hindsight.configurations.tables import ConfigurationCut
@@ -71,7 +69,7 @@ def make_certificate(
     tree: bool = True,
     time_limit: float | None = None,
 ) -> dict[str, Any]:
-    """The certificate of a schedule, as a JSON-ready document.
+    """Make the certificate of a schedule, as a JSON-ready document.
 
     Parameters
     ----------
@@ -145,7 +143,7 @@ def make_certificate(
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
-    """The lower bound on total latency that prices prove, by the checker's own arithmetic.
+    """Compute the total latency that prices prove at least, by the checker's own arithmetic.
 
     Parameters
     ----------
@@ -173,6 +171,31 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
         raise InvalidValueError(None, "prices", type(proof).__name__, str(error)) from None
 
 
+def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
+    """Read the prices of what runs together that a certificate has; None where it has none.
+
+    Whatever they are, they prove what `bound_of_prices` finds.
+
+    Parameters
+    ----------
+    document : Mapping[str, Any]
+        As from `hindsight.read_certificate`.
+
+    Raises
+    ------
+    CertificateError
+        The instance or the prices are malformed.
+    """
+    proof = read_proof(document)
+    if not isinstance(proof, StateProof):
+        return None
+    proof.read_prices()
+    prices = np.zeros((len(proof.prices), proof.limit + 1, proof.limit + 1), dtype=np.int64)
+    m, r = np.array([*proof.states], dtype=np.int64).reshape(-1, 2).T
+    prices[:, m, r] = proof.prices
+    return StatePrices(prices, proof.scale)
+
+
 def _instance_part(instance: Instance) -> dict[str, Any]:
     counted = (
         {} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}
@@ -194,11 +217,11 @@ class _ProofClock(Clock):
     reserve = begun = 0.0
 
     def begin(self) -> None:
-        """A proof is looked for, and checked, from now on."""
+        """Note that a proof is looked for, and checked, from now on."""
         self.begun = self.seconds()
 
     def must_stop(self) -> bool:
-        """Whether neither this proof nor the one taken before could be checked once more."""
+        """Tell whether neither this proof nor the one taken before could be checked once more."""
         return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
     def take(self) -> None:

@@ -90,7 +90,7 @@ def solve_with_cbc(
 
 
 def safe_horizon(instance: Instance) -> int:
-    """The last arrival plus all work: by then everything is done.
+    """Return the last arrival plus all work: by then everything is done.
 
     Some request runs in every round after the last arrival. A result's own horizon is among the
     things to be checked.

@@ -60,19 +60,28 @@ class _Leaf:
     candidates: list[Split]
 
     def box(self, whole: Box) -> Box:
-        """Its bounds."""
-        box = Box(*(bound.copy() for bound in whole))
+        """Return its bounds."""
+        box = copied(whole)
         leaf = self
-        while leaf.parent is not None and leaf.split is not None:
-            is_row, position, value = leaf.split
-            floor = int(np.floor(value))
-            low, high = box[2 * is_row], box[2 * is_row + 1]
-            if leaf.is_upper:
-                high[position] = min(int(high[position]), floor)
-            else:
-                low[position] = max(int(low[position]), floor + 1)
+        while leaf.parent is not None:
+            leaf.narrow(box)
             leaf = leaf.parent
         return box
+
+    def narrow(self, box: Box) -> None:
+        """Apply the one bound of its own."""
+        assert self.split is not None
+        is_row, position, value = self.split
+        low, high = box[2 * is_row], box[2 * is_row + 1]
+        if self.is_upper:
+            high[position] = min(int(high[position]), int(np.floor(value)))
+        else:
+            low[position] = max(int(low[position]), int(np.floor(value)) + 1)
+
+
+def copied(box: Box) -> Box:
+    """Copy the bounds, to be narrowed."""
+    return Box(*(bound.copy() for bound in box))
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +99,7 @@ class _Gains:
         self.times = min(self.times + 1, REMEMBERED)
 
     def expected(self, fraction: float) -> float:
-        """The product of what both sides will gain."""
+        """Multiply what both sides will gain."""
         return _product([self.rates[0] * fraction, self.rates[1] * (1 - fraction)])
 
 
@@ -151,7 +160,7 @@ class CountTree:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether splitting cannot raise the bound any more."""
+        """Tell whether splitting cannot raise the bound any more."""
         return self._stuck is not None and (not self._open or self._open[0][0] >= self._stuck)
 
     def take_found(self) -> Iterator[Schedule]:
@@ -187,7 +196,9 @@ class CountTree:
             gains: list[float] = []
             for is_upper in (True, False):
                 child = _Leaf(leaf, split, is_upper, [])
-                relaxed = self._program.relax(_narrowed(box, child))
+                narrowed = copied(box)
+                child.narrow(narrowed)
+                relaxed = self._program.relax(narrowed)
                 self.relaxations += 1
                 if self._should_stop():
                     return False
@@ -205,7 +216,7 @@ class CountTree:
         return True
 
     def _tried(self, candidates: list[Split]) -> list[Split]:
-        """Those never tried before, the most fractional first, and the best of the others."""
+        """Choose those never tried, the most fractional first, and the best of the others."""
         new = [split for split in candidates if split[:2] not in self._gains][:TRIED]
         known = [split for split in candidates if split[:2] in self._gains]
         if known:
@@ -251,14 +262,3 @@ class CountTree:
                 ranked.append((distance + 0.2, row))
         ranked.sort(key=lambda one: (-one[0], one[1]))
         return [split for _, split in ranked]
-
-
-def _narrowed(box: Box, child: _Leaf) -> Box:
-    """The parent's box with the child's own bound."""
-    assert child.split is not None
-    is_row, position, value = child.split
-    sides = list(box)
-    side = 2 * is_row + child.is_upper
-    sides[side] = sides[side].copy()
-    sides[side][position] = int(np.floor(value)) + (not child.is_upper)
-    return Box(*sides)

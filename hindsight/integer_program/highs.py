@@ -54,15 +54,10 @@ TERMINATIONS: dict[Any, Termination | None] = {
     _STATUS.kObjectiveBound: Termination.ITERATION_LIMIT,
     _STATUS.kObjectiveTarget: Termination.ITERATION_LIMIT,
     _STATUS.kUnknown: Termination.UNKNOWN,
-    # None: HiGHS itself failed; `solve_linear` raises.
-    _STATUS.kNotset: None,
-    _STATUS.kLoadError: None,
-    _STATUS.kModelError: None,
-    _STATUS.kModelEmpty: None,
-    _STATUS.kPresolveError: None,
-    _STATUS.kSolveError: None,
-    _STATUS.kPostsolveError: None,
-    _STATUS.kMemoryLimit: None,
+    # Every other status is None: HiGHS itself failed, and `solve_linear` raises.
+    **dict.fromkeys([_STATUS.kNotset, _STATUS.kLoadError, _STATUS.kModelError]),
+    **dict.fromkeys([_STATUS.kModelEmpty, _STATUS.kPresolveError, _STATUS.kSolveError]),
+    **dict.fromkeys([_STATUS.kPostsolveError, _STATUS.kMemoryLimit]),
 }
 """Every status of HiGHS has an entry; a test holds this."""
 
@@ -110,7 +105,7 @@ class CompiledModel:
     rows: Sequence[tuple[str, Any]]
 
     def has_component(self, name: str) -> bool:
-        """Whether any column belongs to the variable ``name``."""
+        """Tell whether any column belongs to the variable ``name``."""
         return any(component == name for component, _ in self.columns)
 
 
@@ -143,30 +138,8 @@ class LinearResult:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SolverEvent:
-    """Progress inside HiGHS.
-
-    Attributes
-    ----------
-    objective : float or None
-        Incumbent's objective, or None.
-    bound : float or None
-        Dual bound, or None.
-    nodes : int
-        Nodes so far.
-    values : float64 array or None
-        Column values of a new incumbent, or None.
-    """
-
-    objective: float | None
-    bound: float | None
-    nodes: int
-    values: FloatArray | None
-
-
 def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
-    """Pyomo model to arrays."""
+    """Turn a Pyomo model into arrays."""
     # Programs that are not models of Pyomo's come without it.
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
@@ -206,8 +179,7 @@ def solve_linear(
     seed: int = 0,
     start: FloatArray | None = None,
     method: str = "choose",
-    crossover: bool = True,
-    callback: Callable[[SolverEvent], None] | None = None,
+    callback: Callable[[LinearResult], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> LinearResult:
     """Solve with HiGHS, to a gap of 0 where columns are integer.
@@ -225,11 +197,11 @@ def solve_linear(
     start : float64 array or None, default None
         A feasible point to start the search from, or None.
     method : str, default "choose"
-        ``"choose"``, ``"simplex"``, ``"ipm"`` or ``"pdlp"`` for linear programs.
-    crossover : bool, default True
-        Whether an interior solution is turned into a vertex.
-    callback : Callable[[SolverEvent], None] or None, default None
-        Told of every incumbent and bound.
+        Of linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose interior
+        solution is not turned into a vertex.
+    callback : Callable[[LinearResult], None] or None, default None
+        Told of every incumbent and bound, by results of unknown termination; values are those of
+        a new incumbent.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts, and what was found is returned.
 
@@ -245,7 +217,7 @@ def solve_linear(
         # Total latencies are integers: a gap below one closes the search.
         "mip_abs_gap": 0.99,
         "solver": method,
-        "run_crossover": "on" if crossover else "off",
+        "run_crossover": "off" if method == "ipm" else "on",
     }
     if time_limit is not None:
         options["time_limit"] = max(0.0, float(time_limit))
@@ -314,25 +286,25 @@ class WarmProgram:
         self._solver.changeColsCost(len(costs), self._columns, costs)
 
     def set_upper(self, upper: FloatArray) -> None:
-        """Other upper bounds of the columns, shape (columns,)."""
+        """Set other upper bounds of the columns, shape (columns,)."""
         self._solver.changeColsBounds(len(upper), self._columns, np.zeros(len(upper)), upper)
 
     def set_bounds(
         self, lower: IntArray, upper: IntArray, row_lower: IntArray, row_upper: IntArray
     ) -> None:
-        """Other bounds of all columns, shape (columns,), and all rows, shape (rows,)."""
+        """Set other bounds of all columns, shape (columns,), and all rows, shape (rows,)."""
         floats = [bound.astype(np.float64) for bound in (lower, upper, row_lower, row_upper)]
         self._solver.changeColsBounds(len(lower), self._columns, *floats[:2])
         rows = np.arange(len(row_lower), dtype=np.int32)
         self._solver.changeRowsBounds(len(rows), rows, *floats[2:])
 
     def dual_ray(self) -> FloatArray | None:
-        """Row duals, shape (rows,), said to prove that nothing is feasible; None without any."""
+        """Return row duals, shape (rows,), said to prove infeasibility; None without any."""
         _, there, ray = self._solver.getDualRay()
         return np.array(ray) if there else None
 
     def add_row(self, lower: float, upper: float, columns: IntArray, values: FloatArray) -> None:
-        """The row ``lower`` <= sum of ``values`` times ``columns`` <= ``upper``."""
+        """Add the row ``lower`` <= sum of ``values`` times ``columns`` <= ``upper``."""
         places = columns.astype(np.int32)
         self._solver.addRow(lower, upper, len(places), places, values.astype(np.float64))
 
@@ -374,7 +346,7 @@ def _as_highs_lp(model: LinearModel) -> highspy.HighsLp:
 
 def _subscribe(
     solver: highspy.Highs,
-    callback: Callable[[SolverEvent], None] | None,
+    callback: Callable[[LinearResult], None] | None,
     should_stop: Callable[[], bool] | None,
 ) -> None:
     if should_stop is not None:
@@ -390,16 +362,13 @@ def _subscribe(
 
         def report(event: Any) -> None:
             data = event.data_out
-            improved = (
-                event.callback_type == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution
-            )
+            kinds = highspy.cb.HighsCallbackType
+            improved = event.callback_type == kinds.kCallbackMipImprovingSolution
             values = np.array(data.mip_solution) if improved else None
             objective = data.objective_function_value if improved else data.mip_primal_bound
-            callback(
-                SolverEvent(
-                    _finite(objective), _finite(data.mip_dual_bound), data.mip_node_count, values
-                )
-            )
+            bound = _finite(data.mip_dual_bound)
+            found = values, None, None, data.mip_node_count
+            callback(LinearResult(Termination.UNKNOWN, _finite(objective), bound, *found))
 
         solver.cbMipImprovingSolution += report
         solver.cbMipLogging += report

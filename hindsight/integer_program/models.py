@@ -6,14 +6,16 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from hindsight.bounds.makespan import makespan_lower_bound
+from hindsight.extensions.cuts import Row
 from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
@@ -32,20 +34,18 @@ Formulation = Literal["dense", "sparse"]
 EXPORT_SUFFIXES = (".lp", ".mps")
 
 
-def _dense(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
-    from .dense import build_dense
+def _builder(formulation: Formulation) -> Callable[..., pyo.ConcreteModel]:
+    # Pyomo takes longer to load than most searches that end without a model take altogether.
+    def build(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
+        from . import formulations
 
-    return build_dense(starts, relax=relax)
+        build_it = getattr(formulations, f"build_{formulation}")
+        return build_it(starts, relax=relax)
+
+    return build
 
 
-def _sparse(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
-    from .sparse import build_sparse
-
-    return build_sparse(starts, relax=relax)
-
-
-# Pyomo takes longer to load than most searches that end without a model take altogether.
-BUILDERS: dict[str, Callable[..., pyo.ConcreteModel]] = {"dense": _dense, "sparse": _sparse}
+BUILDERS = {"dense": _builder("dense"), "sparse": _builder("sparse")}
 
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
@@ -72,7 +72,7 @@ class ModelSize:
 
     @property
     def bytes(self) -> int:
-        """Memory to build and write it, roughly."""
+        """Bytes of memory to build and write it, roughly."""
         return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
 
     def refuse_too_large(self) -> None:
@@ -96,7 +96,7 @@ class ModelSize:
 
 
 def model_size(instance: Instance, formulation: Formulation, horizon: int) -> ModelSize:
-    """The size of the model of all starts that complete by ``horizon``, with total latency."""
+    """Size the model of all starts that complete by ``horizon``, with total latency."""
     kinds = Counter(
         (request.arrival_time, request.prompt_length, request.output_length) for request in instance
     )
@@ -119,7 +119,7 @@ def build_model(
     horizon: int | None = None,
     objective: Objective = "total_latency",
 ) -> pyo.ConcreteModel:
-    """The hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
+    """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
 
     Parameters
     ----------
@@ -217,10 +217,46 @@ def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None
         write_atomically(path, draft.read_bytes())
 
 
+def with_rows(compiled: CompiledModel, rows: list[Row]) -> CompiledModel:
+    """Add rows, named ``("cut", k)``, to the dense program, after its own.
+
+    Starts that the program does not have are 0 in it, and left out.
+    """
+    if not rows:
+        return compiled
+    place = {key: column for column, (name, key) in enumerate(compiled.columns) if name == "x"}
+    entries = [
+        (number, place[start], float(coefficient))
+        for number, (coefficients, _) in enumerate(rows)
+        for start, coefficient in coefficients.items()
+        if start in place
+    ]
+    numbers, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
+    linear = compiled.linear
+    shape = len(rows), len(linear.costs)
+    added = sp.csc_array((values, (numbers, columns)), shape=shape, dtype=np.float64)
+    limits = np.array([float(limit) for _, limit in rows])
+    widened = replace(
+        linear,
+        matrix=sp.csc_array(sp.vstack([linear.matrix, added])),
+        row_lower=np.concatenate([linear.row_lower, np.full(len(rows), -np.inf)]),
+        row_upper=np.concatenate([linear.row_upper, limits]),
+    )
+    names = [*compiled.rows, *(("cut", number) for number in range(len(rows)))]
+    return CompiledModel(widened, compiled.columns, names)
+
+
+def _sharing(starts: StartSets, compiled: CompiledModel) -> list[list[int]]:
+    """List the requests that share columns of a model: alone each, or alike in the sparse one."""
+    if compiled.has_component("running"):
+        return group_requests(starts)
+    return [[index] for index in range(len(starts.instance))]
+
+
 def start_weights(
     starts: StartSets, compiled: CompiledModel, values: npt.NDArray[np.float64]
 ) -> list[dict[int, float]]:
-    """For each request the weight of each start in a solution of either formulation.
+    """Return for each request the weight of each start in a solution of either formulation.
 
     Members of a group of identical requests get the group's weights divided by its size.
     """
@@ -229,19 +265,17 @@ def start_weights(
         if name == "x" and value > 0:
             index, start = key
             weights[index][start] = float(value)
-    if not compiled.has_component("running"):
-        return weights
-    for group in group_requests(starts):
-        shared = weights[group.representative]
-        for member in group.members:
-            weights[member] = {t: weight / len(group.members) for t, weight in shared.items()}
+    for group in _sharing(starts, compiled):
+        shared = weights[group[0]]
+        for member in group:
+            weights[member] = {t: weight / len(group) for t, weight in shared.items()}
     return weights
 
 
 def schedule_from_values(
     starts: StartSets, compiled: CompiledModel, values: npt.NDArray[np.float64]
 ) -> Schedule:
-    """The schedule of an integer solution: columns rounded, identical requests in turn.
+    """Return the schedule of an integer solution: columns rounded, identical requests in turn.
 
     Raises
     ------
@@ -253,49 +287,44 @@ def schedule_from_values(
         if name == "x":
             index, start = key
             found[index].extend([start] * round(float(value)))
-    if compiled.has_component("running"):
-        for group in group_requests(starts):
-            shared = sorted(found[group.representative])
-            for position, member in enumerate(group.members):
-                found[member] = shared[position : position + 1]
-    for index, chosen in found.items():
-        if len(chosen) != 1:
-            owner = f"request {starts.instance.ids[index]!r}"
-            raise InvalidValueError(owner, "starts", chosen, "are not exactly one")
-    return Schedule(starts.instance, [found[i][0] for i in range(len(starts.instance))])
+    start_times = [0] * len(starts.instance)
+    for group in _sharing(starts, compiled):
+        shared = sorted(found[group[0]])
+        if len(shared) != len(group):
+            owner = f"request {starts.instance.ids[group[0]]!r}"
+            raise InvalidValueError(owner, "starts", shared, f"are not exactly {len(group)}")
+        for member, start in zip(group, shared, strict=True):
+            start_times[member] = start
+    return Schedule(starts.instance, start_times)
 
 
 def column_values(
     starts: StartSets, compiled: CompiledModel, schedule: Schedule
 ) -> npt.NDArray[np.float64]:
-    """A schedule as a point of the compiled model, for a warm start.
+    """Return a schedule as a point of the compiled model, for a warm start.
 
     Raises
     ------
     InvalidValueError
         The schedule uses a start that the model does not contain.
     """
-    counts: dict[tuple[int, int], int] = {}
-    owner = {i: i for i in range(len(starts.instance))}
-    if compiled.has_component("running"):
-        for group in group_requests(starts):
-            owner.update(dict.fromkeys(group.members, group.representative))
+    owner = {i: group[0] for group in _sharing(starts, compiled) for i in group}
+    counts: Counter[tuple[int, int]] = Counter()
     for index, start in enumerate(schedule.start_times.tolist()):
         if start not in starts.starts[index]:
             raise InvalidValueError(
                 f"request {starts.instance.ids[index]!r}", "start_time", start, "is not modelled"
             )
-        key = (owner[index], start)
-        counts[key] = counts.get(key, 0) + 1
+        counts[owner[index], start] += 1
     profile = schedule.memory_profile()
-    running = np.zeros(starts.horizon + 2, dtype=np.int64)
-    np.add.at(running, schedule.start_times + 1, 1)
-    np.add.at(running, schedule.completion_times + 1, -1)
-    running = np.cumsum(running)
+    changes = np.zeros(starts.horizon + 2, dtype=np.int64)
+    np.add.at(changes, schedule.start_times + 1, 1)
+    np.add.at(changes, schedule.completion_times + 1, -1)
+    running = np.cumsum(changes)
     values = np.zeros(len(compiled.columns))
     for position, (name, index) in enumerate(compiled.columns):
         if name == "x":
-            values[position] = counts.get(index, 0)
+            values[position] = counts[index]
         elif name == "running":
             values[position] = running[index]
         else:

@@ -180,7 +180,7 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
 def _require_base(
     model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
 ) -> list[str]:
-    """The bounds that are tighter than built; what is lacking or changed otherwise is refused."""
+    """List bounds tighter than built; refuse what is lacking or changed otherwise."""
     places = {key: column for column, key in enumerate(compiled.columns)}
     if len(places) < len(compiled.columns):
         twice = next(key for place, key in enumerate(compiled.columns) if places[key] != place)

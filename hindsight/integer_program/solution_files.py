@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
-from typing import cast
 
 from instances import FileFormatError, Instance, InvalidTypeError, Schedule
 from instances.files import read_bytes
@@ -37,18 +35,8 @@ class RefusedSolutionError(FileFormatError):
     """A solution that was read, and is none of the instance."""
 
 
-@dataclass
-class _Listed:
-    """What a file says, not yet held against an instance."""
-
-    values: dict[str, float] = field(default_factory=dict)
-    objective: float | None = None
-    status: str = ""
-    has_none: bool = False
-
-
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
-    """The schedule in a solution file of a model that `export_model` wrote, checked.
+    """Read the schedule in a solution file of a model that `export_model` wrote, and check it.
 
     Files of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``) are told
     apart by what is in them. Variables that a file does not list are 0. Of the sparse formulation,
@@ -82,68 +70,72 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
 
 
 def solution_in(content: bytes, path: str | os.PathLike[str], instance: Instance) -> Schedule:
-    """The same of what a file holds.
+    """Read the content of such a file.
 
     Raises
     ------
     FileFormatError
-        As there.
+        See `read_solution`.
     """
-    listed = _read(content, path)
-    if listed.has_none:
-        ended = f": it ended as {listed.status}" if listed.status else ""
-        raise FileFormatError(path, f"holds no solution{ended}")
-    schedule = Schedule(instance, _start_times(listed, path, instance))
+    values, objective = _read(content, path)
+    schedule = Schedule(instance, _start_times(values, path, instance))
     violations = schedule.violations()
     if violations:
         raise RefusedSolutionError(path, f"is no schedule of this instance: {violations[0]}")
     costs = (schedule.total_latency, schedule.makespan)
-    if listed.objective is not None and not any(abs(listed.objective - c) < 0.5 for c in costs):
+    if objective is not None and not any(abs(objective - cost) < 0.5 for cost in costs):
         raise RefusedSolutionError(
             path,
-            f"has objective {listed.objective:g}, but its starts have total latency {costs[0]} "
+            f"has objective {objective:g}, but its starts have total latency {costs[0]} "
             f"here: it is of another model",
         )
     return schedule
 
 
-def _read(content: bytes, path: str | os.PathLike[str]) -> _Listed:
-    listed = _Listed()
-    lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
-    for number, line in enumerate(lines):
+def _read(
+    content: bytes, path: str | os.PathLike[str]
+) -> tuple[dict[tuple[int, int], float], float | None]:
+    """Read the values of starts (i, t) that a file lists, and its objective."""
+    values: dict[tuple[int, int], float] = {}
+    objective, status, has_none, before = None, "", False, ""
+
+    def number(text: str, row: int) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise FileFormatError(path, f"{text!r} is no number", row=row) from None
+
+    for row, text in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        line, words = text.strip(), text.split()
         if line.startswith("# Rows"):
             break
         if found := _OBJECTIVE.match(line):
-            listed.objective = _number(found[1], path, number)
-        elif found := _STATUS.fullmatch(line):
-            listed.status = found[1]
-        elif line.lower() in _NO_VALUES:
-            listed.has_none = True
-        elif number and lines[number - 1] == "Model status":
-            listed.status = line
-        elif line and not line.startswith("#") and len(words := line.split()) > 1:
-            name, value = words[:2]
-            if not _START.fullmatch(name):
-                continue
-            if name in listed.values:
-                raise FileFormatError(path, f"{name} is there twice", row=number + 1)
-            listed.values[name] = _number(value, path, number)
-    if "infeasible" in listed.status.lower() and not listed.values:
-        listed.has_none = True
-    return listed
+            objective = number(found[1], row)
+        if found := _STATUS.fullmatch(line):
+            status = found[1]
+        if before == "Model status":
+            status = line
+        has_none = has_none or line.lower() in _NO_VALUES
+        if len(words) > 1 and (found := _START.fullmatch(words[0])):
+            start = int(found[1]), int(found[2])
+            if start in values:
+                raise FileFormatError(path, f"{words[0]} is there twice", row=row)
+            values[start] = number(words[1], row)
+        before = line
+    if has_none or ("infeasible" in status.lower() and not values):
+        ended = f": it ended as {status}" if status else ""
+        raise FileFormatError(path, f"holds no solution{ended}")
+    if not values:
+        raise FileFormatError(path, "names no start x(i_t): it is no solution of an exported model")
+    return values, objective
 
 
-def _number(text: str, path: str | os.PathLike[str], number: int) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise FileFormatError(path, f"{text!r} is no number", row=number + 1) from None
-
-
-def _start_times(listed: _Listed, path: str | os.PathLike[str], instance: Instance) -> list[int]:
+def _start_times(
+    values: dict[tuple[int, int], float], path: str | os.PathLike[str], instance: Instance
+) -> list[int]:
     found: list[list[int]] = [[] for _ in instance]
-    for name, value in listed.values.items():
-        index, start = map(int, cast("re.Match[str]", _START.fullmatch(name)).groups())
+    for (index, start), value in values.items():
+        name = f"x({index}_{start})"
         if index >= len(instance) or start < instance[index].arrival_time:
             reason = f"{name} is no start of this instance: it is of another model"
             raise RefusedSolutionError(path, reason)
@@ -153,12 +145,10 @@ def _start_times(listed: _Listed, path: str | os.PathLike[str], instance: Instan
             reason = "is fractional" if is_count else "is not a count of starts"
             raise FileFormatError(path, f"{name} = {value:g} {reason}")
         found[index].extend([start] * round(value))
-    if not listed.values:
-        raise FileFormatError(path, "names no start x(i_t): it is no solution of an exported model")
     for group in group_requests(start_sets(instance, [instance.arrival_times[:1]] * len(instance))):
-        shared = found[group.representative]
-        if len(shared) == len(group.members) and not any(found[i] for i in group.members[1:]):
-            for member, start in zip(group.members, sorted(shared), strict=True):
+        shared = found[group[0]]
+        if len(shared) == len(group) and not any(found[i] for i in group[1:]):
+            for member, start in zip(group, sorted(shared), strict=True):
                 found[member] = [start]
     for index, starts in enumerate(found):
         if len(starts) != 1:

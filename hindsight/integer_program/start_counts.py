@@ -33,10 +33,10 @@ which a branch and bound may split (`hindsight.integer_program.count_tree`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import pairwise, product
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,6 +89,9 @@ class Relaxed:
     row_duals: FloatArray | None
 
 
+_Row: TypeAlias = tuple[IntArray, IntArray, int, int]
+"""Columns, their weights, and the bounds of their sum."""
+
 NOTHING_KNOWN = Relaxed(-(1 << 62), None, None)
 
 
@@ -120,69 +123,82 @@ class CountProgram:
         self._starts = starts
         self.horizon = starts.horizon
         instance = starts.instance
-        s, o, a, limit = instance.columns
         members: dict[tuple[int, int], list[int]] = {}
-        for i in np.argsort(a, kind="stable").tolist():
-            members.setdefault((int(s[i]), int(o[i])), []).append(i)
-        by_volume = sorted(members, key=lambda c: (_volume(*c), c))
-        self._members = [members[c] for c in by_volume]
-        columns = []
-        for k, (prompt, output) in enumerate(by_volume):
-            lists = np.concatenate([starts.starts[i] for i in self._members[k]])
+        for i in np.argsort(instance.arrival_times, kind="stable").tolist():
+            lengths = int(instance.prompt_lengths[i]), int(instance.output_lengths[i])
+            members.setdefault(lengths, []).append(i)
+        classes = sorted(members, key=lambda c: (_volume(*c), c))
+        self._members = [members[c] for c in classes]
+        upper = self._make_columns(classes)
+        rows = [*self._memory_rows(), *self._class_rows()]
+        self.first_sum = len(rows)
+        rows += self._sum_rows()
+        places, values, least, most = zip(*rows, strict=True)
+        least, most = (np.array(bounds, dtype=np.int64) for bounds in (least, most))
+        self.whole = Box(np.zeros_like(upper), upper, least, most)
+        ends = np.cumsum([0, *map(len, places)])
+        self._matrix = sp.csr_array(
+            (np.concatenate(values), np.concatenate(places), ends),
+            shape=(len(rows), len(self.epochs)),
+            dtype=np.int64,
+        )
+        self._transposed = sp.csr_array(self._matrix.T)
+        self._matrix_sizes = sp.csr_array(abs(self._transposed), dtype=np.float64)
+        self._program = WarmProgram(
+            self._costs.astype(np.float64),
+            upper.astype(np.float64),
+            "simplex",
+            presolve=False,
+            should_stop=should_stop,
+        )
+        for where, weights, low, high in rows:
+            self._program.add_row(low, high, where, weights.astype(np.float64))
+
+    def _make_columns(self, classes: list[tuple[int, int]]) -> IntArray:
+        """Make a column of each class and each start it may have; return their upper bounds."""
+        limit, columns = self._starts.instance.memory_limit, []
+        for k, (prompt, output) in enumerate(classes):
+            lists = np.concatenate([self._starts.starts[i] for i in self._members[k]])
             times, allowed = np.unique(lists, return_counts=True)
             together = np.minimum(allowed, limit // (prompt + output))
             size = (np.full(len(times), x) for x in (k, prompt, output))
             columns.append(np.array([times, together, *size], dtype=np.int64))
         self.epochs, upper, self._class_of, self.prompts, self.outputs = np.hstack(columns)
-        self._costs = self.epochs + self.outputs
-        self._offset = -int(a.sum()) * SCALE
+        self._costs: IntArray = self.epochs + self.outputs
+        self._offset = -int(self._starts.instance.arrival_times.sum()) * SCALE
+        most: IntArray = upper
+        return most
 
-        rows: list[tuple[IntArray, IntArray, int, int]] = []
-
-        def add(where: IntArray, values: IntArray | int, low: int, high: int) -> None:
-            rows.append((where, np.broadcast_to(values, where.shape), low, high))
-
+    def _memory_rows(self) -> Iterator[_Row]:
+        """Limit what is held in every round."""
         for r in range(1, self.horizon + 1):
             active = np.flatnonzero((self.epochs < r) & (r <= self._costs))
-            add(active, self.prompts[active] + r - self.epochs[active], -UNBOUNDED, limit)
+            held = self.prompts[active] + r - self.epochs[active]
+            yield active, held, -UNBOUNDED, self._starts.instance.memory_limit
+
+    def _class_rows(self) -> Iterator[_Row]:
+        """Start all requests of a class, and by any arrival no more than have arrived before."""
+        arrivals = self._starts.instance.arrival_times
         for k, own in enumerate(self._members):
             of_class = np.flatnonzero(self._class_of == k)
-            add(of_class, 1, len(own), len(own))
+            yield of_class, np.ones_like(of_class), len(own), len(own)
             for count, (i, j) in enumerate(pairwise(own), start=1):
-                if a[i] < a[j]:
-                    add(of_class[self.epochs[of_class] < a[j]], 1, -UNBOUNDED, count)
-        self.first_sum = len(rows)
-        numbers = np.cumsum([len(own) for own in self._members])
-        last_classes = np.searchsorted(numbers, len(instance) * np.arange(1, SUMS + 1) / SUMS)
-        self.sum_epochs = np.repeat(np.arange(EPOCHS), len(np.unique(last_classes)))
-        for t, last in zip(
-            self.sum_epochs.tolist(), np.tile(np.unique(last_classes), EPOCHS), strict=True
-        ):
-            of_sum = np.flatnonzero((self.epochs <= t) & (self._class_of <= last))
-            add(of_sum, 1, -UNBOUNDED, UNBOUNDED)
+                if arrivals[i] < arrivals[j]:
+                    before = of_class[self.epochs[of_class] < arrivals[j]]
+                    yield before, np.ones_like(before), -UNBOUNDED, count
 
-        low, high = (np.array([row[k] for row in rows], dtype=np.int64) for k in (2, 3))
-        self.whole = Box(np.zeros_like(upper), upper, low, high)
-        self._matrix = sp.csr_array(
-            (
-                np.concatenate([row[1] for row in rows]),
-                np.concatenate([row[0] for row in rows]),
-                np.cumsum([0, *(len(row[0]) for row in rows)]),
-            ),
-            shape=(len(rows), len(upper)),
-            dtype=np.int64,
-        )
-        self._transposed = sp.csr_array(self._matrix.T)
-        self._matrix_sizes = sp.csr_array(abs(self._transposed), dtype=np.float64)
-        costs = self._costs.astype(np.float64)
-        self._program = WarmProgram(
-            costs, upper.astype(np.float64), "simplex", presolve=False, should_stop=should_stop
-        )
-        for where, values, least, most in rows:
-            self._program.add_row(least, most, where, values.astype(np.float64))
+    def _sum_rows(self) -> Iterator[_Row]:
+        """Count the starts by each of the first epochs, of the classes up to several of them."""
+        numbers = np.cumsum([len(own) for own in self._members])
+        shares = numbers[-1] * np.arange(1, SUMS + 1) / SUMS
+        last_classes = np.unique(np.searchsorted(numbers, shares))
+        self.sum_epochs = np.repeat(np.arange(EPOCHS), len(last_classes))
+        for t, last in product(range(EPOCHS), last_classes.tolist()):
+            of_sum = np.flatnonzero((self.epochs <= t) & (self._class_of <= last))
+            yield of_sum, np.ones_like(of_sum), -UNBOUNDED, UNBOUNDED
 
     def relax(self, box: Box) -> Relaxed:
-        """The linear relaxation within a box, its bound exact."""
+        """Solve the linear relaxation within a box; its bound is exact."""
         self._program.set_bounds(*box)
         result = self._program.solve()
         if result.termination is Termination.INFEASIBLE:
@@ -197,7 +213,7 @@ class CountProgram:
         return Relaxed(bound + self._offset, result.values, result.row_duals)
 
     def lagrangian(self, costs: IntArray, duals: FloatArray, box: Box) -> int | None:
-        """The bound of the module docstring, after rounding; None where 64 bits are too few."""
+        """Bound as the module docstring says, after rounding; None where 64 bits are too few."""
         if not np.isfinite(duals).all() or np.abs(duals).max(initial=0.0) >= HEADROOM:
             return None
         y = np.rint(duals).astype(np.int64)
@@ -212,11 +228,11 @@ class CountProgram:
         return int(y @ sides) + int(least.sum())
 
     def rows(self, values: FloatArray, first: int = 0) -> FloatArray:
-        """What the rows from ``first`` on say of a point."""
+        """Evaluate the rows from ``first`` on at a point."""
         return np.asarray(self._matrix[first:] @ values)
 
     def schedule(self, values: FloatArray) -> Schedule:
-        """The schedule of an integer solution, feasible or not."""
+        """Return the schedule of an integer solution, feasible or not."""
         starts = np.zeros(len(self._starts.instance), dtype=np.int64)
         counts = np.rint(values).astype(np.int64)
         for k, own in enumerate(self._members):

@@ -53,40 +53,21 @@ class StartSets:
         )
 
 
-@dataclass(frozen=True)
-class RequestGroup:
-    """Requests with equal (a, s, o), which may share columns: any of them may take any start.
+def group_requests(starts: StartSets) -> list[list[int]]:
+    """Group interchangeable requests: equal (a, s, o) and equal allowed starts.
 
-    Attributes
-    ----------
-    members : tuple[int, ...]
-        Positions in the instance, ascending.
+    Members may share columns, as any of them may take any start. They are positions in the
+    instance, ascending; the first one names the group's columns.
     """
-
-    members: tuple[int, ...]
-
-    @property
-    def representative(self) -> int:
-        """The first member, which names the group's columns."""
-        return self.members[0]
-
-
-def group_requests(starts: StartSets) -> list[RequestGroup]:
-    """Groups of interchangeable requests: equal (a, s, o) and equal allowed starts."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for i, request in enumerate(starts.instance):
-        key = (
-            request.arrival_time,
-            request.prompt_length,
-            request.output_length,
-            starts.starts[i].tobytes(),
-        )
-        groups[key].append(i)
-    return [RequestGroup(tuple(members)) for members in groups.values()]
+    for i, (request, allowed) in enumerate(zip(starts.instance, starts.starts, strict=True)):
+        lengths = request.arrival_time, request.prompt_length, request.output_length
+        groups[lengths, allowed.tobytes()].append(i)
+    return list(groups.values())
 
 
 def no_start(request: Request, horizon: int) -> InvalidValueError:
-    """The error of a request that cannot complete by the horizon."""
+    """Make the error of a request that cannot complete by the horizon."""
     return InvalidValueError(
         f"request {request.id!r}",
         "horizon",
@@ -97,13 +78,13 @@ def no_start(request: Request, horizon: int) -> InvalidValueError:
 
 
 def count_starts(instance: Instance, horizon: int) -> int:
-    """How many starts `all_starts` has, where it has any."""
+    """Count the starts that `all_starts` has, where it has any."""
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return sum(np.maximum(latest, 0).tolist())
 
 
 def all_starts(instance: Instance, horizon: int) -> StartSets:
-    """Every start from arrival on that completes by ``horizon``.
+    """List every start from arrival on that completes by ``horizon``.
 
     Raises
     ------
@@ -119,7 +100,7 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
 
 
 def start_sets(instance: Instance, starts: Sequence[IntArray]) -> StartSets:
-    """The given starts, with the horizon at their last completion."""
+    """Allow the given starts, with the horizon at their last completion."""
     horizon = max(
         int(allowed.max()) + request.output_length
         for request, allowed in zip(instance, starts, strict=True)

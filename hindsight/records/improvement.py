@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import lzma
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from hindsight.certificates.format import CertificateError, read_certificate
-from hindsight.certificates.reading import state_prices_of
+from hindsight.certificates.writing import make_certificate, state_prices_of
 from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.results import SecondsResult, rounded_down
 from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.batch_time.presets import preset
-from instances.catalogue.records import Bound, Credit, rounds_of
+from instances.catalogue.records import Bound
 from instances.problem.memory_rule import TOKENS
-from instances.version import package_version
 
-from .closed_forms import closed_form_bound, cost
-from .verification import RefusedRecordError, certified_bound, check_schedule
+from .verification import (
+    RefusedRecordError,
+    certified_bound,
+    check_schedule,
+    checked_record,
+    closed_form_bound,
+)
 
 SOLVING_SHARE = 0.7
 """Of an attempt's time; the rest writes and checks the certificate."""
@@ -64,7 +67,7 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Whether a bound is better than it was, or proved where it was claimed."""
+        """Tell whether a bound is better than it was, or proved where it was claimed."""
         before, after = self.before, self.after
         return (
             before is None
@@ -75,19 +78,14 @@ class Gain:
 
     @property
     def refuted_claim(self) -> Bound | None:
-        """The largest bound that a solve claimed, where the schedule now known costs less."""
+        """Return the largest bound a solve claimed, where the schedule now known costs less."""
         known = None if self.before is None else self.before.claimed_bound
         claim = max(known or 0, self.claimed_bound or 0)
         return claim if claim > self.after.upper_bound else None
 
 
-def credit(method: str) -> Credit:
-    """What is found today by this version."""
-    return Credit(datetime.now(UTC).date().isoformat(), method, package_version())
-
-
 def compressed(certificate: dict[str, Any]) -> bytes:
-    """A certificate as the library keeps it."""
+    """Pack a certificate as the library keeps it."""
     text = json.dumps(certificate, separators=(",", ":")) + "\n"
     return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
@@ -100,7 +98,7 @@ def record_of(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
-    """What a result of `hindsight.solve` says of an entry, and the certificate of its bound.
+    """Say what a result of `hindsight.solve` tells of an entry, with the certificate of its bound.
 
     A certificate is written where the result's bound is above the one known, and checked; the
     verified bound is what it proves. What the solve proved in exact arithmetic beyond that is
@@ -135,8 +133,6 @@ def record_of(
         exact: Bound = rounded_down(result.certified_lower_bound)
     else:
         schedule, exact = result.schedule, result.certified_lower_bound
-    upper = cost(schedule, entry.goal)
-    own = credit(method)
     lower, proof = closed_form_bound(entry)
     certificate = None
     seconds_or_makespan = isinstance(result, SecondsResult) or goal == "makespan"
@@ -145,11 +141,8 @@ def record_of(
         lower, proof, certificate = _certified(
             entry, cast(SolveResult, result), int(verified), time_limit
         )
-    record = Record(entry, upper, rounds_of(schedule), own, lower, proof, own)
-    if exact > lower:
-        record = record.claiming(exact, own)
-    check_schedule(entry, record)
-    return record, certificate
+    record = checked_record(entry, schedule, lower, proof, method)
+    return record.claiming(exact, record.found) if exact > lower else record, certificate
 
 
 def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
@@ -162,12 +155,10 @@ def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
 def _certified(
     entry: LibraryEntry, result: SolveResult, verified: int, time_limit: float | None
 ) -> tuple[int, str, bytes]:
-    """A certificate as small as it may be, checked: its bound, the kind of its proof, it.
+    """Write a certificate as small as it may be; return its bound as checked, its kind, and it.
 
     No price is rounded so far that the bound is not above the one verified before.
     """
-    from hindsight.certificates.writing import make_certificate
-
     clock = Clock(time_limit)
     proved = result.status == "optimal"
     document = make_certificate(
@@ -228,9 +219,14 @@ def take_result(
         The store cannot be written.
     """
     known = store.record(entry)
-    found, certificate = record_of(entry, result, known, method=method, time_limit=time_limit)
-    after = store.put(found, certificate)
-    return Gain(entry, known, after, claimed_bound=found.claimed_bound)
+    found = record_of(entry, result, known, method=method, time_limit=time_limit)
+    return keep(entry, store, *found)
+
+
+def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
+    """Put what was found, and the certificate of its bound, into the store."""
+    known = store.record(entry)
+    return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
 
 
 def attempt(
@@ -290,7 +286,7 @@ def attempt(
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
-    """Prices of what runs together that the certificate of a record has, where a solve takes them.
+    """Read the state prices that the certificate of a record has, where a solve takes them.
 
     Raises
     ------

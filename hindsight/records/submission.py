@@ -24,7 +24,6 @@ from instances import (
     known_bounds,
 )
 from instances.catalogue.library import library
-from instances.catalogue.records import rounds_of
 from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes
 from instances.problem.json_io import FORMAT as INSTANCE_FORMAT
@@ -32,9 +31,15 @@ from instances.problem.json_io import SCHEDULE_FORMAT, from_document, schedule_f
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.validation import as_name
 
-from .closed_forms import closed_form_bound, cost
-from .improvement import Gain, compressed, credit
-from .verification import RefusedRecordError, certified_bound, check_bound, check_schedule
+from .improvement import Gain, compressed
+from .verification import (
+    RefusedRecordError,
+    certified_bound,
+    check_bound,
+    check_schedule,
+    checked_record,
+    closed_form_bound,
+)
 
 LATENCIES = ("total_latency", "preemptive_total_latency")
 
@@ -135,11 +140,7 @@ def _of_schedule(
         suited = _suited(schedule, one)
         if suited is None:
             continue
-        own = credit(method)
-        lower, proof = closed_form_bound(one)
-        upper = cost(suited, one.goal)
-        found = Record(one, upper, rounds_of(suited), own, lower, proof, own)
-        check_schedule(one, found)
+        found = checked_record(one, suited, *closed_form_bound(one), method)
         gains.append(_taken(one, store, _known(one, store), found, None))
     if not gains:
         raise RefusedRecordError("a schedule of this kind is none of the instance's goal")
@@ -147,7 +148,7 @@ def _of_schedule(
 
 
 def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
-    """The schedule as one for the goal of an entry; None where it is of another kind."""
+    """Return the schedule as one for the goal of an entry; None where it is of another kind."""
     instance = entry.instance
     if not isinstance(instance, Instance):
         return None
@@ -186,28 +187,24 @@ def _of_certificate(
                 raise
             continue
         known = _known(one, store)
-        own = credit(method)
         schedule = _suited(_schedule_in(document, one), one)
-        if schedule is None:
-            if known is None:
-                raise RefusedRecordError(f"{one.name} has no schedule yet, and this is none for it")
-            found = replace(known, lower_bound=lower, proof=proof, proved=own, certificate=None)
+        if schedule is not None:
+            found = checked_record(one, schedule, lower, proof, method)
+        elif known is None:
+            raise RefusedRecordError(f"{one.name} has no schedule yet, and this is none for it")
         else:
-            upper = cost(schedule, one.goal)
-            found = Record(one, upper, rounds_of(schedule), own, lower, proof, own)
-        check_schedule(one, found)
+            own = checked_record(one, known.schedule, lower, proof, method)
+            found = replace(own, found=known.found)
         gains.append(_taken(one, store, known, found, compressed(document)))
     if not gains:
         raise RefusedRecordError("no instance of the library has the goal that it is about")
     return gains
 
 
-def _schedule_in(document: dict[str, object], entry: LibraryEntry) -> AnySchedule:
-    rounds = {key: document[key] for key in ("start_times", "stretches") if key in document}
-    ((kind, rows),) = rounds.items()
-    if kind == "stretches":
-        return PreemptiveSchedule(entry.problem, rows)  # type: ignore[arg-type]  # checked before
-    return Schedule(entry.problem, rows)  # type: ignore[arg-type]  # checked before
+def _schedule_in(document: dict[str, Any], entry: LibraryEntry) -> AnySchedule:
+    if "stretches" in document:
+        return PreemptiveSchedule(entry.problem, document["stretches"])
+    return Schedule(entry.problem, document["start_times"])
 
 
 def _of_solution(
@@ -217,7 +214,7 @@ def _of_solution(
     entry: LibraryEntry | None,
     method: str,
 ) -> list[Gain]:
-    """The one place where files of other solvers come in."""
+    """Take the solution file of another solver."""
     if entry is None:
         raise FileFormatError(
             path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
@@ -232,7 +229,7 @@ def _of_solution(
 
 
 def _known(entry: LibraryEntry, store: RecordStore) -> Record | None:
-    """The record that is compared with: one that does not hold would refuse what does."""
+    """Read and check the record to compare with: a wrong one would refuse what holds."""
     known = store.record(entry)
     if known is not None:
         try:
@@ -257,9 +254,8 @@ def _taken(
         raise RefusedRecordError(
             f"its bounds {found.interval} contradict those known, {known.interval}"
         )
-    if certificate is None:
-        told = f"a schedule of {found.upper_bound}"
-    else:
+    told = f"a schedule of {found.upper_bound}"
+    if certificate is not None:
         told = f"a certificate of {found.interval}"
     gain = Gain(entry, known, found if known is None else known.merged(found), told)
     if not gain.improves:

@@ -1,17 +1,31 @@
-"""Records verified: schedule, cost, certificate, digest. Loads no solver and no compiled loops."""
+"""Verify records: schedule, cost, certificate, digest.
+
+Costs, and bounds that need no certificate, are computed anew by arithmetic. No solver and no
+compiled loop is loaded.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
+from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
-from instances import LibraryEntry, Record, RecordStore
-from instances.catalogue.records import Bound
+from hindsight.seconds.machine_bounds import machine_bounds
+from hindsight.seconds.results import exact_total_latency, rounded_down
+from instances import Instance, LibraryEntry, Record, RecordStore, SecondsSchedule
+from instances.batch_time.presets import preset
+from instances.catalogue.records import Bound, Credit, rounds_of
 from instances.errors import FileFormatError
+from instances.problem.memory_translation import relaxed
+from instances.problem.preemptive_schedule import AnySchedule
+from instances.version import package_version
 
-from .closed_forms import closed_form_bound, cost
+OUTPUT_LENGTHS = "output lengths"
+VOLUME = "volume"
+TWO_ROUNDS = "no two rounds hold them all"
 
 RecordVerdictKind = Literal["closed", "open", "refused", "none"]
 
@@ -75,15 +89,34 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
             return RecordVerdict(entry.name, entry.goal, "none")
         check_schedule(entry, record)
         check_bound(entry, record)
-    except (RefusedRecordError, FileFormatError) as error:
-        return RecordVerdict(entry.name, entry.goal, "refused", reason=str(error))
-    except MemoryError:
-        reason = "to check it takes more memory than there is"
+    except (RefusedRecordError, FileFormatError, MemoryError) as error:
+        reason = str(error) or "to check it takes more memory than there is"
         return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
+    bounds = record.lower_bound, record.upper_bound
     return RecordVerdict(
-        *(entry.name, entry.goal, record.status, record.lower_bound, record.upper_bound),
-        *(record.proof, record.certified),
+        entry.name, entry.goal, record.status, *bounds, record.proof, record.certified
     )
+
+
+def checked_record(
+    entry: LibraryEntry,
+    schedule: AnySchedule | SecondsSchedule,
+    lower_bound: Bound,
+    proof: str,
+    method: str,
+) -> Record:
+    """Make a record of a schedule and a bound found today by this version.
+
+    Raises
+    ------
+    RefusedRecordError
+        The schedule is infeasible.
+    """
+    own = Credit(datetime.now(UTC).date().isoformat(), method, package_version())
+    upper = cost(schedule, entry.goal)
+    record = Record(entry, upper, rounds_of(schedule), own, lower_bound, proof, own)
+    check_schedule(entry, record)
+    return record
 
 
 def check_schedule(entry: LibraryEntry, record: Record) -> None:
@@ -137,7 +170,7 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
 
 
 def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[int, str]:
-    """The lower bound that a certificate proves of an entry, and the kind of its proof.
+    """Return the lower bound that a certificate proves of an entry, and the kind of its proof.
 
     Parameters
     ----------
@@ -162,3 +195,49 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[i
     if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
         raise RefusedRecordError("the certificate is of the optimum without preemption")
     return verdict.lower_bound, verdict.kind
+
+
+def cost(schedule: AnySchedule | SecondsSchedule, goal: str) -> Bound:
+    """Recompute what a goal counts of a schedule; seconds are rounded up."""
+    if isinstance(schedule, SecondsSchedule):
+        exact = exact_total_latency(schedule)
+        return schedule.total_latency if exact is None else -rounded_down(-exact)
+    return schedule.makespan if goal == "makespan" else schedule.total_latency
+
+
+def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
+    """Compute a lower bound that needs no certificate; return it and its name.
+
+    Of total latency in rounds, the output lengths; of the makespan, volumes
+    (`hindsight.bounds.makespan.makespan_lower_bound`) or, where two rounds would have to hold all
+    requests, whether any part of them fills one; in seconds the best of
+    `hindsight.seconds.machine_bounds`, rounded down.
+    """
+    instance = entry.instance
+    if not isinstance(instance, Instance):
+        batch_time = preset(entry.batch_time or "").batch_time
+        best = max(machine_bounds(instance, batch_time).values(), key=lambda bound: bound.total)
+        return rounded_down(best.total), best.name
+    if entry.goal != "makespan":
+        return instance.total_output_length, OUTPUT_LENGTHS
+    tokens = relaxed(instance)
+    bound = makespan_lower_bound(tokens)
+    if bound == 2 and not fits_two_rounds(tokens):
+        return 3, TWO_ROUNDS
+    return bound, VOLUME
+
+
+def fits_two_rounds(instance: Instance) -> bool:
+    """Tell whether requests of one round each, all there at round 0, fit into two rounds.
+
+    They do iff some of them hold at most M together, and all others too. Which sums some of them
+    have is told by one bit a sum. True where that says nothing: where a request runs longer or
+    arrives later.
+    """
+    if instance.arrival_times.any() or (instance.output_lengths > 1).any():
+        return True
+    limit, total = instance.memory_limit, int(instance.peak_memories.sum())
+    sums, kept = 1, (1 << limit + 1) - 1
+    for peak in instance.peak_memories.tolist():
+        sums |= sums << peak & kept
+    return sums >> max(0, total - limit) != 0

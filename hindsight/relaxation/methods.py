@@ -13,7 +13,6 @@ import numpy as np
 from hindsight.bounds.memory_prices import PriceBound, PricedCosts, price_bound, round_prices
 from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row, labels
 from hindsight.heuristics.list_scheduling import best_list_schedule
-from hindsight.integer_program.cut_rows import rows_of, with_rows
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
@@ -22,7 +21,7 @@ from hindsight.integer_program.highs import (
     solve_linear,
 )
 from hindsight.integer_program.horizon import THOROUGH_UP_TO, proved_horizon
-from hindsight.integer_program.models import BUILDERS, Formulation, start_weights
+from hindsight.integer_program.models import BUILDERS, Formulation, start_weights, with_rows
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
@@ -259,7 +258,7 @@ def _relax_by_rows(
         starts = all_starts(instance, rounds)
         if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > clock.seconds_left():
             raise SolverError("the relaxation would take longer to build than there is time")
-        rows = rows_of(cuts, instance, rounds)
+        rows = [row for cut in cuts for row in cut.rows(instance, rounds)]
         compiled, result = _solve(starts, formulation, threads, clock, rows)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
@@ -356,7 +355,6 @@ def _solve(
         time_limit=clock.limit_left(),
         threads=threads,
         method="ipm" if interior else "simplex",
-        crossover=not interior,
         should_stop=clock.must_stop,
     )
     if rows and result.termination is Termination.INFEASIBLE:

@@ -10,11 +10,9 @@ import numpy as np
 
 from hindsight.bounds.memory_prices import price_bound, useful_starts
 from hindsight.extensions.cuts import labels
-from hindsight.integer_program.cut_rows import rows_of, with_rows
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
-    SolverEvent,
     Termination,
     compile_model,
     solve_linear,
@@ -24,6 +22,7 @@ from hindsight.integer_program.models import (
     Formulation,
     column_values,
     schedule_from_values,
+    with_rows,
 )
 from hindsight.integer_program.starts import StartSets, start_sets
 from hindsight.outcomes.errors import SolverError
@@ -140,7 +139,7 @@ class IntegerProgram:
         if seconds > 0.5 * state.clock.seconds_left():
             state.stop_reason = "size"
             return
-        rows = rows_of(problem.cuts, state.instance, starts.horizon)
+        rows = [r for cut in problem.cuts for r in cut.rows(state.instance, starts.horizon)]
         compiled = with_rows(compile_model(BUILDERS[problem.formulation](starts)), rows)
         if state.is_done():
             return
@@ -192,7 +191,7 @@ class IntegerProgram:
         state: SolveState,
         starts: StartSets,
         compiled: CompiledModel,
-        event: SolverEvent,
+        event: LinearResult,
     ) -> None:
         # An exception must not travel through HiGHS: it is kept, and the search stops.
         try:

@@ -1,27 +1,284 @@
-"""Named instances, by set and by name."""
+"""Named instances, by set and by name: the files of the library's sets, read.
+
+An instance is made when it is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
-from typing import overload
+from typing import Any, Literal, get_args, overload
 
-from instances.errors import InvalidValueError, UnknownNameError
-from instances.html import table
+from instances.errors import FileFormatError, InvalidValueError, UnknownNameError
+from instances.files import parse_json, read_bytes
+from instances.generators.registry import SYNTHETIC, generate
+from instances.html import figure_of, table
+from instances.problem.instance import Instance
+from instances.problem.memory_rule import MemoryRule
+from instances.problem.workload import Workload
 from instances.validation import as_name
 
-from .entries import LibraryEntry, LibrarySet, read_set
+from .records import Record, RecordStore
+
+FORMAT = "llm-hindsight/library-set"
+VERSION = 1
 
 FOLDER = Path(__file__).resolve().parent
 
 SETS = (
-    *("j25-m1", "j25-m1-published", "j25-m2", "j25-m2-published", "w25", "c25"),
-    *("adversary", "worst", "reduction", "azure-code", "azure-conv"),
-    *("blocks", "preemptive", "seconds"),
+    "j25-m1",
+    "j25-m1-published",
+    "j25-m2",
+    "j25-m2-published",
+    "w25",
+    "c25",
+    "adversary",
+    "worst",
+    "reduction",
+    "azure-code",
+    "azure-conv",
+    "blocks",
+    "preemptive",
+    "seconds",
 )
 """The sets, in the order of the library."""
+
+
+_PACKAGED = RecordStore()
+
+LibraryGoal = Literal["total_latency", "makespan", "preemptive_total_latency", "seconds"]
+"""What is minimised, among which schedules."""
+
+GOALS = get_args(LibraryGoal)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LibraryEntry:
+    """A named instance and what is known of its optimum.
+
+    Attributes
+    ----------
+    name : str
+        Tells set, family, size and number: ``"j25-m1-n50-03"``.
+    set : str
+        Name of its set.
+    n : int
+        Number of requests.
+    goal : str
+        ``"total_latency"``, ``"makespan"``, ``"preemptive_total_latency"`` or ``"seconds"``.
+    batch_time : str or None
+        Name of a preset (`instances.batch_time.presets`), where the goal is in seconds.
+    recipe : Mapping[str, Any] or None
+        Generator, seed and parameters where it was drawn.
+    digest : str
+        Of the instance: what it is held against whenever it is made.
+    source, licence : str
+        Citation, or where it is from, and the licence that its data may be used under.
+    """
+
+    name: str
+    set: str
+    n: int
+    goal: LibraryGoal
+    batch_time: str | None
+    recipe: Mapping[str, Any] | None
+    digest: str
+    source: str
+    licence: str
+    _stored: Mapping[str, Any] = field(repr=False)
+    _path: Path = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"LibraryEntry({self.name!r}, {self.n} requests, {self.goal})"
+
+    def _repr_html_(self) -> str:
+        record = self.record
+        in_seconds = self.goal == "seconds"
+        unit = "seconds" if in_seconds else "rounds"
+        facts = {
+            "set": self.set,
+            "requests": self.n,
+            "goal": "total latency" if in_seconds else self.goal.replace("_", " "),
+            **({} if self.batch_time is None else {"batch time": self.batch_time}),
+            "optimum": "unknown" if record is None else f"{record.interval} {unit}",
+            **({} if record is None else {"record": record.status}),
+            "source": self.source,
+            "licence": self.licence,
+            "digest": self.digest[:12],
+        }
+        return figure_of("LibraryEntry", self.name, facts)
+
+    @property
+    def is_stored(self) -> bool:
+        """Tell whether its requests are in the library's files; else its recipe makes them."""
+        return "output_lengths" in self._stored
+
+    @cached_property
+    def instance(self) -> Instance | Workload:
+        """Make the instance; a workload where the goal is in seconds.
+
+        Raises
+        ------
+        FileFormatError
+            What is made is not what the digest is of, or no instance at all.
+        """
+        try:
+            made = self._from_rows() if self.is_stored else self._drawn()
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(self._path, f"{self.name}: {error}") from error
+        if made.digest != self.digest:
+            reason = f"{self.name} is made with the digest {made.digest}, not {self.digest}"
+            raise FileFormatError(self._path, reason)
+        return made
+
+    @property
+    def problem(self) -> Instance:
+        """Return the instance where it is one in rounds.
+
+        Raises
+        ------
+        TypeError
+            Its goal is in seconds.
+        """
+        if not isinstance(self.instance, Instance):
+            raise TypeError(f"{self.name} is a workload in seconds")
+        return self.instance
+
+    @property
+    def record(self) -> Record | None:
+        """Read what the package knows of the optimum; None where nobody has tried.
+
+        Raises
+        ------
+        FileFormatError
+            A damaged file.
+        """
+        return _PACKAGED.record(self)
+
+    def _from_rows(self) -> Instance | Workload:
+        stored = self._stored
+        prompts, outputs = stored["prompt_lengths"], stored["output_lengths"]
+        arrivals = stored.get("arrival_times", [0] * len(outputs))
+        told = stored.get("metadata", {})
+        details: dict[str, Any] = {
+            "memory_limit": stored["memory_limit"],
+            "name": self._told(told),
+            "metadata": self._metadata(told),
+            "memory_rule": self._memory_rule,
+        }
+        if self.goal == "seconds":
+            return Workload(arrivals, prompts, outputs, **details)
+        return Instance.from_arrays(prompts, outputs, arrivals, **details)
+
+    def _drawn(self) -> Instance | Workload:
+        recipe = self.recipe or {}
+        drawn: Instance | Workload = generate(
+            recipe["generator"], recipe["seed"], **recipe["parameters"]
+        )
+        drawn = drawn.under(self._memory_rule)
+        told, metadata = self._told(drawn.metadata), self._metadata(drawn.metadata)
+        if isinstance(drawn, Workload):
+            return drawn.renamed(told, metadata)
+        return drawn.renamed(told).with_metadata(**metadata)
+
+    def _told(self, metadata: Mapping[str, Any]) -> str:
+        # The names of stand-ins for data say so, wherever they are shown.
+        return f"{self.name} (synthetic)" if SYNTHETIC in metadata else self.name
+
+    def _metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        origin = {} if self.recipe is None else {"origin": dict(self.recipe)}
+        return {**metadata, **origin, "library": {"name": self.name, "set": self.set}}
+
+    @property
+    def _memory_rule(self) -> MemoryRule:
+        return MemoryRule(**self._stored.get("memory_rule", {}))
+
+
+@dataclass(frozen=True, eq=False)
+class LibrarySet:
+    """A set of the library.
+
+    Attributes
+    ----------
+    name, title : str
+        How it is asked for, and what it holds.
+    source, licence : str
+        Where its instances are from, and the strictest licence among theirs.
+    entries : tuple[LibraryEntry, ...]
+        Its instances, in the order of the library.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    entries: tuple[LibraryEntry, ...]
+
+    def __repr__(self) -> str:
+        return f"LibrarySet({self.name!r}, {len(self.entries)} instances)"
+
+    def _repr_html_(self) -> str:
+        columns = ("instance", "requests", "goal", "optimum", "record")
+        rows = []
+        for entry in self.entries:
+            record = entry.record
+            known = ("", "") if record is None else (record.interval, record.status)
+            rows.append((entry.name, str(entry.n), entry.goal, *known))
+        title = f"{self.name}: {self.title}; optimum in rounds, or seconds where the goal is"
+        return table(columns, rows, ("instance", "goal", "record"), title)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[LibraryEntry]:
+        return iter(self.entries)
+
+
+def read_set(path: Path) -> LibrarySet:
+    """Read a set of the library from its file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        Not JSON, or not of this format.
+    """
+    document = parse_json(read_bytes(path), path)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileFormatError(path, f"is no set of the library: its format is not {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise FileFormatError(path, f"version is {document.get('version')!r}, not {VERSION}")
+    try:
+        name = str(document["name"])
+        title, source, licence = (document[key] for key in ("title", "source", "licence"))
+        of_set = {"set": name, "source": source, "licence": licence}
+        entries = [_entry(of_set | stored, path) for stored in document["entries"]]
+        return LibrarySet(name, title, source, licence, tuple(entries))
+    except (KeyError, TypeError) as error:
+        raise FileFormatError(path, f"is no set of the library: {error}") from error
+
+
+def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
+    goal = stored.get("goal", "total_latency")
+    if goal not in GOALS:
+        raise FileFormatError(path, f"goal {goal!r} is not one of {', '.join(GOALS)}")
+    return LibraryEntry(
+        name=stored["name"],
+        set=stored["set"],
+        n=stored["n"],
+        goal=goal,
+        batch_time=stored.get("batch_time"),
+        recipe=stored.get("recipe"),
+        digest=stored["digest"],
+        source=stored["source"],
+        licence=stored["licence"],
+        _stored=stored,
+        _path=path,
+    )
 
 
 class Library:
@@ -74,7 +331,7 @@ class Library:
         return self._by_name[name]
 
     def matching(self, *patterns: str) -> list[LibraryEntry]:
-        """Those whose name or set is one of the patterns, ``"j25-m1-n2*"`` for instance.
+        """List those whose name or set is one of the patterns, ``"j25-m1-n2*"`` for instance.
 
         Parameters
         ----------
@@ -110,7 +367,7 @@ def library(name: str) -> LibraryEntry: ...
 
 
 def library(name: str | None = None) -> Library | LibraryEntry:
-    """The library of instances, or one of them by name.
+    """Return the library of instances, or one of them by name.
 
     Parameters
     ----------

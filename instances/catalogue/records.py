@@ -161,7 +161,7 @@ class Record:
 
     @property
     def certified(self) -> bool:
-        """Whether the lower bound has a certificate of its own."""
+        """Tell whether the lower bound has a certificate of its own."""
         return self.certificate is not None
 
     @property
@@ -171,7 +171,7 @@ class Record:
 
     @property
     def interval(self) -> str:
-        """Both bounds in a few characters; seconds to a microsecond, outward."""
+        """Show both bounds in a few characters; seconds to a microsecond, outward."""
         if self.entry.goal != "seconds" and self.status == "closed":
             return f"{self.upper_bound}"
         lower = self._shown(self.lower_bound, math.floor)
@@ -179,7 +179,7 @@ class Record:
 
     @property
     def claim(self) -> str:
-        """The claimed bound as ``interval`` has the verified one; empty where there is none."""
+        """Show the claimed bound as ``interval`` does the verified one; empty without one."""
         return "" if self.claimed_bound is None else self._shown(self.claimed_bound, math.floor)
 
     def _shown(self, bound: Bound, outward: Callable[[float], int]) -> str:
@@ -189,29 +189,29 @@ class Record:
 
     @property
     def credits(self) -> tuple[Credit, ...]:
-        """Of what counts, the latest first."""
+        """List the credits of schedule, bound and claim, newest first."""
         own = [self.found, self.proved, *([self.claimed] if self.claimed else [])]
         return tuple(sorted(own, key=lambda one: one.date, reverse=True))
 
     @property
     def date(self) -> str:
-        """Of the last improvement."""
+        """Return the date of the last improvement."""
         return self.credits[0].date
 
     @property
     def method(self) -> str:
-        """What found the schedule and, where it is another, what proved the bound."""
+        """Name what found the schedule and, where it is another, what proved the bound."""
         both = [self.found.method, self.proved.method]
         return "; ".join(dict.fromkeys(both))
 
     @property
     def version(self) -> str:
-        """Of this package, at the last improvement."""
+        """Return the version of this package at the last improvement."""
         return self.credits[0].version
 
     @cached_property
     def schedule(self) -> AnySchedule | SecondsSchedule:
-        """The best schedule known, unchecked: `hindsight.records` checks.
+        """Read the best schedule known, unchecked: `hindsight.records` checks.
 
         Raises
         ------
@@ -221,19 +221,19 @@ class Record:
         return schedule_of(self.entry, self.rounds)
 
     def claiming(self, bound: Bound, credit: Credit) -> Record:
-        """With a bound that a solve proved, and no certificate does."""
+        """Add a bound that a solve proved and no certificate does."""
         return replace(self, claimed_bound=bound, claimed=credit)
 
     def tried(self, attempts: int) -> Record:
-        """With that many attempts to improve it, as far as a file may count."""
+        """Set the number of attempts to improve it, as far as a file may count."""
         return replace(self, attempts=min(attempts, LARGEST_INTEGER))
 
     def contradicts(self, other: Record) -> bool:
-        """Whether a verified bound of one is above the other's schedule."""
+        """Tell whether a verified bound of one is above the other's schedule."""
         return max(self.lower_bound, other.lower_bound) > min(self.upper_bound, other.upper_bound)
 
     def merged(self, other: Record) -> Record:
-        """The better half of each; this one's where they are equal.
+        """Take the better half of each; this one's where they are equal.
 
         A claim above the better schedule is refuted, and falls; of the others the larger stays.
         """
@@ -262,7 +262,7 @@ class Record:
 
 
 def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
-    """A schedule as a record's file has it; one in seconds has its rounds as early as they can."""
+    """Write a schedule as a record's file has it, in seconds with rounds as early as they can."""
     if isinstance(schedule, Schedule):
         return {"start_times": schedule.start_times.tolist()}
     if isinstance(schedule, PreemptiveSchedule):
@@ -272,7 +272,7 @@ def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
 
 
 def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | SecondsSchedule:
-    """The schedule of an entry's instance that `rounds_of` gave.
+    """Read the schedule of an entry's instance that `rounds_of` wrote.
 
     Raises
     ------
@@ -308,7 +308,7 @@ class RecordStore:
         self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
 
     def record(self, entry: Named) -> Record | None:
-        """What is known; a record of another digest is none of this instance.
+        """Read what is known; a record of another digest is none of this instance.
 
         Raises
         ------
@@ -332,7 +332,7 @@ class RecordStore:
         return known
 
     def stale(self, entry: Named) -> str | None:
-        """The digest of a record of that name which is of another instance."""
+        """Return the digest of a record of that name which is of another instance."""
         for layer in self._layers:
             found = self._records(layer, entry.set).get(entry.name)
             if found is not None and found.get("digest") != entry.digest:
@@ -340,7 +340,7 @@ class RecordStore:
         return None
 
     def unknown(self, set_name: str, names: frozenset[str]) -> list[str]:
-        """Names with a record in a set's files that are not among ``names``."""
+        """List names with a record in a set's files that are not among ``names``."""
         return [
             name
             for layer in self._layers

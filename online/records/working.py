@@ -25,7 +25,7 @@ LEAST_SLICE = 5.0
 def verify_records(
     entries: Iterable[LibraryEntry], folder: Path | None = None, jobs: int = 1
 ) -> Iterator[RecordVerdict]:
-    """The verdict on each record, in order; loads no solver, in no process.
+    """Verify each record, in order; loads no solver, in no process.
 
     Parameters
     ----------
@@ -58,13 +58,11 @@ def _verify(task: tuple[str, Path | None]) -> RecordVerdict:
     return verify_record(library(name), RecordStore(folder))
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """A slice of time for an instance, as a worker gets it."""
+Turn = tuple[LibraryEntry, Record | None]
+Attempt = tuple[str, Record | None, float]
+"""The name of an instance, what is known of it, and seconds, as a worker gets them."""
 
-    name: str
-    known: Record | None
-    seconds: float
+Found = tuple[Record, bytes | None]
 
 
 @dataclass(frozen=True)
@@ -143,13 +141,12 @@ def improve_records(
     clock = Clock(as_number(seconds, None, "seconds", above=0))
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     turns = _Turns(entries, store)
-    begun = 0
+    begun, stopped = 0, False
     back: list[Gain | Failure] = []
     with (
         interruption(math.inf) as pressed,
         WorkerPool[Attempt, "Found | None"](jobs, allowed_deaths=1) as pool,
     ):
-        stopped = False
         while pressed.presses < 2:
             while (
                 not stopped
@@ -161,35 +158,18 @@ def improve_records(
                 entry, known = turn
                 share = clock.seconds_left() * jobs / (turns.waiting + pool.pending + 1)
                 slice_seconds = max(0.0, min(max(share, LEAST_SLICE), clock.seconds_left()))
-                pool.submit(_attempt, Attempt(entry.name, known, slice_seconds))
+                pool.submit(_attempt, (entry.name, known, slice_seconds))
             if not pool.pending:
                 break
             if pressed() and not stopped:
                 pool.stop()
                 stopped = True
             for one in pool.wait(POLL_SECONDS):
-                entry = library(one.task.name)
-                if one.error is not None or one.result is None:
-                    reason = "not begun" if one.error is None else str(one.error)
-                    news: Gain | Failure = Failure(entry.name, reason)
-                else:
-                    try:
-                        news = _keep(entry, store, *one.result)
-                    except FileFormatError as error:
-                        turns.leave_out(entry, error)
-                        continue
-                    if not isinstance(news, Failure):
-                        turns.again(entry)
-                back.append(news)
-                if tell is not None:
-                    tell(news)
+                news = turns.take(library(one.task[0]), one.result, one.error)
+                back += news
+                if tell is not None and news:
+                    tell(*news)
     return Improvement(tuple(back), pressed(), tuple(turns.left_out))
-
-
-Found = tuple[Record, bytes | None]
-
-
-Turn = tuple[LibraryEntry, Record | None]
 
 
 class _Turns:
@@ -203,26 +183,43 @@ class _Turns:
 
     @property
     def waiting(self) -> int:
-        """Instances whose turn is still to come in this round of turns."""
+        """Count the instances whose turn is still to come in this round of turns."""
         return len(self._waiting)
 
     def next(self) -> Turn | None:
-        """The open instance tried least, and of these the one of the widest gap."""
+        """Take the open instance tried least, and of these the one of the widest gap."""
         self._waiting = self._open(entry for entry, _ in self._waiting)
         if not self._waiting:
             self._waiting, self._spent = self._open(self._spent), []
         return self._waiting.pop(0) if self._waiting else None
 
-    def again(self, entry: LibraryEntry) -> None:
-        """It is back: another turn comes for it, unless it is closed."""
+    def take(
+        self, entry: LibraryEntry, found: Found | None, error: BaseException | None
+    ) -> list[Gain | Failure]:
+        """Keep what an attempt found, and give its instance another turn unless it is closed.
+
+        Nothing is returned where the record there cannot be read.
+        """
+        from hindsight.records.improvement import keep
+
+        if error is not None or found is None:
+            return [Failure(entry.name, "not begun" if error is None else str(error))]
+        try:
+            gain = keep(entry, self._store, *found)
+        except FileFormatError as unreadable:
+            self.leave_out(entry, unreadable)
+            return []
+        except (InvalidValueError, OSError) as refused:
+            return [Failure(entry.name, str(refused))]
         self._spent.append(entry)
+        return [gain]
 
     def leave_out(self, entry: LibraryEntry, error: FileFormatError) -> None:
-        """It gets no turn any more, for its record cannot be read."""
+        """Give no turn any more to an instance whose record cannot be read."""
         self.left_out.append(Failure(entry.name, str(error)))
 
     def _open(self, entries: Iterable[LibraryEntry]) -> list[Turn]:
-        """Those of them that are open, the next one first."""
+        """List those that are open, the next one first."""
         found: list[Turn] = []
         for entry in entries:
             try:
@@ -241,22 +238,10 @@ def _order(turn: Turn) -> tuple[int, float, int]:
     return attempts, -gap, entry.n
 
 
-def _keep(
-    entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None
-) -> Gain | Failure:
-    from hindsight.records.improvement import Gain
-
-    known = store.record(entry)
-    try:
-        return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
-    except (InvalidValueError, OSError) as error:
-        return Failure(entry.name, str(error))
-
-
 def _attempt(task: Attempt) -> Found | None:
     from hindsight.records.improvement import attempt
 
     if processes.should_stop():
         return None
-    entry = library(task.name)
-    return attempt(entry, task.known, task.seconds, should_stop=processes.should_stop)
+    name, known, seconds = task
+    return attempt(library(name), known, seconds, should_stop=processes.should_stop)

@@ -10,7 +10,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Check:
 
 
 def archive_path(folder: str | os.PathLike[str], spec: PolicySpec) -> Path:
-    """Where a policy's archive lies: parameters are part of the file's name."""
+    """Return the path of a policy's archive: parameters are part of the file's name."""
     settings = "".join(f"_{key}-{value}" for key, value in sorted(spec.params.items()))
     return Path(folder) / f"{spec.name}{settings}.json"
 
@@ -85,7 +86,7 @@ def save(path: str | os.PathLike[str], standings: Iterable[SearchState]) -> None
 
 
 def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[SearchState]:
-    """The standings in a file; their cases are not checked, see `check_case`.
+    """Read the standings in a file; their cases are not checked, see `check_case`.
 
     Parameters
     ----------
@@ -125,22 +126,13 @@ def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[S
 
 
 def _search_document(standing: SearchState) -> dict[str, Any]:
-    space = standing.target.space
     endless = standing.endless
+    counts = ("seed", "shapes", "rounds", "evaluations", "unproved")
     return {
-        "space": {
-            "max_requests": space.max_requests,
-            "max_memory": space.max_memory,
-            "latest_arrival": space.latest_arrival,
-            "equal_prompts": space.equal_prompts,
-        },
+        "space": asdict(standing.target.space),
         "either_order": standing.target.either_order,
         "knowledge": standing.target.knowledge,
-        "seed": standing.seed,
-        "shapes": standing.shapes,
-        "rounds": standing.rounds,
-        "evaluations": standing.evaluations,
-        "unproved": standing.unproved,
+        **{name: getattr(standing, name) for name in counts},
         "cases": [_case_document(case) for case in standing.cases],
         "endless": None
         if endless is None
@@ -262,31 +254,23 @@ def check_endless(target: Target, draft: Draft, status: str) -> None:
 
 
 def describe(draft: Draft) -> str:
-    """An instance in one line: ``M=7: 2 x (1, 3) @4`` is two requests s = 1, o = 3, arriving at 4.
+    """Write an instance in a line: ``M=7: 2 x (1, 3) @4`` is two requests (1, 3) arriving at 4.
 
     Equal neighbours are counted; ``@0`` is left out.
     """
-    parts: list[str] = []
-    position = 0
-    rows = draft.rows
-    while position < len(rows):
-        a, s, o = rows[position]
-        count = 1
-        while position + count < len(rows) and rows[position + count] == rows[position]:
-            count += 1
+    parts = []
+    for (a, s, o), alike in groupby(draft.rows):
+        count = len(list(alike))
         parts.append(f"{f'{count} x ' if count > 1 else ''}({s}, {o}){f' @{a}' if a else ''}")
-        position += count
     return f"M={draft.memory_limit}: " + ", ".join(parts)
 
 
 def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
-    """One line a case: what was found, and how it was verified."""
+    """Make a table of one line a case: what was found, and how it was verified."""
     rows = list(rows)
     named = optimum_column([case for _, case, _ in rows])
-    columns = (
-        *("policy", "setting", "knows", "n", "latency", "optimum", *named),
-        *("ratio", "backwards", "proof", "instance"),
-    )
+    before = ("policy", "setting", "knows", "n", "latency", "optimum")
+    columns = (*before, *named, "ratio", "backwards", "proof", "instance")
     lines = tuple(
         (
             standing.target.spec.label,

@@ -36,20 +36,20 @@ class Draft(NamedTuple):
     rows: tuple[Row, ...]
 
     def instance(self, name: str | None = None) -> Instance:
-        """As an `Instance`, checked."""
+        """Make an `Instance`, checked."""
         arrivals, prompts, outputs = (list(column) for column in zip(*self.rows, strict=True))
         return Instance.from_arrays(
             prompts, outputs, arrivals, memory_limit=self.memory_limit, name=name
         )
 
     def reversed(self) -> Draft:
-        """The same requests, those of equal arrival in the opposite order."""
+        """List the same requests, those of equal arrival in the opposite order."""
         backwards = self.rows[::-1]
         return Draft(self.memory_limit, tuple(sorted(backwards, key=lambda row: row[0])))
 
     @classmethod
     def of(cls, instance: Instance) -> Draft:
-        """The draft of an instance."""
+        """Make the draft of an instance."""
         rows = ((q.arrival_time, q.prompt_length, q.output_length) for q in instance)
         return cls(instance.memory_limit, tuple(sorted(rows, key=lambda row: row[0])))
 
@@ -90,11 +90,11 @@ class Space:
         )
 
     def holds(self, draft: Draft) -> bool:
-        """Whether a draft is one of the space's."""
+        """Tell whether a draft is one of the space's."""
         return bool(draft.rows) and self.repaired(draft.memory_limit, draft.rows) == draft
 
     def repaired(self, memory_limit: int, rows: Sequence[Row]) -> Draft:
-        """The rows moved into the space: clipped, shifted to a first arrival at 0, sorted.
+        """Move rows into the space: clipped, shifted to a first arrival at 0, sorted.
 
         Where s + o exceeds M, the prompt is shortened first. Equal prompts take the shortest.
 
@@ -120,7 +120,7 @@ class Space:
 
 
 def random_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """A few groups of equal requests, lengths log-uniform: most of M and 1 are both common."""
+    """Draw a few groups of equal requests of log-uniform lengths: nearly M and 1 are common."""
     limit = _log_uniform(rng, 2, space.max_memory)
     rows: list[Row] = []
     for _ in range(int(rng.integers(1, 5))):
@@ -134,7 +134,7 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Large requests that run alone beside small ones that fit together, at a random scale.
+    """Draw large requests that run alone beside small ones that fit together, at a random scale.
 
     The common shape of the published traps: [W25] Theorems 1 and EC.1 (all at once; one of the two
     kinds goes first) and [J25] Theorem 4.1 (the small ones arrive while a large one runs).
@@ -159,7 +159,7 @@ def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """One to three random changes; see `CHANGES`."""
+    """Make one to three random changes; see `CHANGES`."""
     limit, rows = draft
     for _ in range(1 + int(rng.geometric(0.6)) % 3):
         change = CHANGES[int(rng.integers(len(CHANGES)))]
@@ -169,7 +169,7 @@ def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
 
 
 def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """The first requests of one and the last of the other, under one of the two capacities."""
+    """Join the first requests of one and the last of the other, under one of their limits."""
     limit = (one, other)[int(rng.integers(2))].memory_limit
     head = one.rows[: int(rng.integers(len(one.rows) + 1))]
     tail = other.rows[int(rng.integers(len(other.rows))) :]
@@ -177,7 +177,7 @@ def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) ->
 
 
 def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
-    """Drafts one step away.
+    """List the drafts one step away.
 
     A request less, a field of one request or of all its twins one up or down, M one up or down
     (with the prompts of those that need all of M, or without).
@@ -194,19 +194,21 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 def all_drafts(space: Space) -> Iterator[Draft]:
-    """Every draft of the space, orders of appearance included; for tiny spaces.
+    """List every draft of the space, orders of appearance included; for tiny spaces.
 
     There are (M^2 / 2)^n for each M and n, times the arrival times.
     """
+
+    def suits(lengths: Sequence[tuple[int, int]]) -> bool:
+        return not space.equal_prompts or len({s for s, _ in lengths}) == 1
+
     for limit in range(2, space.max_memory + 1):
         kinds = [(s, o) for s in range(1, limit) for o in range(1, limit - s + 1)]
         for count in range(1, space.max_requests + 1):
             times = range(space.latest_arrival + 1)
             for later in combinations_with_replacement(times, count - 1):
-                for lengths in product(kinds, repeat=count):
-                    if space.equal_prompts and len({s for s, _ in lengths}) > 1:
-                        continue
-                    arrivals = (0, *later)
+                arrivals = (0, *later)
+                for lengths in filter(suits, product(kinds, repeat=count)):
                     rows = zip(arrivals, lengths, strict=True)
                     yield Draft(limit, tuple((a, s, o) for a, (s, o) in rows))
 
@@ -220,7 +222,7 @@ def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def _group(rows: list[Row], rng: np.random.Generator) -> list[int]:
-    """One request, all its twins, or a run of neighbours."""
+    """Choose one request, all its twins, or a run of neighbours."""
     at = int(rng.integers(len(rows)))
     kind = rng.random()
     if kind < 0.4:
@@ -238,7 +240,7 @@ def _set(rows: list[Row], indices: list[int], field: int, value: Callable[[Row],
 
 
 def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """A field of a group one or two up or down."""
+    """Move a field of a group one or two up or down."""
     step = int(rng.choice([-2, -1, 1, 2]))
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     _set(rows, _group(rows, rng), field, lambda row: row[field] + step)
@@ -246,7 +248,7 @@ def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) 
 
 
 def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """A field of a group anew."""
+    """Draw a field of a group anew."""
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     top = space.latest_arrival + 1 if field == 0 else limit - 1
     value = _log_uniform(rng, 1, top) - (field == 0)
@@ -263,14 +265,14 @@ def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -
 
 
 def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """The output of a group that of another request, or one more or less."""
+    """Give a group the output of another request, or one more or less."""
     output = rows[int(rng.integers(len(rows)))][2] + int(rng.integers(-1, 2))
     _set(rows, _group(rows, rng), 2, lambda row: output)
     return limit, rows
 
 
 def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """A group arrives around the start or the end of another request served at once."""
+    """Let a group arrive around the start or the end of another request served at once."""
     a, _, o = rows[int(rng.integers(len(rows)))]
     arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))
     _set(rows, _group(rows, rng), 0, lambda row: arrival)
@@ -278,7 +280,7 @@ def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -
 
 
 def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """A twin, somewhere."""
+    """Add a twin, somewhere."""
     row = rows[int(rng.integers(len(rows)))]
     rows.insert(int(rng.integers(len(rows) + 1)), row)
     if len(rows) > space.max_requests:
@@ -287,26 +289,26 @@ def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) ->
 
 
 def _drop(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """One request less."""
+    """Drop a request."""
     del rows[int(rng.integers(len(rows)))]
     return limit, rows
 
 
 def _move(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """A request to another place in the order."""
+    """Move a request to another place in the order."""
     row = rows.pop(int(rng.integers(len(rows))))
     rows.insert(int(rng.integers(len(rows) + 1)), row)
     return limit, rows
 
 
 def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """A request the twin of another, in its own place."""
+    """Make a request the twin of another, in its own place."""
     rows[int(rng.integers(len(rows)))] = rows[int(rng.integers(len(rows)))]
     return limit, rows
 
 
 def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Another M; those that need all of it go on to, by prompt or by output."""
+    """Change M; those that need all of it go on to, by prompt or by output."""
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
@@ -315,7 +317,7 @@ def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Everything larger or smaller by one factor."""
+    """Scale everything by one factor."""
     factor = float(rng.choice([0.5, 0.8, 1.25, 2.0]))
     factor = min(factor, space.max_memory / limit)
     return round(limit * factor), [
@@ -323,10 +325,20 @@ def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) 
     ]
 
 
-CHANGES: tuple[Change, ...] = (
-    *(_nudge, _nudge, _redraw, _fill, _fill, _imitate, _time, _add),
-    *(_drop, _move, _move, _become, _become, _resize, _scale),
-)
+WEIGHTS: dict[Change, int] = {
+    _nudge: 2,
+    _redraw: 1,
+    _fill: 2,
+    _imitate: 1,
+    _time: 1,
+    _add: 1,
+    _drop: 1,
+    _move: 2,
+    _become: 2,
+    _resize: 1,
+    _scale: 1,
+}
+CHANGES = tuple(change for change, weight in WEIGHTS.items() for _ in range(weight))
 """What `mutated` chooses from, with these weights."""
 
 

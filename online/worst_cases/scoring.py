@@ -7,7 +7,7 @@ the ratio itself for the few that deserve it. `hindsight` is imported where it i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -76,7 +76,7 @@ class Target:
 
     @property
     def randomized(self) -> bool:
-        """Whether the cost is a mean over seeds."""
+        """Tell whether the cost is a mean over seeds."""
         return self.spec.make().randomized
 
     @property
@@ -86,16 +86,12 @@ class Target:
 
     @property
     def setting(self) -> str:
-        """Name of the space and what is asked of it, unique among a policy's searches."""
+        """Name the space and what is asked of it, uniquely among a policy's searches."""
         space = self.space
-        parts = [
-            "equal prompts" if space.equal_prompts else "",
-            f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once",
-            f"n <= {space.max_requests}",
-            f"M <= {space.max_memory}",
-            "either order" if self.either_order else "",
-        ]
-        return ", ".join(part for part in parts if part)
+        times = f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once"
+        limits = f"{times}, n <= {space.max_requests}, M <= {space.max_memory}"
+        prompts = "equal prompts, " if space.equal_prompts else ""
+        return prompts + limits + (", either order" if self.either_order else "")
 
 
 @dataclass(frozen=True)
@@ -122,12 +118,12 @@ class Costs:
 
     @property
     def mean(self) -> Fraction | None:
-        """Per run."""
+        """Return the total latency per run."""
         return None if self.total is None else Fraction(self.total, self.runs)
 
 
 def predictions_of(target: Target, instance: Instance) -> PredictionModel:
-    """What the target's policy is told."""
+    """Return the predictions that the target's policy is told."""
     if target.knowledge == "exact":
         return ExactPredictions()
     outputs = instance.output_lengths
@@ -176,7 +172,7 @@ def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
 
 
 def lower_bound(instance: Instance) -> int:
-    """A bound on either optimum in microseconds: volumes, or everybody served on arrival."""
+    """Bound either optimum in microseconds: by volumes, or as if all were served on arrival."""
     from hindsight import mean_busy_time_bound
 
     return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
@@ -217,7 +213,7 @@ class Scorer:
     _known: dict[Draft, Fraction] = field(default_factory=dict)
 
     def score(self, draft: Draft, beyond: Fraction = Fraction(0)) -> Fraction:
-        """At most the ratio (for randomised policies: that of the search's own seeds).
+        """Return at most the ratio (for randomised policies: that of the search's own seeds).
 
         0 where a run did not end, or the ratio is surely not larger than ``beyond``.
         """
@@ -226,7 +222,10 @@ class Scorer:
         self.evaluations += 1
         costs = policy_costs(self.target, draft, SEARCH_SEEDS)
         if costs.mean is None:
-            self._note_endless(draft, costs.status)
+            # A run given up at the round limit may still end: nothing is known of it.
+            smaller = self.endless is None or size_of(draft) < size_of(self.endless[0])
+            if costs.status in ENDLESS and smaller:
+                self.endless = (draft, costs.status)
             self._known[draft] = Fraction(0)
             return Fraction(0)
         instance = draft.instance()
@@ -234,13 +233,6 @@ class Scorer:
             return Fraction(0)
         self._known[draft] = costs.mean / upper_bound(instance, preemptive=costs.preemptive)
         return self._known[draft]
-
-    def _note_endless(self, draft: Draft, status: str) -> None:
-        # A run given up at the round limit may still end: nothing is known of it.
-        if status in ENDLESS and (
-            self.endless is None or size_of(draft) < size_of(self.endless[0])
-        ):
-            self.endless = (draft, status)
 
 
 def size_of(draft: Draft) -> tuple[int, int, int]:
@@ -277,7 +269,7 @@ class Case:
 
     @property
     def compared_with(self) -> str:
-        """Name of the optimum."""
+        """Name the optimum."""
         return OPTIMA[self.preemptive]
 
     @property
@@ -287,7 +279,7 @@ class Case:
 
 
 def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
-    """The policy's ratio on a draft over the proved optimum; None where a run or the proof fails.
+    """Prove the policy's ratio on a draft; None where a run or the proof fails.
 
     Raises
     ------
@@ -310,12 +302,12 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
         raise KeyboardInterrupt
     if result.status != "optimal":
         return None
-    case = Case(*(draft, costs.total, costs.runs, result.upper_bound), preemptive=costs.preemptive)
-    return replace(case, certificate=_certificate(result)) if certify else case
+    certificate = _certificate(result) if certify else None
+    return Case(draft, costs.total, costs.runs, result.upper_bound, certificate, costs.preemptive)
 
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:
-    """A short certificate where a search without prices ends soon, else the usual one."""
+    """Write a short certificate where a search without prices ends soon, else the usual one."""
     from hindsight.certificates.checking import check_certificate, states_needed
     from hindsight.certificates.writing import make_certificate
 

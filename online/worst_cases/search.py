@@ -26,7 +26,17 @@ from instances.validation import as_integer, as_time_limit
 from online.runtime.processes import WorkerPool
 
 from .drafts import Draft, all_drafts, crossed, mutated, neighbours, random_draft, shaped_draft
-from .scoring import Case, Scorer, Target, lower_bound, prove, size_of
+from .scoring import (
+    REPORT_SEEDS,
+    Case,
+    Scorer,
+    Target,
+    lower_bound,
+    policy_costs,
+    prove,
+    size_of,
+    upper_bound,
+)
 
 ISLANDS = 4
 """Populations in a round."""
@@ -53,33 +63,6 @@ KEPT = 2
 """Cases an archive keeps for a target."""
 
 Scored = tuple[Fraction, Draft]
-
-
-@dataclass(frozen=True)
-class Island:
-    """One island's work, all that decides its course.
-
-    Attributes
-    ----------
-    target : Target
-        Whose ratio.
-    seed, round_index, index : int
-        Of its random stream.
-    elites : tuple[Draft, ...]
-        Drafts to begin with, none for a fresh start.
-    evaluations : int
-        Policy costs before polishing.
-    shapes : bool
-        Whether drafts of the known traps' shape are among the first (`shaped_draft`).
-    """
-
-    target: Target
-    seed: int
-    round_index: int
-    index: int
-    elites: tuple[Draft, ...]
-    evaluations: int
-    shapes: bool
 
 
 @dataclass(frozen=True)
@@ -128,7 +111,7 @@ class SearchState:
     hints: tuple[Draft, ...] = ()
 
     def after(self, landings: Sequence[IslandResult]) -> SearchState:
-        """With one more round: the best that landed is proved and takes its place."""
+        """Return the state after one more round, for which the best that landed is proved."""
         found = {case.draft: case for case in self.cases}
         unproved = 0
         for draft in self._worth_a_proof(landings):
@@ -149,30 +132,25 @@ class SearchState:
         )
 
     def _worth_a_proof(self, landings: Sequence[IslandResult]) -> list[Draft]:
-        """The drafts of largest score, as many as cases are kept, if better than those kept."""
+        """List the drafts of largest score that are better than the cases kept, at most as many."""
         bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
         known = {case.draft for case in self.cases}
         landed = {scored for landing in landings for scored in landing.best}
         better = [(r, d) for r, d in landed if r > bar and d not in known]
         return [draft for _, draft in _survivors(better)[:KEPT]]
 
-    def islands(self, evaluations: int = EVALUATIONS) -> list[Island]:
-        """The work of the next round."""
-        space = self.target.space
-        hints = (space.repaired(*draft) for draft in self.hints)
-        known = tuple(dict.fromkeys([*(case.draft for case in self.cases), *hints]))
-        return [
-            Island(
-                self.target,
-                self.seed,
-                self.rounds,
-                index,
-                known if index % 2 == 0 else (),
-                evaluations,
-                self.shapes,
-            )
-            for index in range(ISLANDS)
-        ]
+    def elites(self, index: int) -> tuple[Draft, ...]:
+        """Return the drafts that an island of the next round begins with, if any."""
+        hints = (self.target.space.repaired(*draft) for draft in self.hints)
+        known = dict.fromkeys([*(case.draft for case in self.cases), *hints])
+        return tuple(known) if index % 2 == 0 else ()
+
+
+Island = tuple[SearchState, int, int]
+"""A search, the index of the island in its next round, and policy costs before polishing.
+
+They decide the island's course.
+"""
 
 
 def search(
@@ -184,7 +162,7 @@ def search(
     evaluations: int = EVALUATIONS,
     progress: Callable[[SearchState], None] | None = None,
 ) -> list[SearchState]:
-    """Rounds for each standing in turn, until one of the limits; one round where there is none.
+    """Search from each standing in turn, round by round; one round where there is no limit.
 
     Parameters
     ----------
@@ -226,7 +204,7 @@ def search(
         while True:
             # Those behind first: where the time ends in the middle of a pass, the next makes up.
             order = sorted(range(len(current)), key=lambda k: current[k].rounds)
-            work = [island for k in order for island in current[k].islands(evaluations)]
+            work = [(current[k], index, evaluations) for k in order for index in range(ISLANDS)]
             landings = run_all(work)
             for k in order:
                 if passes and clock.must_stop():
@@ -241,7 +219,7 @@ def search(
 
 @contextmanager
 def _mapper(jobs: int) -> Iterator[Callable[[Sequence[Island]], Iterator[IslandResult]]]:
-    """A function that yields the landings of islands in order."""
+    """Give a function that yields the landings of islands in order."""
     if jobs == 1:
         yield lambda work: map(explore, work)
         return
@@ -251,27 +229,28 @@ def _mapper(jobs: int) -> Iterator[Callable[[Sequence[Island]], Iterator[IslandR
 
 def explore(island: Island) -> IslandResult:
     """Evolve one population and polish its best."""
-    target = island.target
+    standing, index, evaluations = island
+    target = standing.target
     label = f"{target.spec.label}: {target.setting}".encode()
-    stream = [island.seed, zlib.crc32(label), island.round_index, island.index]
-    rng = np.random.default_rng(stream)
+    stream = [standing.seed, zlib.crc32(label), standing.rounds, index]
     scorer = Scorer(target)
-    best = _evolve(scorer, island, rng)
-    polished = _polish(scorer, best[0], int(POLISH * island.evaluations)) if best else None
-    ranked = (polished, *best[1:2]) if polished is not None else ()
-    return IslandResult(ranked, scorer.evaluations, scorer.endless)
+    best = _evolve(scorer, island, np.random.default_rng(stream))
+    if best:
+        best = [_polish(scorer, best[0], int(POLISH * evaluations)), *best[1:2]]
+    return IslandResult(tuple(best), scorer.evaluations, scorer.endless)
 
 
 def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Scored]:
-    """The last population, best first."""
+    """Return the last population, best first."""
+    standing, index, evaluations = island
     space = scorer.target.space
-    first = list(island.elites)
-    while len(first) < min(FIRST_DRAFTS, island.evaluations):
-        shaped = island.shapes and rng.random() < 0.5
+    first = list(standing.elites(index))
+    while len(first) < min(FIRST_DRAFTS, evaluations):
+        shaped = standing.shapes and rng.random() < 0.5
         first.append((shaped_draft if shaped else random_draft)(rng, space))
     members = _survivors([(scorer.score(draft), draft) for draft in dict.fromkeys(first)])
     stalled = 0
-    while members and scorer.evaluations < island.evaluations and stalled < 200:
+    while members and scorer.evaluations < evaluations and stalled < 200:
         before = scorer.evaluations
         floor = members[-1][0] if len(members) == POPULATION else Fraction(0)
         children: dict[Draft, None] = {}
@@ -282,15 +261,14 @@ def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Sc
                 other = members[int(rng.integers(len(members)))][1]
                 parent = crossed(parent, other, rng, space)
             children[mutated(parent, rng, space)] = None
-        scored = [(scorer.score(draft, floor), draft) for draft in children]
-        members = _survivors([*members, *scored])
+        members = _survivors([*members, *((scorer.score(one, floor), one) for one in children)])
         # A tiny space runs out of new drafts before it runs out of evaluations.
         stalled = stalled + 1 if scorer.evaluations == before else 0
     return members
 
 
 def _survivors(scored: Iterable[Scored]) -> list[Scored]:
-    """The best of them, few of equal ratio, the smaller instances of those."""
+    """Keep the best of them, few of equal ratio, the smaller instances of those."""
     ranked = sorted(set(scored), key=lambda one: (-one[0], size_of(one[1]), one[1]))
     kept: list[Scored] = []
     for score, draft in ranked:
@@ -353,8 +331,6 @@ def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
     ValueError
         An optimum was not proved in time, or no run served every request.
     """
-    from .scoring import REPORT_SEEDS, policy_costs, upper_bound
-
     best: tuple[Fraction, Draft] | None = None
     optima: dict[tuple[Draft, bool], int] = {}
     count = solved = endless = 0
@@ -373,16 +349,17 @@ def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
         if twin not in optima:
             optima[twin] = bound
             if upper_bound(instance, 200) > bound:
-                case = prove(target, draft, certify=False)
-                if case is None:
-                    raise ValueError(f"the optimum of {draft} was not proved in time")
                 solved += 1
-                optima[twin] = case.optimum
-        ratio = costs.mean / optima[twin]
-        if ratio > floor:
-            best = (ratio, draft)
+                optima[twin] = _proved(target, draft, certify=False).optimum
+        if costs.mean / optima[twin] > floor:
+            best = costs.mean / optima[twin], draft
     if best is None:
         raise ValueError("no run served every request")
-    case = prove(target, best[1], certify=certify)
-    assert case is not None
-    return Exhausted(case, count, solved, endless)
+    return Exhausted(_proved(target, best[1], certify=certify), count, solved, endless)
+
+
+def _proved(target: Target, draft: Draft, *, certify: bool) -> Case:
+    case = prove(target, draft, certify=certify)
+    if case is None:
+        raise ValueError(f"the optimum of {draft} was not proved in time")
+    return case

@@ -175,3 +175,13 @@ def bound_by_definition(document: Document) -> int:
         return bound_within(rows, windows, prices, paid)
 
     return least(free)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """List the path of every entry of a document, outermost first."""
+    found = []
+    for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+        found.append((*path, key))
+        if isinstance(entry, (dict, list)):
+            found += places(entry, (*path, key))
+    return found

@@ -10,9 +10,8 @@ import pytest
 
 from hindsight.certificates.writing import make_certificate
 from hindsight.heuristics.list_scheduling import best_list_schedule
-from hindsight.records.closed_forms import closed_form_bound
 from hindsight.records.improvement import compressed
-from hindsight.records.verification import certified_bound
+from hindsight.records.verification import certified_bound, closed_form_bound
 from instances import LibraryEntry, Record, RecordStore, library
 from instances.catalogue import records
 from instances.catalogue.records import Credit, rounds_of

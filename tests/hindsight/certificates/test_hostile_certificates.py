@@ -24,6 +24,7 @@ from certificates_by_definition import (
     instance_of,
     occurring_states,
     one_by_one,
+    places,
 )
 
 from hindsight import CertificateError, check_certificate, read_certificate
@@ -84,6 +85,10 @@ PROOFS: dict[str, dict[str, Any]] = {
 """A small one of every kind; all are good for a bound of 1."""
 
 
+MEMORY, STATE, TREE, ROUNDS = "memory-prices", "state-prices", "window-tree", "preemptive-prices"
+LATE, FOR_ALL = "late memory-prices", "preemptive-memory-prices"
+
+
 def small(kind: str, *path: str) -> Document:
     """A certificate of that kind, or a part of one."""
     document = document_of(ROWS, 4, one_by_one(ROWS), copy.deepcopy(PROOFS[kind]), 1)
@@ -95,7 +100,7 @@ def part_of(document: Document, path: Sequence[Any]) -> Any:
 
 
 def tree_of(tables: list[Any], prices: list[Any], nodes: list[Any]) -> dict[str, Any]:
-    return {"kind": "window-tree", "scale": 1, "tables": tables, "prices": prices, "tree": nodes}
+    return {"kind": TREE, "scale": 1, "tables": tables, "prices": prices, "tree": nodes}
 
 
 # Memory. What the checker allocated before it followed the file is given with each.
@@ -320,41 +325,31 @@ def test_a_proof_beyond_the_checker_is_not_written(monkeypatch: pytest.MonkeyPat
 
 def proof_of_size(kind: str, size: int, epochs: int, rows: Rows) -> dict[str, Any]:
     """Prices of this size at every epoch; "scale" is a denominator of this size, and no prices."""
-    if kind == "memory-prices":
-        return {"kind": kind, "scale": 3, "prices": [size] * epochs}
-    if kind == "late memory-prices":
-        return {"kind": "memory-prices", "scale": 3, "prices": [0] * (epochs - 1) + [size]}
-    if kind == "state-prices":
-        states = [list(state) for state in sorted(occurring_states(rows))[-3:]]
-        prices = [[size] * len(states)] * epochs
-        return {"kind": kind, "scale": 3, "states": states, "prices": prices}
-    if kind == "weights":
-        return {**tree_of([[[0, 1, size], [1, 1, size]]], [[[0, epochs, 2]]], [0]), "scale": 3}
-    if kind == "window-tree":
-        prices = [[0, tau, size] for tau in range(epochs)]
-        return {**tree_of([[[0, 1, 1], [1, 1, 3]]], [prices], [0]), "scale": 3}
-    if kind == "preemptive-memory-prices":
-        return {"kind": kind, "scale": 3, "prices": [size] * epochs}
-    if kind == "preemptive-prices":
-        return {"kind": kind, "scale": 3, "tokens": [1, 3], "prices": [[size, size]] * epochs}
-    assert kind == "scale"
-    return {"kind": "state-prices", "scale": size, "states": [], "prices": [[]] * epochs}
+    states = [list(state) for state in sorted(occurring_states(rows))[-3:]]
+    prices: dict[str, dict[str, Any]] = {
+        MEMORY: {"prices": [size] * epochs},
+        LATE: {"kind": MEMORY, "prices": [0] * (epochs - 1) + [size]},
+        STATE: {"states": states, "prices": [[size] * len(states)] * epochs},
+        "scale": {"kind": STATE, "scale": size, "states": [], "prices": [[]] * epochs},
+        "weights": {
+            "tables": [[[0, 1, size], [1, 1, size]]],
+            "prices": [[[0, epochs, 2]]],
+            "tree": [0],
+        },
+        TREE: {
+            "tables": [[[0, 1, 1], [1, 1, 3]]],
+            "prices": [[[0, tau, size] for tau in range(epochs)]],
+            "tree": [0],
+        },
+        FOR_ALL: {"prices": [size] * epochs},
+        ROUNDS: {"tokens": [1, 3], "prices": [[size, size]] * epochs},
+    }
+    first = {"kind": TREE if kind == "weights" else kind, "scale": 3}
+    return first | prices[kind]
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 12])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "memory-prices",
-        "late memory-prices",
-        "state-prices",
-        "weights",
-        "window-tree",
-        "scale",
-        "preemptive-memory-prices",
-        "preemptive-prices",
-    ],
-)
+@pytest.mark.parametrize("kind", [MEMORY, STATE, TREE, ROUNDS, LATE, "weights", "scale", FOR_ALL])
 def test_large_numbers_are_exact_or_refused(kind: str, epochs: int) -> None:
     shapes: list[tuple[list[tuple[int, int, int]], int]] = [
         ([(0, 0, 1)] * 8, 8),
@@ -438,16 +433,6 @@ def test_the_number_of_prices_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 # What is no certificate.
 
 
-def entries(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every entry of a document."""
-    found = []
-    for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
-        found.append((*path, key))
-        if isinstance(entry, (dict, list)):
-            found += entries(entry, (*path, key))
-    return found
-
-
 def deep(levels: int) -> Any:
     value: Any = []
     for _ in range(levels):
@@ -458,7 +443,7 @@ def deep(levels: int) -> Any:
 @pytest.mark.parametrize("kind", PROOFS)
 def test_wrong_types_are_malformed_wherever_they_are(kind: str) -> None:
     check_certificate(small(kind))
-    for path in entries(small(kind)):
+    for path in places(small(kind)):
         for bad in (None, True, 1.5, float("inf"), "x" * 10**4, {"x": 1}, deep(900), 10**4299, -1):
             document = small(kind)
             part_of(document, path[:-1])[path[-1]] = bad
@@ -488,54 +473,42 @@ def test_missing_and_unknown_keys_are_malformed(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("kind", "path", "value"),
     [
-        (("instance", "requests"), []),
-        (("instance", "requests", 0), [0, 1]),
-        (("instance", "requests", 0, 2), 0),
-        (("instance", "requests", 0, 2), 4),
-        (("instance", "requests", 0, 0), LARGEST_INTEGER + 1),
-        (("instance", "memory_limit"), 2**31),
-        (("start_times",), [0, 1]),
-        (("start_times", 0), LIMIT),
-        (("proof", "tree", 0), [3, 1]),
-        (("proof", "tree", 1), 2),
-        (("proof", "prices", 0, 0, 0), 1),
-        (("proof", "prices", 0), [[0, 0, 1], [0, 0, 1]]),
-        (("proof", "tables", 0, 0), [1, 0, 1]),
-        (("proof", "tables", 0, 0), [2, 3, 1]),
-        (("proof", "tables", 0), [[1, 2, 1], [1, 2, 1]]),
+        (TREE, ("instance", "requests"), []),
+        (TREE, ("instance", "requests", 0), [0, 1]),
+        (TREE, ("instance", "requests", 0, 2), 0),
+        (TREE, ("instance", "requests", 0, 2), 4),
+        (TREE, ("instance", "requests", 0, 0), LARGEST_INTEGER + 1),
+        (TREE, ("instance", "memory_limit"), 2**31),
+        (TREE, ("start_times",), [0, 1]),
+        (TREE, ("start_times", 0), LIMIT),
+        (TREE, ("proof", "tree", 0), [3, 1]),
+        (TREE, ("proof", "tree", 1), 2),
+        (TREE, ("proof", "prices", 0, 0, 0), 1),
+        (TREE, ("proof", "prices", 0, 0, 1), 10**9),
+        (TREE, ("proof", "prices", 0), [[0, 0, 1], [0, 0, 1]]),
+        (TREE, ("proof", "tables", 0, 0), [1, 0, 1]),
+        (TREE, ("proof", "tables", 0, 0), [2, 3, 1]),
+        (TREE, ("proof", "tables", 0), [[1, 2, 1], [1, 2, 1]]),
+        (STATE, ("proof", "states", 0), [3, 3]),
+        (STATE, ("proof", "states", 0), [2, 1]),
+        (ROUNDS, ("stretches",), [[[1, 2]], [[3, 4]]]),
+        (ROUNDS, ("stretches", 0), [[1, 2, 3]]),
+        (ROUNDS, ("stretches", 0), [[2, 1]]),
+        (ROUNDS, ("stretches", 0, 0, 1), LIMIT),
+        (ROUNDS, ("proof", "tokens"), [3, 2]),
+        (ROUNDS, ("proof", "tokens"), [2, 2]),
+        (ROUNDS, ("proof", "tokens"), [0, 2]),
+        (ROUNDS, ("proof", "tokens"), [2, 5]),
+        (ROUNDS, ("proof", "tokens"), [2]),
+        (ROUNDS, ("proof", "prices", 0), [1]),
+        (ROUNDS, ("proof", "scale"), 0),
     ],
 )
-def test_what_is_out_of_range_is_malformed(path: tuple[Any, ...], value: Any) -> None:
-    document = small("window-tree")
+def test_what_is_out_of_range_is_malformed(kind: str, path: tuple[Any, ...], value: Any) -> None:
+    document = small(kind)
     part_of(document, path[:-1])[path[-1]] = value
-    with pytest.raises(MalformedCertificateError):
-        check_certificate(document)
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("stretches",), [[[1, 2]], [[3, 4]]]),
-        (("stretches", 0), [[1, 2, 3]]),
-        (("stretches", 0), [[2, 1]]),
-        (("stretches", 0, 0, 1), LIMIT),
-        (("proof", "tokens"), [3, 2]),
-        (("proof", "tokens"), [2, 2]),
-        (("proof", "tokens"), [0, 2]),
-        (("proof", "tokens"), [2, 5]),
-        (("proof", "tokens"), [2]),
-        (("proof", "prices", 0), [1]),
-        (("proof", "scale"), 0),
-    ],
-)
-def test_rounds_and_prices_out_of_range_are_malformed(path: tuple[Any, ...], value: Any) -> None:
-    document = small("preemptive-prices")
-    place: Any = document
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
     with pytest.raises(MalformedCertificateError):
         check_certificate(document)
 
@@ -546,17 +519,21 @@ def test_rounds_and_prices_out_of_range_are_malformed(path: tuple[Any, ...], val
         (("upper_bound",), 6, "total latency is"),
         (("lower_bound",), 9, "no more than"),
         (("instance", "digest"), "0" * 64, "digest"),
+        (("instance", "memory_limit"), 5, "digest"),
+        (("instance", "requests", 0, 1), 0, "digest"),
         (("start_times", 1), 0, "before it arrives"),
         (("start_times", 1), 1, "round 2 holds"),
+        (("proof", "tree"), [], "not covered"),
         (("proof", "tree"), [0, 0], "left over"),
         (("proof", "tree"), [[0, 1], 0], "not covered"),
         (("proof", "tree"), [[1, 0], 0, 0], "outside its window"),
+        (("proof", "tree"), [[0, 1], [0, 1], 0, 0, 0], "outside its window"),
     ],
 )
 def test_what_does_not_hold_is_refused_and_not_malformed(
     path: tuple[Any, ...], value: Any, match: str
 ) -> None:
-    document = small("window-tree")
+    document = small(TREE)
     part_of(document, path[:-1])[path[-1]] = value
     with pytest.raises(CertificateError, match=match) as caught:
         check_certificate(document)
@@ -565,6 +542,11 @@ def test_what_does_not_hold_is_refused_and_not_malformed(
 
 TEXT = json.dumps(small("memory-prices"))
 FILES: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "not valid JSON"),
+    "a list": (b"[]", "not a certificate"),
+    "another format": (b'{"format": "llm-hindsight/instance"}', "not a certificate"),
+    "another version": (TEXT.replace('"version": 1', '"version": 2').encode(), "version is 2"),
+    "true": (TEXT.replace('"version": 1', '"version": true').encode(), "version is True"),
     "nested": (b"[" * 10**5, "nested|not valid"),
     "nested in an object": (b'{"a":' * 10**5, "nested|not valid"),
     "digits": (TEXT.replace('"scale": 4', '"scale": ' + "9" * 5000).encode(), "4300 digits"),

@@ -22,6 +22,14 @@ ENTRY = library(OPEN)
 pytestmark = pytest.mark.usefixtures("no_package")
 
 
+def open_result() -> hindsight.SolveResult:
+    """Solve the instance by prices of states, and claim one less than is proved."""
+    solved = hindsight.solve(ENTRY.problem, method="configurations")
+    assert isinstance(solved.proof, StatePrices)
+    less = solved.upper_bound - 1
+    return replace(solved, lower_bound=less, certified_lower_bound=less)
+
+
 def test_a_result_closes_a_record(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     _, before = bare_record(store)
@@ -47,7 +55,7 @@ def test_what_no_certificate_proves_is_claimed(
     def poor(schedule: Schedule, proof: object, **options: object) -> dict[str, object]:
         return make(schedule, None, search=False, tree=False)
 
-    monkeypatch.setattr("hindsight.certificates.writing.make_certificate", poor)
+    monkeypatch.setattr("hindsight.records.improvement.make_certificate", poor)
     after = take_result(ENTRY, result, RecordStore(tmp_path)).after
     assert (after.status, after.claimed_bound) == ("open", result.upper_bound)
     assert after.lower_bound < result.upper_bound
@@ -76,10 +84,7 @@ def test_a_solve_that_claims_too_much_is_told_of(
 def test_prices_that_close_nothing_are_rounded_until_they_are_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solved = hindsight.solve(ENTRY.problem, method="configurations")
-    assert isinstance(solved.proof, StatePrices)
-    less = solved.upper_bound - 1
-    open_ = replace(solved, lower_bound=less, certified_lower_bound=less)
+    open_ = open_result()
     whole = take_result(ENTRY, open_, RecordStore(tmp_path / "whole")).after
     monkeypatch.setattr(improvement, "MOST_BYTES", 0)
     rounded = take_result(ENTRY, open_, RecordStore(tmp_path / "rounded")).after
@@ -90,17 +95,14 @@ def test_prices_that_close_nothing_are_rounded_until_they_are_small(
     assert proof["kind"] == "state-prices"
     assert all(price * coarsest % proof["scale"] == 0 for row in proof["prices"] for price in row)
     assert rounded.certificate.stat().st_size < whole.certificate.stat().st_size
-    assert rounded.lower_bound <= whole.lower_bound <= less
+    assert rounded.lower_bound <= whole.lower_bound <= open_.lower_bound
     assert verify_record(ENTRY, RecordStore(tmp_path / "rounded")).kind == "open"
 
 
 def test_no_price_is_rounded_until_nothing_is_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solved = hindsight.solve(ENTRY.problem, method="configurations")
-    assert isinstance(solved.proof, StatePrices)
-    less = solved.upper_bound - 1
-    open_ = replace(solved, lower_bound=less, certified_lower_bound=less)
+    open_ = open_result()
     whole = take_result(ENTRY, open_, RecordStore(tmp_path)).after
     known = replace(whole, lower_bound=whole.lower_bound - 1)
     monkeypatch.setattr(improvement, "MOST_BYTES", 0)
@@ -179,17 +181,14 @@ def test_what_is_interrupted_takes_little_time_for_its_certificate(
 def test_an_attempt_begins_with_the_prices_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solved = hindsight.solve(ENTRY.problem, method="configurations")
-    assert isinstance(solved.proof, StatePrices)
-    less = solved.upper_bound - 1
-    open_ = replace(solved, lower_bound=less, certified_lower_bound=less)
+    open_ = open_result()
     known = take_result(ENTRY, open_, RecordStore(tmp_path)).after
     assert (known.status, known.proof) == ("open", "state-prices")
     given: dict[str, Any] = {}
 
     def solve(instance: object, seconds: float, **options: object) -> object:
         given.update(options)
-        return solved
+        return open_
 
     monkeypatch.setattr("hindsight.solver.solve", solve)
     attempt(ENTRY, known, 10.0)

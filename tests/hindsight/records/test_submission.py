@@ -36,6 +36,12 @@ ENTRY = library(OPEN)
 pytestmark = pytest.mark.usefixtures("no_package")
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    """A folder of one's own."""
+    return RecordStore(tmp_path / "own")
+
+
 def in_turn(instance: Instance) -> Schedule:
     """One after the other, in order of arrival."""
     starts, now = [0] * len(instance), 0
@@ -58,8 +64,7 @@ def certificate(tmp_path: Path, schedule: Schedule | PreemptiveSchedule, **entri
     return path
 
 
-def test_a_schedule_is_taken_where_it_is_better(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_a_schedule_is_taken_where_it_is_better(tmp_path: Path, store: RecordStore) -> None:
     slow = saved(tmp_path, in_turn(ENTRY.problem))
     (gain,) = submit(slow, store, by="A. Person")
     assert gain.improves
@@ -108,8 +113,7 @@ def test_a_schedule_counts_for_every_goal_of_its_instance(tmp_path: Path) -> Non
     assert [gain.entry for gain in submit(path, store)] == [preemptive]
 
 
-def test_a_certificate_is_taken_where_it_proves_more(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_a_certificate_is_taken_where_it_proves_more(tmp_path: Path, store: RecordStore) -> None:
     bare_record(store)
     path = certificate(tmp_path, in_turn(ENTRY.problem))
     (gain,) = submit(path, store)
@@ -125,8 +129,7 @@ def test_a_certificate_is_taken_where_it_proves_more(tmp_path: Path) -> None:
     assert not again.improves
 
 
-def test_a_certificate_that_does_not_hold_is_refused(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_a_certificate_that_does_not_hold_is_refused(tmp_path: Path, store: RecordStore) -> None:
     schedule = in_turn(ENTRY.problem)
     path = certificate(tmp_path, schedule, lower_bound=schedule.total_latency)
     with pytest.raises(RefusedRecordError, match="the certificate does not hold: lower_bound is"):
@@ -137,10 +140,9 @@ def test_a_certificate_that_does_not_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_bounds_that_contradict_those_known_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: RecordStore
 ) -> None:
     """By a checker that believes anything: the record known stays."""
-    store = RecordStore(tmp_path / "own")
     _, known = listed_record(store)
     path = certificate(tmp_path, in_turn(ENTRY.problem))
     wrong = known.upper_bound + 1
@@ -173,9 +175,8 @@ def test_a_record_that_does_not_hold_is_blamed_and_not_what_is_handed_in(
         submit(path, RecordStore(tmp_path / "own"))
 
 
-def test_a_schedule_below_a_claim_refutes_it(tmp_path: Path) -> None:
+def test_a_schedule_below_a_claim_refutes_it(tmp_path: Path, store: RecordStore) -> None:
     """A claim is no proof: the schedule, which is checked, stays."""
-    store = RecordStore(tmp_path / "own")
     schedule = in_turn(ENTRY.problem)
     submit(saved(tmp_path, schedule), store)
     known = store.record(ENTRY)
@@ -235,8 +236,9 @@ def test_a_pipe_is_read_once(kind: str, tmp_path: Path) -> None:
     assert gain.after.upper_bound == schedule.total_latency
 
 
-def test_of_an_instance_with_known_bounds_the_schedule_counts(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_of_an_instance_with_known_bounds_the_schedule_counts(
+    tmp_path: Path, store: RecordStore
+) -> None:
     schedule = in_turn(ENTRY.problem)
     total = schedule.total_latency
     starts = tuple(schedule.start_times.tolist())

@@ -16,8 +16,12 @@ import pytest
 from library_records import OPEN, bare_record, change, listed_record, records_file
 
 import hindsight.certificates.format as certificate_format
-from hindsight.records.closed_forms import closed_form_bound, fits_two_rounds
-from hindsight.records.verification import RecordVerdict, verify_record
+from hindsight.records.verification import (
+    RecordVerdict,
+    closed_form_bound,
+    fits_two_rounds,
+    verify_record,
+)
 from instances import Instance, RecordStore, library
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -250,7 +254,7 @@ def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
         "    console.run(library.library)\n"
         "except SystemExit as end:\n"
         "    assert not end.code, end.code\n"
-        "from hindsight.records.closed_forms import closed_form_bound\n"
+        "from hindsight.records.verification import closed_form_bound\n"
         "from instances import library\n"
         "[closed_form_bound(library(n)) for n in ('seconds-azure-code-n20-00', "
         "'reduction-partition-no-n10-00')]\n"

@@ -21,8 +21,7 @@ from instances import (
     UnknownNameError,
     Workload,
 )
-from instances.catalogue.entries import read_set
-from instances.catalogue.library import FOLDER, SETS
+from instances.catalogue.library import FOLDER, SETS, read_set
 
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = instances.library()

@@ -28,12 +28,23 @@ def record(upper: int, lower: int, credit: Credit = FIRST, **more: object) -> Re
     return replace(found, **more)  # type: ignore[arg-type]
 
 
-def test_what_is_put_is_there_for_others(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    """A folder of one's own."""
+    return RecordStore(tmp_path / "own")
+
+
+def reread(tmp_path: Path) -> Record:
+    """Read the record in that folder anew."""
+    found = RecordStore(tmp_path / "own").record(ENTRY)
+    assert found is not None
+    return found
+
+
+def test_what_is_put_is_there_for_others(tmp_path: Path, store: RecordStore) -> None:
     assert store.record(ENTRY) is None
     put = store.put(record(90, 80), b"proof")
-    again = RecordStore(str(tmp_path / "own")).record(ENTRY)
-    assert again is not None
+    again = reread(tmp_path)
     assert (again.upper_bound, again.lower_bound, again.status) == (90, 80, "open")
     assert again.found == again.proved == FIRST
     assert again.certificate == put.certificate
@@ -42,8 +53,7 @@ def test_what_is_put_is_there_for_others(tmp_path: Path) -> None:
     assert (again.interval, again.date, again.method) == ("[80, 90]", "2026-01-01", "method 1")
 
 
-def test_each_half_is_kept_where_it_is_better(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_each_half_is_kept_where_it_is_better(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80), b"first")
     worse = store.put(record(95, 70, SECOND), b"worse")
     assert (worse.upper_bound, worse.lower_bound, worse.found) == (90, 80, FIRST)
@@ -58,8 +68,7 @@ def test_each_half_is_kept_where_it_is_better(tmp_path: Path) -> None:
     assert path.read_bytes() == b"second"
 
 
-def test_of_equal_bounds_the_certified_one_is_kept(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_of_equal_bounds_the_certified_one_is_kept(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80))
     kept = store.put(record(90, 80, SECOND), b"proof")
     assert (kept.certified, kept.proved, kept.found) == (True, SECOND, FIRST)
@@ -68,20 +77,19 @@ def test_of_equal_bounds_the_certified_one_is_kept(tmp_path: Path) -> None:
     assert store.put(record(90, 80)).certified
 
 
-def test_bounds_that_contradict_those_known_are_not_kept(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_bounds_that_contradict_those_known_are_not_kept(
+    tmp_path: Path, store: RecordStore
+) -> None:
     store.put(record(90, 80))
     for wrong in (record(79, 70), record(99, 91)):
         with pytest.raises(InvalidValueError, match="contradict"):
             store.put(wrong, b"wrong")
-    kept = RecordStore(tmp_path / "own").record(ENTRY)
-    assert kept is not None
+    kept = reread(tmp_path)
     assert (kept.interval, kept.certified, kept.claimed) == ("[80, 90]", False, None)
     assert not (tmp_path / "own" / "certificates").exists()
 
 
-def test_a_claim_is_no_bound(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_a_claim_is_no_bound(tmp_path: Path, store: RecordStore) -> None:
     claimed = store.put(record(90, 80, claimed_bound=90, claimed=SECOND))
     assert (claimed.status, claimed.claimed_bound) == ("open", 90)
     assert RecordStore(tmp_path / "own").record(ENTRY).claimed == SECOND  # type: ignore[union-attr]
@@ -105,24 +113,20 @@ def test_a_refuted_claim_takes_no_smaller_one_with_it() -> None:
     ],
 )
 def test_a_claim_above_a_schedule_falls_alone(
-    tmp_path: Path, known: Record | None, new: Record, kept: tuple[str, bool]
+    tmp_path: Path, known: Record | None, new: Record, kept: tuple[str, bool], store: RecordStore
 ) -> None:
     """What came with it was checked, and is kept."""
-    store = RecordStore(tmp_path / "own")
     if known is not None:
         store.put(known)
     store.put(new.claiming(91, SECOND), b"proof")
-    after = RecordStore(tmp_path / "own").record(ENTRY)
-    assert after is not None
+    after = reread(tmp_path)
     assert (after.interval, after.certified) == kept
     assert (after.claimed_bound, after.claimed) == (None, None)
 
 
-def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80).tried(LARGEST_INTEGER + 1))
-    again = RecordStore(tmp_path / "own").record(ENTRY)
-    assert again is not None
+    again = reread(tmp_path)
     assert again.attempts == LARGEST_INTEGER
 
 
@@ -130,15 +134,13 @@ def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: P
     package, own = RecordStore(), RecordStore(tmp_path / "own")
     package.put(record(90, 80), b"package")
     own.put(record(85, 70, SECOND))
-    layered = RecordStore(tmp_path / "own").record(ENTRY)
-    assert layered is not None
+    layered = reread(tmp_path)
     assert (layered.upper_bound, layered.lower_bound) == (85, 80)
     assert layered.certificate == no_package / "certificates" / f"{ENTRY.name}.json.xz"
     # What is written here is whole, and the package is as it was.
     assert RecordStore().record(ENTRY).upper_bound == 90  # type: ignore[union-attr]
     package.put(record(85, 84, SECOND), b"better")
-    later = RecordStore(tmp_path / "own").record(ENTRY)
-    assert later is not None
+    later = reread(tmp_path)
     assert later.lower_bound == 84
 
 
@@ -160,8 +162,7 @@ def test_a_certificate_of_the_package_is_not_hidden_by_a_former_one(
     own.put(record(90, 80), b"weak")
     package.put(record(91, 85, SECOND), b"strong")
     put = own.put(record(89, 70))
-    again = RecordStore(tmp_path / "own").record(ENTRY)
-    assert again is not None
+    again = reread(tmp_path)
     assert again.lower_bound == put.lower_bound == 85
     assert again.certificate is not None
     assert again.certificate.read_bytes() == b"strong"
@@ -192,8 +193,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, no_package: P
     assert [name for name in names if store.record(library(name)) is None] == []
 
 
-def test_a_record_of_another_digest_is_none(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path / "own")
+def test_a_record_of_another_digest_is_none(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80))
     path = tmp_path / "own" / "records" / "worst.json"
     path.write_text(path.read_text("utf-8").replace(ENTRY.digest, "0" * 64), "utf-8")
@@ -216,9 +216,8 @@ def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
 
 
 def test_a_killed_write_leaves_the_record_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: RecordStore
 ) -> None:
-    store = RecordStore(tmp_path / "own")
     store.put(record(90, 80), b"first")
     write = module.write_atomically
 
@@ -230,8 +229,7 @@ def test_a_killed_write_leaves_the_record_before(
     monkeypatch.setattr(module, "write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):
         store.put(record(85, 84, SECOND), b"second")
-    fresh = RecordStore(tmp_path / "own").record(ENTRY)
-    assert fresh is not None
+    fresh = reread(tmp_path)
     # Its certificate proves more than it says.
     assert (fresh.upper_bound, fresh.lower_bound) == (90, 80)
     assert (tmp_path / "own" / "certificates" / f"{ENTRY.name}.json.xz").read_bytes() == b"second"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from instances import FileFormatError, Instance, InvalidValueError, Library, Record
-from instances.catalogue.entries import read_set
+from instances.catalogue.library import read_set
 from instances.catalogue.records import Credit
 from online.comparison import Interval
 from online.leaderboard import (

@@ -53,7 +53,7 @@ def test_what_is_closed_has_no_turn(tmp_path: Path) -> None:
     bare_record(store)
     turns = _Turns([library("worst-n12-00"), library(OPEN)], store)
     assert order(turns) == [OPEN]
-    turns.again(library(OPEN))
+    turns._spent.append(library(OPEN))
     assert order(turns) == [OPEN]
 
 
@@ -117,7 +117,7 @@ def test_a_file_damaged_between_two_turns_ends_those_of_its_set(tmp_path: Path) 
     assert turns.next() == (library(SMALL[0]), None)
     records_file(tmp_path).parent.mkdir()
     records_file(tmp_path).write_text("{", "utf-8")
-    turns.again(library(SMALL[0]))
+    turns._spent.append(library(SMALL[0]))
     assert order(turns) == ["j25-m1-n10-00"]
     assert sorted(one.name for one in turns.left_out) == sorted(SMALL)
 

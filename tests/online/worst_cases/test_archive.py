@@ -43,11 +43,15 @@ def case() -> Case:
 def test_archives_round_trip(case: Case, tmp_path: Path) -> None:
     standings = [
         SearchState(TARGET, 3, False, 2, 100, 1, (case,), (Draft(6, ((0, 1, 3),)), "livelock")),
-        SearchState(Target(TARGET.spec, Space(5, 9, 9, True), True)),
+        SearchState(
+            Target(TARGET.spec, Space(5, 9, 9, True), True), cases=(replace(case, preemptive=True),)
+        ),
     ]
     path = archive_path(tmp_path, TARGET.spec)
     save(path, standings)
     assert load(path) == standings
+    # What says nothing means the optimum without preemption.
+    assert path.read_text("utf-8").count("preemptive") == 1
     assert path.name == "mc-sf.json"
     spec = PolicySpec("alpha-protection", {"alpha": 0.1})
     assert archive_path(tmp_path, spec).name == "alpha-protection_alpha-0.1.json"
@@ -102,10 +106,7 @@ def test_an_endless_run_is_run_again() -> None:
         ("[]", "is not an archive"),
         ('{"format": "llm-hindsight/worst-cases", "version": 9}', "version is 9"),
         ('{"format": "llm-hindsight/worst-cases", "version": 1}', "no complete archive"),
-        ('{"a":' * 900 + "1" + "}" * 900, "is nested more than 100 deep"),
         ("[" * 100_000, "is nested more than 100 deep"),
-        ('{"version": ' + "9" * 5000 + "}", "holds a number that is none"),
-        ('{"version": ' + "9" * 400 + "}", "holds an integer of more than 300 digits"),
     ],
 )
 def test_what_is_no_archive_is_refused(tmp_path: Path, text: str, said: str) -> None:

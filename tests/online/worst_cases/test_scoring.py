@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 import strategies
@@ -18,7 +17,7 @@ from instances import Instance, InvalidValueError
 from online import IntervalPredictions, PolicyError, simulate
 from online.policy_interface import policy as policy_module
 from online.policy_interface.specs import PolicySpec
-from online.worst_cases.archive import RefutedError, case_table, check_case, load, save
+from online.worst_cases.archive import RefutedError, case_table, check_case
 from online.worst_cases.drafts import Draft, Space
 from online.worst_cases.scoring import (
     REPORT_SEEDS,
@@ -171,16 +170,3 @@ def test_a_policy_that_keeps_tokens_is_compared_with_the_preemptive_optimum(
         check_case(chosen, replace(found, certificate=whole.certificate))
     with pytest.raises(RefutedError, match="compared with the preemptive optimum"):
         check_case(chosen, replace(found, preemptive=False))
-
-
-def test_archives_keep_which_optimum_is_meant(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(policy_module._POLICIES, "yielding", Yielding)
-    case = Case(TRAP, 30, 1, 20, preemptive=True)
-    state = SearchState(target("yielding"), cases=(case, replace(case, preemptive=False)))
-    save(tmp_path / "a.json", [state])
-    (back,) = load(tmp_path / "a.json")
-    assert [one.preemptive for one in back.cases] == [True, False]
-    # Archives of before say nothing, and mean the optimum without preemption.
-    assert (tmp_path / "a.json").read_text().count("preemptive") == 1
