@@ -17,7 +17,7 @@ from instances.validation import as_integer, as_number
 from online.comparison.ratios import rounded_down, rounded_up
 from online.comparison.trial import one_line
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
-from online.runtime.tasks import run_tasks
+from online.runtime.processes import run_tasks
 
 from .answer import Headroom, Measured
 from .demand import load

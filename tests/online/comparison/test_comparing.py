@@ -30,8 +30,7 @@ from instances import (
     UnknownNameError,
 )
 from instances.problem.arrival_source import Arrival, Observation
-from online.comparison.comparing import compare
-from online.comparison.parallel import ComparisonProgress, compare_many
+from online.comparison.comparing import ComparisonProgress, compare, compare_many
 from online.comparison.ratio_tables import (
     reasons_table,
     record_cells,
@@ -444,7 +443,8 @@ def test_an_error_in_a_trial_is_not_swallowed(jobs: int) -> None:
 
 
 def test_ctrl_c_keeps_what_is_done(scratch_policies: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from online.comparison import parallel
+
+    from online.comparison import comparing
 
     calls: list[Any] = []
 
@@ -454,7 +454,7 @@ def test_ctrl_c_keeps_what_is_done(scratch_policies: None, monkeypatch: pytest.M
             raise KeyboardInterrupt
         return compare(problem, *arguments, **options)
 
-    monkeypatch.setattr(parallel, "compare", stopping)
+    monkeypatch.setattr(comparing, "compare", stopping)
     found = compare_many([EXAMPLE_1] * 3, ["mc-sf"])
     assert (found.finished, found.total, found.interrupted) == (1, 3, True)
     assert [one.total_latency for one in found.records] == [64]
@@ -557,7 +557,7 @@ def test_a_policy_that_cannot_be_sent_is_refused(scratch_policies: None) -> None
 MAIN_PROGRAM = """
     import json
     from instances import Instance
-    from online.comparison.parallel import compare_many
+    from online.comparison.comparing import compare_many
     from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
     from online.policy_interface.policy import DecisionStoppedError, register_policy
 

@@ -8,8 +8,7 @@ import io
 import pytest
 
 from instances import Instance
-from online.comparison.comparing import compare
-from online.comparison.parallel import compare_many
+from online.comparison.comparing import compare, compare_many
 from online.comparison.ratio_tables import records_csv
 
 INSTANCE = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name="three")

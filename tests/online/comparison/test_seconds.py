@@ -18,8 +18,7 @@ import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import AffineTime, BatchTime, IterationTime
 from online.commands.json_output import record_entry
-from online.comparison.comparing import compare
-from online.comparison.parallel import compare_many
+from online.comparison.comparing import compare, compare_many
 from online.comparison.ratio_tables import (
     optimum_notes,
     records_csv,

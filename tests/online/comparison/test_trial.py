@@ -13,8 +13,7 @@ from preempting import ELEVEN, Yielding
 import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
 from online.comparison.bootstrap import ratio_confidence
-from online.comparison.comparing import compare
-from online.comparison.parallel import compare_many
+from online.comparison.comparing import compare, compare_many
 from online.comparison.ratio_tables import records_csv, records_table, summary_table
 from online.comparison.ratios import Interval
 from online.comparison.running import run_policy

@@ -200,7 +200,7 @@ def test_a_worker_with_other_code_is_refused(
     load(SOURCE, 1)
     experiment = Experiment("e", [Family("mine")], ["fcfs"])
     task = next(iter(make_plan(experiment).trials.values()))
-    assert perform_elsewhere(task).row.total_latency == perform_elsewhere(task).row.total_latency
+    assert perform_elsewhere(task)[0].total_latency == perform_elsewhere(task)[0].total_latency
     load(SOURCE, -1)
     monkeypatch.setattr("online.experiment.work._sources_here", plan_module.trial_sources)
     with pytest.raises(WorkerVersionError, match=r"other sources than the run \(generator\)"):
@@ -208,7 +208,7 @@ def test_a_worker_with_other_code_is_refused(
     del registry._GENERATORS["mine"]
     with pytest.raises(WorkerVersionError, match="the worker does not know generator 'mine'"):
         perform_elsewhere(task)
-    optimum = plan_module.optimum_task("d", {}, Solver(), task.version)
+    optimum = plan_module.optimum_task("d", {}, Solver().options(), task.version)
     monkeypatch.setattr(plan_module, "package_sources", lambda *packages: "edited")
     with pytest.raises(WorkerVersionError, match=r"other sources than the run \(packages\)"):
         perform_elsewhere(optimum)
@@ -220,15 +220,15 @@ def test_a_task_brings_its_policy_along(load: Callable[[str, int], None]) -> Non
     experiment = Experiment("e", [FAMILY], ["mine"])
     tasks = list(make_plan(experiment).trials.values())
     sent = [cloudpickle.dumps(task) for task in tasks]
-    expected = [perform_elsewhere(task).row.total_latency for task in tasks]
+    expected = [perform_elsewhere(task)[0].total_latency for task in tasks]
     load(POLICY, -1)
     del policy_module._POLICIES["mine"]
     received = [pickle.loads(each) for each in sent]  # noqa: S301 (just written)
-    assert [perform_elsewhere(task).row.total_latency for task in received] == expected
+    assert [perform_elsewhere(task)[0].total_latency for task in received] == expected
     assert [task.key for task in received] == [task.key for task in tasks]
     load(POLICY, -1)
     turned = make_plan(experiment).trials.values()
-    assert [perform_elsewhere(task).row.total_latency for task in turned] != expected
+    assert [perform_elsewhere(task)[0].total_latency for task in turned] != expected
 
 
 SCRIPT = """

@@ -13,7 +13,7 @@ from online.experiment import (
     Family,
     Predictions,
     Solver,
-    checks,
+    families,
     parse_experiment,
     preset,
     preset_names,
@@ -137,7 +137,7 @@ def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -
         Experiment("e", [family], ["fcfs", "mc-sf"])
     with pytest.raises(InvalidValueError, match="seeds = .* are more than 1000000"):
         Family("uniform", {"n": 1}, itertools.count())
-    monkeypatch.setattr(checks, "MOST_TRIALS", 10)
+    monkeypatch.setattr(families, "MOST_TRIALS", 10)
     few = Family("uniform", {"n": 1}, range(2))
     # Two runs of one policy, and of the other, which draws, two for each seed.
     fits = Experiment("e", [few], ["fcfs", "a-random"], policy_seeds=range(4))

@@ -90,8 +90,8 @@ def test_what_has_not_been_run_is_counted(tmp_path: Path) -> None:
         store.enter(plan)
         assert ratio_table(ratio_rows(read_results(path))).title.endswith("; 16 trials not yet run")
         done = perform(plan.trials[plan.members[0].trial])
-        assert store.add(done)
-        assert not store.add(done)
+        assert store.add(*done)
+        assert not store.add(*done)
     rows = ratio_rows(read_results(path))
     assert [row.missing for row in rows] == [1, 2, 4, 2, 2, 4]
     # A trial without an optimum has no ratio, and says so.

@@ -27,6 +27,7 @@ from experiment_processes import (
 import hindsight
 import online
 import online.policy_interface.policy as policy_module
+from hindsight.runtime.clock import never
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 from instances.generators import registry
 from instances.problem.arrival_source import Arrival, Observation
@@ -41,13 +42,14 @@ from online.experiment import (
     read_results,
     run_experiment,
 )
-from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
 from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
-from online.experiment.store import Store
-from online.experiment.work import WorkerVersionError, perform
+from online.experiment.runner import in_processes
+from online.experiment.store import Done, Store
+from online.experiment.work import Task, WorkerVersionError, perform
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import register_policy
+from online.runtime.processes import WorkerPool
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 
@@ -214,31 +216,29 @@ def test_the_task_that_kills_its_worker_is_found_and_the_others_are_done(tmp_pat
     deadly = {task.key for task in tasks if task.seed == DEADLY_SEED}
     assert len(deadly) == 4
     chosen = [task for task in tasks if task.seed != DEADLY_SEED or task.key == min(deadly)]
-    executor = LocalProcesses(2)
-    for task in chosen:
-        executor.submit(perform_or_die, task)
-    back = [executor.next_completed() for _ in chosen]
-    assert executor.pending == 0
-    executor.close()
-    assert {each.task.key for each in back} == {task.key for task in chosen}
-    assert {each.task.key for each in back if each.done is None} == {min(deadly)}
+    with WorkerPool[Task, Done](2) as pool:
+        back = [row for row, _ in in_processes(pool, perform_or_die, never, chosen)]
+    assert {row.key for row in back} == {task.key for task in chosen}
+    (lost,) = [row for row in back if row.status == "failed"]
+    assert (lost.key, lost.error) == (
+        min(deadly),
+        "WorkerDiedError: 3 workers died (signal 9, Killed)",
+    )
 
 
 def test_what_workers_have_finished_is_handed_on_before_ctrl_c_ends_the_wait() -> None:
-    tasks = list(make_plan(POLICIES_ONLY).trials.values())[:2]
+    tasks = list(make_plan(POLICIES_ONLY).trials.values())[:3]
     pressed = False
-    executor = LocalProcesses(1, lambda: pressed)
-    for task in tasks:
-        executor.submit(perform, task)
-    keys = {executor.next_completed().task.key}
-    (worker,) = executor._pool._workers
-    assert worker.connection.poll(60)
-    pressed = True
-    keys.add(executor.next_completed().task.key)
-    assert keys == {task.key for task in tasks}
-    with pytest.raises(KeyboardInterrupt):
-        executor.next_completed()
-    executor.close()
+    with WorkerPool[Task, Done](1) as pool:
+        coming = in_processes(pool, perform, lambda: pressed, tasks)
+        keys = {next(coming)[0].key}
+        (worker,) = pool._workers
+        assert worker.connection.poll(60)
+        pressed = True
+        keys.add(next(coming)[0].key)
+        assert keys == {task.key for task in tasks[:2]}
+        with pytest.raises(KeyboardInterrupt):
+            next(coming)
 
 
 def test_a_worker_of_another_version_ends_the_run(
