@@ -67,17 +67,17 @@ class MismatchError(ValueError):
 
 
 def rounded(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """What is known exactly, to the nearest decimal."""
+    """Write what is known exactly to the nearest decimal."""
     return _decimal(number, round, decimals)
 
 
 def rounded_down(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """A lower bound: what is printed is one too."""
+    """Write a lower bound so that what is printed is one too."""
     return _decimal(number, math.floor, decimals)
 
 
 def rounded_up(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """An upper bound: what is printed is one too."""
+    """Write an upper bound so that what is printed is one too."""
     return _decimal(number, math.ceil, decimals)
 
 
@@ -110,18 +110,13 @@ class Interval:
         cls, numerator: Latency, most: Latency | None, least: Latency | None
     ) -> Interval:
         """Of numerator / x, where x > 0 lies in [least, most] as far as these are known."""
-        return cls(
-            Fraction(numerator) / most if most is not None and most > 0 else None,
-            Fraction(numerator) / least if least is not None and least > 0 else None,
-        )
+        return cls.of_share(numerator, cls.between(least, most))
 
     @classmethod
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
         """Of part / x, where x lies in ``whole``; an end that only x <= 0 could give is unknown."""
-        least, most = (
-            end if end is not None and end > 0 else None for end in (whole.lower, whole.upper)
-        )
-        shares = [None if end is None else Fraction(part) / end for end in (most, least)]
+        known = (end if end and end > 0 else None for end in (whole.upper, whole.lower))
+        shares = [None if end is None else Fraction(part) / end for end in known]
         return cls(*(shares if part >= 0 else shares[::-1]))
 
     @classmethod
@@ -151,7 +146,8 @@ class Interval:
     @property
     def ends(self) -> tuple[float | None, float | None]:
         """Both ends as the nearest floats."""
-        return _nearest(self.lower), _nearest(self.upper)
+        low, high = (None if end is None else float(end) for end in (self.lower, self.upper))
+        return low, high
 
     def text(self, decimals: int = DECIMALS) -> str:
         """A point rounded to the nearest, or an interval rounded outwards."""
@@ -233,16 +229,13 @@ class Ratio:
         return str(self.interval)
 
     def __repr__(self) -> str:
-        optimum = self._told(Interval.between(self.optimum_lower, self.optimum_upper))
-        return f"Ratio({self}, total latency {self._told(self._own)}, optimum {optimum})"
+        return f"Ratio({self}, total latency {self._total}, optimum {self._optimum})"
 
     def _repr_html_(self) -> str:
-        kind = "preemptive optimum" if self.preemptive else "optimum"
-        optimum = Interval.between(self.optimum_lower, self.optimum_upper)
         facts = {
             "ratio": self,
-            "total latency": self._told(self._own),
-            kind: self._told(optimum),
+            "total latency": self._total,
+            "preemptive optimum" if self.preemptive else "optimum": self._optimum,
             "proved": "yes" if self.is_exact else "no",
         }
         end = self.upper or self.lower or 1.0
@@ -250,15 +243,16 @@ class Ratio:
         return figure_of("Ratio", "", facts, bar)
 
     @property
-    def _own(self) -> Interval:
-        return Interval.between(self.total_latency, self.total_latency)
+    def _total(self) -> str:
+        return self._told(self.total_latency, self.total_latency)
 
-    def _told(self, latency: Interval) -> str:
-        return f"{latency.text(0 if self.unit == ROUNDS else DECIMALS)} {self.unit}"
+    @property
+    def _optimum(self) -> str:
+        return self._told(self.optimum_lower, self.optimum_upper)
 
-
-def _nearest(end: Fraction | None) -> float | None:
-    return None if end is None else float(end)
+    def _told(self, lower: Latency | None, upper: Latency | None) -> str:
+        decimals = 0 if self.unit == ROUNDS else DECIMALS
+        return f"{Interval.between(lower, upper).text(decimals)} {self.unit}"
 
 
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:

@@ -27,6 +27,7 @@ from .trial import (
     AnyProblem,
     Trial,
     TrialSchedule,
+    facts_of,
     one_line,
     total_of,
 )
@@ -114,8 +115,6 @@ def asked_trial(
     known = source if isinstance(source, AnyProblem) else None
     return Trial(
         instance=source.name,
-        digest=None if known is None else known.digest,
-        requests=0 if known is None else len(known),
         memory_limit=source.memory_limit,
         policy=spec.name,
         params=dict(spec.params),
@@ -125,31 +124,19 @@ def asked_trial(
         evictions=0,
         preemptive=preemptive,
         in_seconds=in_seconds,
-        total_output_length=_total_output_length(known, in_seconds),
-        problem=known,
+        **facts_of(known, in_seconds=in_seconds),
     )
 
 
 def _ended(asked: Trial, run: Run, problem: AnyProblem | None, **fields: Any) -> Trial:
     """Return the trial after its run, on the problem that was realised."""
-    return replace(
-        asked,
-        # A workload made of a run has no name.
-        instance=asked.instance if problem is None else problem.name or asked.instance,
-        digest=None if problem is None else problem.digest,
-        requests=len(run.ids if problem is None else problem),
-        evictions=run.evictions,
-        total_output_length=_total_output_length(problem, asked.in_seconds),
-        problem=problem,
-        run=run,
-        **fields,
-    )
-
-
-def _total_output_length(problem: AnyProblem | None, in_seconds: bool) -> int | None:
-    if in_seconds or not isinstance(problem, Instance):
-        return None
-    return problem.total_output_length
+    facts = facts_of(problem, in_seconds=asked.in_seconds)
+    if problem is None:
+        facts["requests"] = len(run.ids)
+    elif problem.name:
+        # A workload made of a run has none.
+        facts["instance"] = problem.name
+    return replace(asked, run=run, evictions=run.evictions, **facts, **fields)
 
 
 def find_optimum(
