@@ -18,9 +18,7 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     MemoryRule,
-    UnknownNameError,
     Workload,
-    generator_names,
 )
 from instances.errors import printable
 from instances.generators.registry import check_parameters, generator_parameters
@@ -155,8 +153,6 @@ class Family(_Source):
     label: str | None = None
 
     def __post_init__(self) -> None:
-        if self.generator not in generator_names():
-            raise UnknownNameError("generator", self.generator, generator_names())
         owner = f"generator {self.generator!r}"
         check_parameters(owner, generator_parameters(self.generator), self.parameters)
         check_json(owner, self.parameters)

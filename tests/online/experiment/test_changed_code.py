@@ -7,7 +7,6 @@ import dataclasses
 import importlib
 import pickle
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from unittest.mock import patch
 
 import cloudpickle
 import pytest
-from experiment_processes import TINY, environment
+from experiment_processes import TINY
 
 from instances.generators import registry
 from online.comparison.ratios import Latency
@@ -229,41 +228,3 @@ def test_a_task_brings_its_policy_along(load: Callable[[str, int], None]) -> Non
     load(POLICY, -1)
     turned = make_plan(experiment).trials.values()
     assert [perform_elsewhere(task)[0].total_latency for task in turned] != expected
-
-
-SCRIPT = """
-import sys
-import my_module
-from online.experiment import Experiment, Family, read_results, run_experiment
-
-if __name__ == "__main__":
-    family = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))
-    experiment = Experiment("e", [family], ["mine"], solver=None)
-    outcome = run_experiment(experiment, "r.sqlite", jobs=int(sys.argv[1]))
-    print(outcome.computed, [trial.total_latency for trial in read_results("r.sqlite")])
-"""
-
-
-def test_workers_share_the_keys_of_a_users_script(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    (tmp_path / "my_module.py").write_text(POLICY)
-
-    def run(jobs: int, sign: int) -> str:
-        (tmp_path / "my_order.py").write_text(f"sign = {sign}\n")
-        ran = subprocess.run(
-            [sys.executable, "-B", "script.py", str(jobs)],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-    first = run(2, 1)
-    assert first.startswith("3 ")
-    assert run(1, 1) == first.replace("3 ", "0 ", 1)
-    turned = run(1, -1)
-    assert turned.startswith("3 ")
-    assert turned != first
