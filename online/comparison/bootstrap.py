@@ -26,7 +26,7 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """Where a statistic of the population lies, with a given confidence.
+    """Interval in which a statistic of the population lies, with a given confidence.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def _ends(
 
 
 def _interval(above: Sequence[float], below: Sequence[float], level: float) -> Ends:
-    """Of sum(above) / sum(below), pairs resampled together."""
+    """Return the interval of sum(above) / sum(below), pairs resampled together."""
     if len(above) < 2:
         return None, None
     over, under = np.array(above, dtype=np.float64), np.array(below, dtype=np.float64)

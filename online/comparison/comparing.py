@@ -65,13 +65,13 @@ class ComparisonProgress:
 
     @property
     def share(self) -> float:
-        """Of all instances, those finished."""
+        """Share of all instances that are finished."""
         return self.finished / max(1, self.total)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare_many` found.
+    """Outcome of `compare_many`.
 
     Attributes
     ----------
@@ -96,11 +96,11 @@ class Comparison:
         return f"Comparison({told}{', interrupted' if self.interrupted else ''})"
 
     def frame(self) -> Any:
-        """As `Records.frame`."""
+        """Make a data frame, as `Records.frame` does."""
         return Records(self.records).frame()
 
     def summary(self) -> Table:
-        """As `Records.summary`."""
+        """Summarise, as `Records.summary` does."""
         return Records(self.records).summary()
 
     def _repr_html_(self) -> str:
@@ -264,7 +264,7 @@ def _optima(
 
 
 def _known_schedule(instance: Instance) -> Schedule | None:
-    """The schedule an instance file carries. Its lower bounds are not believed, only this."""
+    """Return the schedule an instance file carries. Its lower bounds are not believed."""
     known = known_bounds(instance)
     if known is None or known.start_times is None:
         return None
@@ -272,7 +272,7 @@ def _known_schedule(instance: Instance) -> Schedule | None:
 
 
 def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | None = None) -> None:
-    """A schedule without preemption is a preemptive one as well."""
+    """Keep a schedule where none is better; one without preemption is preemptive as well."""
     if schedule is None:
         return
     if isinstance(schedule, SecondsSchedule):

@@ -31,7 +31,7 @@ class Records(list[Trial]):
         return f"Records({len(self)} records of {len(summarise(self))} policies)"
 
     def frame(self) -> Any:
-        """A pandas DataFrame, one line a record; intervals are two columns, lower and upper.
+        """Make a pandas DataFrame, one line a record; intervals are two columns, lower and upper.
 
         Raises
         ------
@@ -41,11 +41,11 @@ class Records(list[Trial]):
         return data_frame([record_cells(one) for one in self])
 
     def summary(self) -> Table:
-        """One row a policy, for print: text, Markdown, LaTeX."""
+        """Make a table with a row for each policy, to be printed in any format."""
         return summary_table(summarise(self))
 
     def table(self) -> Table:
-        """One row a record, for print."""
+        """Make a table with a row for each record."""
         return records_table(self)
 
     def _repr_html_(self) -> str:
@@ -110,7 +110,7 @@ _WAITING: Cells = {
 
 
 def records_table(records: Sequence[Trial]) -> Table:
-    """One row for each trial: latency, the interval of the best possible one, their ratio."""
+    """Make a row for each trial: latency, the interval of the best possible one, their ratio."""
     unit = records[0].unit if records else ROUNDS
     latencies = _LATENCIES[unit]
     columns = {
@@ -177,7 +177,7 @@ Confidences: TypeAlias = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
 def confidence_of(
     records: Sequence[Trial], *, confidence_level: float = 0.95
 ) -> tuple[ConfidenceInterval, ConfidenceInterval]:
-    """Confidence intervals of a policy's mean ratio and ratio of totals.
+    """Return confidence intervals of a policy's mean ratio and ratio of totals.
 
     The unit that is resampled is the instance: runs of a randomized policy on one instance with
     several seeds stay together. A draw is one where it is told, for arrivals that answer to
@@ -191,11 +191,9 @@ def confidence_of(
     return ratio_confidence(list(units.values()), confidence_level=confidence_level)
 
 
-def confidences_of(
-    records: Sequence[Trial], *, confidence_level: float = 0.95
-) -> Confidences | None:
-    """Confidence intervals for `summary_table`; None where no policy has two instances."""
-    found = [confidence_of(own, confidence_level=confidence_level) for _, own in grouped(records)]
+def confidences_of(records: Sequence[Trial]) -> Confidences | None:
+    """Return confidence intervals for `summary_table`; None where no policy has two instances."""
+    found = [confidence_of(own) for _, own in grouped(records)]
     return found if any(str(interval) for pair in found for interval in pair) else None
 
 
@@ -217,7 +215,7 @@ def summary_table(
     title: str | None = None,
     places: Mapping[str, list[str]] | None = None,
 ) -> Table:
-    """One row for each policy: the three statistics, the proved optima, the failed runs.
+    """Make a row for each policy: the three statistics, the proved optima, the failed runs.
 
     In seconds the mean latency too: rounds of different instances have no common length.
 
@@ -279,7 +277,7 @@ LEAST_POSSIBLE = {
 
 
 def summary_sentence(records: Sequence[Trial]) -> str:
-    """What the mean ratios of `summary_table` mean, in one sentence; empty where there are none.
+    """Say in a sentence what the mean ratios of `summary_table` mean; empty without any.
 
     A percentage is an interval where optima are unproved, rounded outwards.
     """
@@ -309,7 +307,7 @@ def _per_cent_above(ratio: Interval) -> str:
 
 
 def reasons_table(records: Sequence[Trial]) -> Table:
-    """One row for each policy and way to end without a ratio: how often, and the first reason."""
+    """Make a row for each policy and way to end without a ratio: how often, and why first."""
     policies: dict[str, list[Trial]] = {}
     for one in records:
         policies.setdefault(one.policy_label, []).append(one)

@@ -59,7 +59,7 @@ class PolicySummary:
 
     @property
     def unit(self) -> str:
-        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        """Unit of the latencies: ``"rounds"`` or ``"seconds"``."""
         return SECONDS if self.compared_with == IN_SECONDS else ROUNDS
 
 

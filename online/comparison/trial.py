@@ -136,7 +136,7 @@ class Trial:
     traceback : str or None
         Of a trial read from a file that failed.
     versions : Mapping[str, Any]
-        What a trial read from a file was computed with, see `online.runtime.versions`.
+        What a trial read from a file was computed with, see `online.experiment.work.versions`.
     """
 
     instance: str | None
@@ -303,17 +303,17 @@ class Trial:
 
     @property
     def unit(self) -> str:
-        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        """Unit of the latencies: ``"rounds"`` or ``"seconds"``."""
         return SECONDS if self.in_seconds else ROUNDS
 
     @property
     def mean_latency(self) -> Fraction | None:
-        """Of the policy, per request."""
+        """Latency of the policy, per request."""
         return None if self.total_latency is None else Fraction(self.total_latency) / self.requests
 
     @property
     def mean_optimum(self) -> Interval:
-        """Where the best possible mean latency lies."""
+        """Interval of the best possible mean latency."""
         ends = (self.optimum_lower, self.optimum_upper)
         return Interval(*(None if end is None else Fraction(end) / self.requests for end in ends))
 
@@ -348,14 +348,14 @@ class Trial:
 
     @property
     def optimum_waiting(self) -> Interval:
-        """Where that of the optimum lies, by ``optimum_lower`` and ``optimum_upper``."""
+        """Interval of the optimum's waiting, by ``optimum_lower`` and ``optimum_upper``."""
         if self.total_output_length is None:
             return Interval(None, None)
         return waiting_of_optimum(self.optimum_lower, self.optimum_upper, self.total_output_length)
 
     @property
     def waiting_ratio(self) -> Interval | None:
-        """The one over the other; None without a ratio, and where the optimum's may be 0."""
+        """Ratio of the two; None without a ratio, and where the optimum's may be 0."""
         return None if self.ratio is None else waiting_ratio(self.waiting, self.optimum_waiting)
 
     @property

@@ -76,7 +76,7 @@ class Predictions:
         return self.name == "noisy"
 
     def make(self) -> PredictionModel:
-        """The model.
+        """Make the model.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Solver:
-    """How the hindsight optimum of each instance is sought.
+    """Limits within which the hindsight optimum of each instance is sought.
 
     Attributes
     ----------
@@ -211,13 +211,13 @@ class Experiment:
 
     @property
     def coefficients(self) -> Stored | None:
-        """Of the batch time, JSON-ready; None in rounds."""
+        """Coefficients of the batch time, JSON-ready; None in rounds."""
         time = self.batch_time
         return batch_time_document(time) if isinstance(time, AffineTime | TiledTime) else None
 
     @property
     def specs(self) -> list[PolicySpec]:
-        """The policies, checked."""
+        """Policies, checked."""
         return policy_specs(self.policies)
 
     def search_options(self) -> dict[str, Any] | None:
@@ -228,7 +228,7 @@ class Experiment:
         return {**self.solver.options(), **({} if time is None else {BATCH_TIME: time})}
 
     def to_document(self) -> dict[str, Any]:
-        """Everything that defines the experiment, JSON-ready."""
+        """Return everything that defines the experiment, JSON-ready."""
         document = {
             "name": self.name,
             "families": [family.to_document() for family in self.families],

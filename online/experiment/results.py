@@ -58,11 +58,11 @@ class Results(Records):
 
     @property
     def run(self) -> Records:
-        """Those that have been run."""
+        """Trials that have been run."""
         return Records(trial for trial in self if trial.status != NOT_RUN)
 
     def frame(self) -> Any:
-        """A pandas DataFrame, one line a trial that was run; intervals are two columns.
+        """Make a pandas DataFrame, one line a trial that was run; intervals are two columns.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Results(Records):
         return data_frame([place | own for place, own in zip(places, cells, strict=True)])
 
     def ratios(self, *, confidence_level: float = 0.95) -> Table:
-        """The table of ratios with confidence intervals, for print: text, Markdown, LaTeX."""
+        """Make the table of ratios with confidence intervals, to be printed in any format."""
         return ratio_table(ratio_rows(self, confidence_level=confidence_level))
 
     def _repr_html_(self) -> str:
@@ -83,7 +83,7 @@ class Results(Records):
 
 
 def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> Results:
-    """Every trial asked for, in the order of the experiments: run or not.
+    """Read every trial asked for, in the order of the experiments: run or not.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _trial(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Trial:
 
 
 def experiment_names(path: str | os.PathLike[str]) -> list[str]:
-    """Names of the experiments in a results file, in the order in which they were entered.
+    """List the experiments in a results file, in the order in which they were entered.
 
     Raises
     ------
@@ -234,7 +234,7 @@ class _Stored:
 
     @cached_property
     def problem(self) -> AnyProblem | None:
-        """The realised instance, in seconds the workload, named as in the experiment."""
+        """Realised instance, in seconds the workload, named as in the experiment."""
         if self.place.document is None:
             return None
         found = _problem(self.place.document)

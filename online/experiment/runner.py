@@ -50,13 +50,13 @@ class ExperimentProgress:
 
     @property
     def share(self) -> float:
-        """Of all trials and optima, those done."""
+        """Share of all trials and optima that are done."""
         return self.done / max(1, self.total)
 
 
 @dataclass(frozen=True)
 class ExperimentOutcome:
-    """What `run_experiment` did.
+    """Outcome of `run_experiment`.
 
     Attributes
     ----------
@@ -194,10 +194,7 @@ class _Run:
         self.store = store
         self.perform_all = perform_all
         self.listener = listener
-        self.total = 0
-        self.done = 0
-        self.failed = 0
-        self.computed = 0
+        self.total = self.done = self.failed = self.computed = 0
 
     def run(self, retry_failed: bool) -> ExperimentOutcome:
         plan, store = self.plan, self.store
@@ -264,5 +261,5 @@ class _Run:
 
 
 def _shuffled(tasks: Sequence[Task]) -> list[Task]:
-    """Any order will do, and processes that share a file should meet as late as possible."""
+    """Shuffle: processes that share a file should meet as late as possible."""
     return [tasks[k] for k in np.random.default_rng().permutation(len(tasks))]

@@ -53,7 +53,7 @@ class TrialRow:
     error, traceback : str or None
         Of a failed trial.
     versions : str
-        JSON, see `online.runtime.versions`; under ``"user_sources"`` digests of the user's code.
+        JSON, see `work.versions`; under ``"user_sources"`` digests of the user's code.
     seconds : float or None
         The run's.
     """
@@ -81,7 +81,7 @@ class TrialRow:
 
 @dataclass(frozen=True)
 class OptimumRow:
-    """What is known of the hindsight optimum of one instance under given solver limits.
+    """Bounds of the hindsight optimum of one instance, found under given solver limits.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class OptimumRow:
     error, traceback : str or None
         Of a solve that failed.
     versions : str
-        JSON, see `online.runtime.versions`.
+        JSON, see `work.versions`.
     seconds : float or None
         The solver's.
     sources : str or None

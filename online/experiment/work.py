@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 import traceback
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
+from importlib import metadata
 from typing import Any, TypeAlias
 
 import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time.documents import batch_time_of
+from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
 from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import FAILED, Optimum, Trial, rounds_of, stays_of
-from online.runtime.versions import versions
 
 from .declaration import BATCH_TIME, Predictions
 from .documents import canonical, problem_document, problem_of, schedule_document, seconds_text
@@ -29,6 +31,28 @@ class WorkerVersionError(RuntimeError):
 
 
 Task: TypeAlias = TrialTask | OptimumTask
+
+LIBRARIES = ("highspy", "numba", "numpy", "pyomo", "scipy")
+"""What decides a result besides this package: the solver, and what the searches compute with."""
+
+# Now, while they are what is being imported: an editor may save others later.
+package_sources(*PACKAGES)
+
+
+@cache
+def versions() -> dict[str, str | None]:
+    """Return versions of what decides a result; None for a library that is not there."""
+    found: dict[str, str | None] = {
+        "package": package_version(),
+        "sources": package_sources(*PACKAGES),
+        "python": platform.python_version(),
+    }
+    for library in LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            found[library] = None
+    return found
 
 
 def perform(task: Task) -> Done:
@@ -106,15 +130,11 @@ def _trial_row(task: TrialTask, found: Mapping[str, Any]) -> TrialRow:
     """Return a trial's row: what its task says, and over it what was found."""
     document = task.document
     user = {name: digest for name, digest in task.sources.items() if name != "packages"}
-    told = {
-        "key": task.key,
-        "problem": task.problem,
+    told = {name: getattr(task, name) for name in ("key", "problem", "policy", "seed", "version")}
+    told |= {
         "instance": None if document is None else task.problem,
-        "policy": task.policy,
         "params": canonical(task.params),
         "predictions": canonical([task.predictions, task.prediction_params]),
-        "seed": task.seed,
-        "version": task.version,
         "requests": None if document is None else len(document["requests"]),
         "memory_limit": None if document is None else document["memory_limit"],
         "versions": canonical({**versions(), **({"user_sources": user} if user else {})}),

@@ -353,7 +353,7 @@ def run_tasks(
 
 
 def _in_worker(work: Work[Task, Result], task: Task) -> Result | None:
-    """A task in a worker; None when told to stop before it began."""
+    """Do a task in a worker; return None when told to stop before it began."""
     if should_stop():
         return None
     return work(task, should_stop, tell)

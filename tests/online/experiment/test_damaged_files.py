@@ -78,6 +78,11 @@ TAMPERED = {
         "UPDATE optima SET certified_lower_bound = lower_bound + 1",
         r"certified_lower_bound = \d+ exceeds the lower bound \d+",
     ),
+    "a certified bound alone": (
+        "UPDATE optima SET lower_bound = NULL, status = 'feasible', certified_lower_bound = 1",
+        "certified_lower_bound = 1 exceeds the lower bound None",
+    ),
+    "no optimal schedule": ("UPDATE optima SET start_times = NULL", "upper_bound = .* is stored"),
     "infeasible starts": (
         "UPDATE trials SET start_rounds = '[0, 0, 0, 0]' WHERE requests = 4",
         "start_times = 'a schedule' breaks: round",
@@ -112,6 +117,7 @@ TAMPERED = {
         "UPDATE instances SET document = replace(document, 'memory_limit', 'memory')",
         "unknown key 'memory'",
     ),
+    "another memory": ("UPDATE trials SET memory_limit = 99", "memory_limit = 99 is stored"),
     "another size": ("UPDATE trials SET requests = requests + 1", r"requests = \d+ is stored"),
     "a place that is none": (
         "UPDATE members SET policy = x'00' WHERE position = 0",

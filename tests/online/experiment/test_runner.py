@@ -160,8 +160,12 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
     assert outcome.failed == failed > 0
     again = run_experiment(failing(), path)
     assert (again.computed, again.failed) == (0, failed)
-    retried = run_experiment(failing(), path, retry_failed=True)
+    news: list[ExperimentProgress] = []
+    retried = run_experiment(failing(), path, retry_failed=True, progress=news.append)
     assert (retried.computed, retried.failed) == (failed, failed)
+    # What is stored is counted first: all but the failed.
+    kept = [one for one in news if one.computed == 0]
+    assert (len(kept), kept[-1].failed) == (len(results) - failed, 0)
 
 
 def test_local_processes_store_the_same(tmp_path: Path) -> None:
