@@ -34,8 +34,7 @@ from instances.problem.arrival_processes import arrivals_until
 from online import fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from online.comparison.bootstrap import ratio_confidence
-from online.comparison.comparing import compare
-from online.comparison.parallel import compare_many
+from online.comparison.comparing import compare, compare_many
 from online.comparison.ratios import Interval
 from online.experiment import Solver
 from online.fluid.queueing import batch_service_queue

@@ -17,7 +17,7 @@ from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
 from instances.user_modules import import_sources
-from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
+from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
     confidences_of,
     optimum_notes,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from online.policy_interface.specs import PolicySpec
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
-from .comparing import compare
-from .parallel import Comparison, ComparisonProgress, compare_many
-from .ratio_tables import records_csv, records_table, report_markdown, summary_table
+from .comparing import Comparison, ComparisonProgress, compare, compare_many
+from .ratio_tables import Records, records_csv, records_table, report_markdown, summary_table
 from .ratios import Interval, MismatchError, Ratio, ratio
-from .record_list import Records
 from .summaries import PolicySummary, summarise
 from .trial import Trial
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """Where a statistic of the population lies, with a given confidence.
+    """Interval in which a statistic of the population lies, with a given confidence.
 
     Attributes
     ----------
@@ -53,7 +52,7 @@ class ConfidenceInterval:
 def ratio_confidence(
     units: Sequence[Sequence[Trial]], *, confidence_level: float = 0.95
 ) -> tuple[ConfidenceInterval, ConfidenceInterval]:
-    """Intervals of the mean ratio and of the ratio of totals.
+    """Return intervals of the mean ratio and of the ratio of totals.
 
     Where optima are not proved, the low end is that of the ratios' lower ends and the high end that
     of their upper ends, so the interval covers what the optima may still turn out to be.
@@ -75,14 +74,13 @@ def ratio_confidence(
     if len({record.compared_with for unit in units for record in unit}) > 1:
         raise InvalidValueError(None, "units", "records", "are compared with different optima")
     latencies = [[record.total_latency or 0 for record in unit] for unit in units]
-    sides = [
-        [[getattr(record, side) for record in unit] for unit in units]
-        for side in ("optimum_upper", "optimum_lower")
-    ]
-    found = [_ends(latencies, sides[0], confidence_level)]
+    uppers = [[record.optimum_upper for record in unit] for unit in units]
+    lowers = [[record.optimum_lower for record in unit] for unit in units]
+    mean, totals = _ends(latencies, uppers, confidence_level)
+    other_mean, other_totals = mean, totals
     # Where every optimum is proved the two sides are one, and half the work is enough.
-    found.append(found[0] if sides[0] == sides[1] else _ends(latencies, sides[1], confidence_level))
-    (mean, totals), (other_mean, other_totals) = found
+    if lowers != uppers:
+        other_mean, other_totals = _ends(latencies, lowers, confidence_level)
     return (
         ConfidenceInterval(mean[0], other_mean[1], confidence_level),
         ConfidenceInterval(totals[0], other_totals[1], confidence_level),
@@ -92,7 +90,7 @@ def ratio_confidence(
 def _ends(
     latencies: list[list[Latency]], optima: list[list[Latency | None]], level: float
 ) -> tuple[Ends, Ends]:
-    """Intervals of the mean ratio and the ratio of totals to one side of the optima."""
+    """Return intervals of mean ratio and ratio of totals to one side of the optima."""
     known = [[bound for bound in unit if bound] for unit in optima]
     if [len(unit) for unit in known] != [len(unit) for unit in optima]:
         return (None, None), (None, None)
@@ -107,7 +105,7 @@ def _ends(
 
 
 def _interval(above: Sequence[float], below: Sequence[float], level: float) -> Ends:
-    """Of sum(above) / sum(below), pairs resampled together."""
+    """Return the interval of sum(above) / sum(below), pairs resampled together."""
     if len(above) < 2:
         return None, None
     over, under = np.array(above, dtype=np.float64), np.array(below, dtype=np.float64)
@@ -128,12 +126,11 @@ def _bootstrap(
     # SciPy's statistics take half a second to load, and only tables with intervals need them.
     from scipy.stats import bootstrap
 
-    statistic: Callable[..., Any] = _quotient_of_sums
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = bootstrap(
             (above, below),
-            statistic,
+            lambda above, below, axis=-1: above.sum(axis=axis) / below.sum(axis=axis),
             paired=True,
             vectorized=True,
             n_resamples=RESAMPLES,
@@ -143,8 +140,3 @@ def _bootstrap(
             rng=np.random.default_rng(SEED),
         )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
-
-
-def _quotient_of_sums(above: FloatArray, below: FloatArray, axis: int = -1) -> FloatArray:
-    quotient: FloatArray = above.sum(axis=axis) / below.sum(axis=axis)
-    return quotient

@@ -8,13 +8,11 @@ from online.policy_interface.specs import PolicySpec
 
 from .trial import Trial
 
-EXACT = "told exact lengths, {} nothing to be unsure of"
-
 
 def coincidence_notes(
     families: Mapping[str, Sequence[Trial]], *, told_exactly: bool = True
 ) -> list[str]:
-    """One line for each group of policies that made the same schedules on every instance.
+    """Write a line for each group of policies that made the same schedules on every instance.
 
     Parameters
     ----------
@@ -29,10 +27,19 @@ def coincidence_notes(
         specs |= {one.policy_label: PolicySpec(one.policy, one.params) for one in records}
         for labels, instances in _coinciding(records):
             found.setdefault(labels, {})[family] = instances
-    return [
-        _note(labels, among, len(families), [specs[one] for one in labels], told_exactly)
-        for labels, among in found.items()
-    ]
+    notes = []
+    for labels, among in found.items():
+        count = sum(among.values())
+        where = {1: "the only instance", 2: "both instances"}.get(count, f"all {count} instances")
+        if len(among) < len(families):
+            where += f" of {listed(list(among))}"
+        note = f"{listed(labels)} made the same schedules on {where}"
+        own = [label for label in labels if _reads_intervals(specs[label])]
+        if told_exactly and own:
+            have = "has" if len(own) == 1 else "have"
+            note += f": told exact lengths, {listed(own)} {have} nothing to be unsure of"
+        notes.append(note)
+    return notes
 
 
 _Made = tuple[str | None, str | None, str]
@@ -40,42 +47,22 @@ _Made = tuple[str | None, str | None, str]
 
 
 def _coinciding(records: Sequence[Trial]) -> list[tuple[tuple[str, ...], int]]:
-    """Groups of policies, and on how many instances they are the same."""
-    made: dict[str, set[_Made] | None] = {}
-    for record in records:
-        own = made.setdefault(record.policy_label, set())
-        if record.schedule_digest is None:
-            # What has no schedule is not the same as anything.
-            made[record.policy_label] = None
-        elif own is not None:
-            own.add((record.instance, record.digest, record.schedule_digest))
-    groups: dict[frozenset[_Made], list[str]] = {}
+    """List groups of policies, and on how many instances they are the same."""
+    made: dict[str, list[_Made | None]] = {}
+    for one in records:
+        schedule = one.schedule_digest
+        own = None if schedule is None else (one.instance, one.digest, schedule)
+        made.setdefault(one.policy_label, []).append(own)
+    groups: dict[frozenset[_Made | None], list[str]] = {}
     for label, schedules in made.items():
-        if schedules:
+        # What has no schedule is not the same as anything.
+        if None not in schedules:
             groups.setdefault(frozenset(schedules), []).append(label)
     return [
-        (tuple(labels), len({one[:2] for one in schedules}))
+        (tuple(labels), len({one[:2] for one in schedules if one}))
         for schedules, labels in groups.items()
         if len(labels) > 1
     ]
-
-
-def _note(
-    labels: Sequence[str],
-    among: Mapping[str, int],
-    families: int,
-    policies: Sequence[PolicySpec],
-    told_exactly: bool,
-) -> str:
-    count = sum(among.values())
-    where = {1: "the only instance", 2: "both instances"}.get(count, f"all {count} instances")
-    if len(among) < families:
-        where += f" of {listed(list(among))}"
-    note = f"{listed(labels)} made the same schedules on {where}"
-    unsure = [label for label, spec in zip(labels, policies, strict=True) if _reads_intervals(spec)]
-    if told_exactly and unsure:
-        note += ": " + EXACT.format(f"{listed(unsure)} {'has' if len(unsure) == 1 else 'have'}")
-    return note
 
 
 def _reads_intervals(spec: PolicySpec) -> bool:
@@ -87,5 +74,5 @@ def _reads_intervals(spec: PolicySpec) -> bool:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words as a sentence lists them: ``a, b and c``."""
+    """List words as a sentence does: ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -1,9 +1,13 @@
-"""Policies against the hindsight optimum of the same instances."""
+"""Policies against the hindsight optimum of the same instances: one, or many on several cores."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import (
     Instance,
@@ -12,6 +16,7 @@ from instances import (
     PreemptiveSchedule,
     Schedule,
     SecondsSchedule,
+    html,
     known_bounds,
 )
 from instances.batch_time import BatchTime
@@ -21,11 +26,86 @@ from instances.problem.workload import refuse_seconds
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.policy_interface.specs import AnyPolicy, policy_specs
+from online.runtime.processes import run_tasks
+from online.runtime.table import Table
 
+from .ratio_tables import Records
 from .ratios import Latency
-from .record_list import Records
-from .running import Listener, find_optimum, run_policy
-from .trial import COMPLETED, AnyProblem, Optimum, TrialSchedule
+from .running import Listener, asked_trial, find_optimum, run_policy
+from .trial import COMPLETED, AnyProblem, Optimum, Trial, TrialSchedule
+
+if TYPE_CHECKING:
+    from hindsight import Progress, SecondsProgress
+
+Problem: TypeAlias = Instance | ArrivalSource
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonProgress:
+    """News from `compare_many`.
+
+    Attributes
+    ----------
+    finished, total : int
+        Instances.
+    instance : str or None
+        The one the news is about.
+    gap : float or None
+        (upper - lower) / upper of its interval so far; None when it is finished.
+    """
+
+    finished: int
+    total: int
+    instance: str | None
+    gap: float | None
+
+    def __str__(self) -> str:
+        gap = "done" if self.gap is None else f"gap {math.ceil(self.gap * 1e4) / 100:g} %"
+        return f"{self.finished}/{self.total}, {self.instance}: {gap}"
+
+    @property
+    def share(self) -> float:
+        """Share of all instances that are finished."""
+        return self.finished / max(1, self.total)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outcome of `compare_many`.
+
+    Attributes
+    ----------
+    records : tuple[Trial, ...]
+        For each finished instance a trial for each policy, in the order given, whatever the order
+        in which they finished.
+    total : int
+        Instances asked for.
+    finished : int
+        Instances with records.
+    interrupted : bool
+        Whether Ctrl-C ended it early.
+    """
+
+    records: tuple[Trial, ...]
+    total: int
+    finished: int
+    interrupted: bool
+
+    def __repr__(self) -> str:
+        told = f"{self.finished} of {self.total} instances, {len(self.records)} records"
+        return f"Comparison({told}{', interrupted' if self.interrupted else ''})"
+
+    def frame(self) -> Any:
+        """Make a data frame, as `Records.frame` does."""
+        return Records(self.records).frame()
+
+    def summary(self) -> Table:
+        """Summarise, as `Records.summary` does."""
+        return Records(self.records).summary()
+
+    def _repr_html_(self) -> str:
+        told = f"<div>{html.text(repr(self))}</div>" if self.interrupted else ""
+        return told + Records(self.records)._repr_html_()
 
 
 def compare(
@@ -184,7 +264,7 @@ def _optima(
 
 
 def _known_schedule(instance: Instance) -> Schedule | None:
-    """The schedule an instance file carries. Its lower bounds are not believed, only this."""
+    """Return the schedule an instance file carries. Its lower bounds are not believed."""
     known = known_bounds(instance)
     if known is None or known.start_times is None:
         return None
@@ -192,7 +272,7 @@ def _known_schedule(instance: Instance) -> Schedule | None:
 
 
 def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | None = None) -> None:
-    """A schedule without preemption is a preemptive one as well."""
+    """Keep a schedule where none is better; one without preemption is preemptive as well."""
     if schedule is None:
         return
     if isinstance(schedule, SecondsSchedule):
@@ -204,3 +284,121 @@ def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | No
     for kind in kinds:
         if kind not in best or cost < best[kind][0]:
             best[kind] = cost, schedule
+
+
+def compare_many(
+    instances: Iterable[Problem],
+    policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
+    *,
+    jobs: int = 1,
+    time_limit: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Callable[[ComparisonProgress], None] | bool | None = None,
+    policy_time_limit: float | None = None,
+    preemptive: bool = False,
+    batch_time: BatchTime | None = None,
+) -> Comparison:
+    """`compare` on each instance, in ``jobs`` processes.
+
+    Results do not depend on ``jobs``, except through the time limit. Ctrl-C ends the running
+    searches, whose intervals stand, and skips the rest; a second one ends them without. A worker
+    process that dies takes along its instance, whose records say so.
+
+    Parameters
+    ----------
+    instances : Iterable[Problem]
+        Instances, or arrival sources.
+    policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
+        As in `compare`.
+    jobs : int, default 1
+        Processes; 1 stays in this one. New processes import the main module afresh, so a script
+        must guard its entry with ``if __name__ == "__main__"``.
+    time_limit : float or None, default None
+        Seconds for each instance, or None.
+    seed : int, default 0
+        Of every random choice.
+    threads : int or None, default None
+        Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
+    progress : Listener or bool or None, default None
+        Told of every improvement and every finished instance, in this process; True shows that, in
+        a notebook or a terminal.
+    policy_time_limit : float or None, default None
+        Seconds for each policy's run on each instance, or None.
+    preemptive : bool, default False
+        As in `compare`.
+    batch_time : BatchTime or None, default None
+        As in `compare`.
+
+    Raises
+    ------
+    What `compare` raises; for the policies before anything is run.
+    InvalidValueError
+        A policy cannot be sent to another process.
+    """
+    from hindsight.runtime.interruption import interruption
+
+    jobs = as_integer(jobs, None, "jobs", minimum=1)
+    specs = policy_specs(policies)
+    problems = list(instances)
+    for problem in problems:
+        check_problem(problem, batch_time)
+    jobs = min(jobs, max(1, len(problems)))
+    for spec in specs if jobs > 1 else ():
+        spec.check_sendable()
+    options = {
+        "policies": specs,
+        "time_limit": as_time_limit(time_limit),
+        "seed": seed,
+        "threads": 1 if jobs > 1 and threads is None else threads,
+        "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
+        "preemptive": as_flag(preemptive, None, "preemptive"),
+        "batch_time": batch_time,
+    }
+    todo = list(enumerate(problems))
+    done: dict[int, list[Trial]] = {}
+    # Nothing that workers do is broken off here; this process would be, by what it does itself.
+    with interruption(2 if jobs == 1 else math.inf) as pressed, listener(progress) as told:
+
+        def hear(job: Job, gap: float | None) -> None:
+            if told is not None:
+                told(ComparisonProgress(len(done), len(problems), job[1].name, gap))
+
+        work, lost = partial(_compared, options), partial(_lost, options)
+        run = run_tasks(todo, work, jobs, pressed, hear=hear, lost=lost)
+        with closing(run):
+            for job, found in run:
+                done[job[0]] = found
+                hear(job, None)
+        interrupted = pressed() or len(done) < len(problems)
+    records = tuple(trial for _, found in sorted(done.items()) for trial in found)
+    return Comparison(records, len(problems), len(done), interrupted)
+
+
+Job: TypeAlias = tuple[int, Problem]
+"""Place and problem."""
+
+
+def _compared(
+    options: dict[str, Any],
+    job: Job,
+    should_stop: Callable[[], bool],
+    tell: Callable[[float], None],
+) -> list[Trial]:
+    def hear(news: Progress | SecondsProgress) -> None:
+        tell(news.gap)
+
+    found = compare(job[1], progress=hear, should_stop=should_stop, **options)
+    return [trial.alone() for trial in found]
+
+
+def _lost(options: dict[str, Any], job: Job, reason: str) -> list[Trial]:
+    """Return the trials of an instance of which nothing came back."""
+    asked = partial(
+        asked_trial,
+        job[1],
+        seed=options["seed"],
+        preemptive=options["preemptive"],
+        in_seconds=options["batch_time"] is not None,
+    )
+    return [replace(asked(spec), reason=reason).alone() for spec in options["policies"]]

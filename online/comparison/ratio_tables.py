@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
+from instances import html
+from instances.frames import data_frame
 from online.runtime.table import Table, _escape, csv_text
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
@@ -22,67 +24,113 @@ COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
 
 
-class Compared(Protocol):
-    """What has a ratio to one of the optima."""
+class Records(list[Trial]):
+    """A list of trials that shows itself."""
 
-    @property
-    def compared_with(self) -> str:
-        """Its name."""
+    def __repr__(self) -> str:
+        return f"Records({len(self)} records of {len(summarise(self))} policies)"
+
+    def frame(self) -> Any:
+        """Make a pandas DataFrame, one line a record; intervals are two columns, lower and upper.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame([record_cells(one) for one in self])
+
+    def summary(self) -> Table:
+        """Make a table with a row for each policy, to be printed in any format."""
+        return summary_table(summarise(self))
+
+    def table(self) -> Table:
+        """Make a table with a row for each record."""
+        return records_table(self)
+
+    def _repr_html_(self) -> str:
+        """Write both tables, with a bar from 1 on for each mean ratio."""
+        summaries = summarise(self)
+        table = summary_table(summaries)
+        ratios = [summary.mean_ratio.ends for summary in summaries]
+        end = max((end for ends in ratios for end in ends if end is not None), default=2.0)
+        end = max(end, 1.01)
+        bars = [html.interval_bar(*ends, 1.0, end) for ends in ratios]
+        axis = f"1 to {end:.4g}"
+        parts = (table.columns, table.rows, table.text_columns, table.title)
+        return html.table(*parts, bars, axis) + self.table()._repr_html_()
 
 
-def optimum_column(rows: Sequence[Compared]) -> dict[str, list[str]]:
-    """The column that names the optimum, where some row has another than that of "optimum"."""
+def optimum_column(rows: Sequence[Any]) -> dict[str, list[str]]:
+    """Name the optimum of each row in a column, where some row has another than "optimum"."""
     names = [row.compared_with for row in rows]
     return {} if set(names) <= {OPTIMA[0]} else {COMPARED_WITH: names}
 
 
 def caption(summaries: Sequence[PolicySummary]) -> str:
-    """What the ratios are to; where they are not all to one optimum, a column names it."""
+    """Say what the ratios are to; where they are not all to one optimum, a column names it."""
     names = list(dict.fromkeys(summary.compared_with for summary in summaries)) or [OPTIMA[0]]
     hindsight = "hindsight " if names == [OPTIMA[0]] else ""
     return f"total latency / {hindsight}{' or '.join(names)}"
 
 
 MEAN_LATENCY = "mean latency, s"
-WAITING = ("waiting", "optimum_waiting", "waiting_ratio")
-"""What a row of a record in rounds says of the latency beyond the output lengths."""
 
-LATENCY_COLUMNS = {
-    ROUNDS: ("total_latency", "optimum"),
-    SECONDS: ("total latency, s", MEAN_LATENCY, "best possible mean, s"),
+Cells: TypeAlias = Mapping[str, Callable[[Any], Any]]
+"""What a row says in each column, by its heading."""
+
+_TRIAL: Cells = {
+    "instance": lambda one: one.instance or "",
+    "n": lambda one: str(one.requests),
+    "M": lambda one: str(one.memory_limit),
+    "policy": attrgetter("policy_label"),
+}
+
+_LATENCIES: dict[str, Cells] = {
+    ROUNDS: {
+        "total_latency": lambda one: str(one.status if (t := one.total_latency) is None else t),
+        "optimum": lambda one: Interval.between(one.optimum_lower, one.optimum_upper).text(0),
+    },
+    SECONDS: {
+        "total latency, s": lambda one: (
+            one.status if one.total_latency is None else rounded(one.total_latency)
+        ),
+        MEAN_LATENCY: lambda one: "" if one.total_latency is None else rounded(one.mean_latency),
+        "best possible mean, s": lambda one: str(one.mean_optimum),
+    },
 }
 """What a row of a trial says of latencies, by their unit."""
 
+_WAITING: Cells = {
+    "waiting": lambda one: "" if one.waiting is None else str(one.waiting),
+    "optimum_waiting": lambda one: one.optimum_waiting.text(0),
+    "waiting_ratio": lambda one: "" if one.ratio is None else _or_dash(one.waiting_ratio),
+}
+"""What a row of a trial in rounds says of the latency beyond the output lengths."""
+
 
 def records_table(records: Sequence[Trial]) -> Table:
-    """One row for each trial: latency, the interval of the best possible one, their ratio."""
+    """Make a row for each trial: latency, the interval of the best possible one, their ratio."""
     unit = records[0].unit if records else ROUNDS
-    names, waiting = LATENCY_COLUMNS[unit], WAITING if unit == ROUNDS else ()
-    latencies, waits = map(_latencies, records), map(_waiting, records)
+    latencies = _LATENCIES[unit]
     columns = {
-        "instance": [one.instance or "" for one in records],
-        "n": [str(one.requests) for one in records],
-        "M": [str(one.memory_limit) for one in records],
-        "policy": [one.policy_label for one in records],
-        **_by_name(names, latencies),
+        **_columns({**_TRIAL, **latencies}, records),
         **optimum_column(records),
         "ratio": ["" if one.ratio is None else str(one.ratio) for one in records],
-        **(_by_name(waiting, waits) if waiting else {}),
+        **(_columns(_WAITING, records) if unit == ROUNDS else {}),
     }
-    main = ("instance", "policy", "ratio", COMPARED_WITH, *names)
+    main = ("instance", "policy", "ratio", COMPARED_WITH, *latencies)
     return _table("", columns, ("instance",), main)
 
 
-def _by_name(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, list[str]]:
-    """Rows as columns."""
-    cells = list(rows)
-    return {name: [row[k] for row in cells] for k, name in enumerate(names)}
+def _columns(cells: Cells, rows: Sequence[Any]) -> dict[str, list[str]]:
+    return {name: [cell(row) for row in rows] for name, cell in cells.items()}
 
 
 def _table(
     title: str, columns: Mapping[str, list[str]], names: Sequence[str], main: tuple[str, ...]
 ) -> Table:
-    """A table of policies below ``names``, from its columns."""
+    """Make a table of policies below ``names`` from its columns."""
     rows = tuple(zip(*columns.values(), strict=True))
     text = frozenset({*names, "policy", COMPARED_WITH})
     return Table(title, tuple(columns), rows, text, main, frozenset({COMPARED_WITH}))
@@ -94,30 +142,13 @@ def records_tables(records: Sequence[Trial]) -> list[Table]:
     return [records_table([one for one in records if one.unit == unit]) for unit in units]
 
 
-def _latencies(record: Trial) -> tuple[str, ...]:
-    total, mean = record.total_latency, record.mean_latency
-    if not record.in_seconds:
-        shown = record.status if total is None else str(total)
-        return shown, Interval.between(record.optimum_lower, record.optimum_upper).text(0)
-    best = str(record.mean_optimum)
-    if total is None or mean is None:
-        return record.status, "", best
-    return rounded(total), rounded(mean), best
-
-
-def _waiting(record: Trial) -> tuple[str, str, str]:
-    waited = "" if record.waiting is None else str(record.waiting)
-    shown = "" if record.ratio is None else ratio_or_dash(record.waiting_ratio)
-    return waited, record.optimum_waiting.text(0), shown
-
-
-def ratio_or_dash(ratio: Interval | None) -> str:
-    """A ratio of waitings, which is none where the optimum's may be 0."""
+def _or_dash(ratio: Interval | None) -> str:
+    """Write a ratio of waitings, which is none where the optimum's may be 0."""
     return "-" if ratio is None else str(ratio)
 
 
 def optimum_notes(records: Sequence[Trial]) -> list[str]:
-    """For each instance in seconds what is known of its optimum, in a line."""
+    """Say for each instance in seconds, in a line, what is known of its optimum."""
     notes = []
     for record in records:
         if record.lower_bound is None or record.optimum_certified is None:
@@ -139,14 +170,14 @@ CONFIDENCE_NOTE = (
 """Two kinds of interval stand side by side: what is not proved, and what was not drawn."""
 
 
-Confidences = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
+Confidences: TypeAlias = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
 """Of mean ratio and ratio of totals, for each of `summarise`."""
 
 
 def confidence_of(
     records: Sequence[Trial], *, confidence_level: float = 0.95
 ) -> tuple[ConfidenceInterval, ConfidenceInterval]:
-    """Confidence intervals of a policy's mean ratio and ratio of totals.
+    """Return confidence intervals of a policy's mean ratio and ratio of totals.
 
     The unit that is resampled is the instance: runs of a randomized policy on one instance with
     several seeds stay together. A draw is one where it is told, for arrivals that answer to
@@ -160,22 +191,20 @@ def confidence_of(
     return ratio_confidence(list(units.values()), confidence_level=confidence_level)
 
 
-def confidences_of(
-    records: Sequence[Trial], *, confidence_level: float = 0.95
-) -> Confidences | None:
-    """Confidence intervals for `summary_table`; None where no policy has two instances."""
-    found = [confidence_of(own, confidence_level=confidence_level) for _, own in grouped(records)]
+def confidences_of(records: Sequence[Trial]) -> Confidences | None:
+    """Return confidence intervals for `summary_table`; None where no policy has two instances."""
+    found = [confidence_of(own) for _, own in grouped(records)]
     return found if any(str(interval) for pair in found for interval in pair) else None
 
 
 def summary_notes(records: Sequence[Trial], confidences: Confidences | None) -> list[str]:
-    """What is to be said about `summary_table`, a line each."""
+    """Return what is to be said about `summary_table`, a line each."""
     told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
     return [*([told] if told else []), *coincidence_notes({"": records})]
 
 
 def percent_of(level: float) -> str:
-    """A confidence level, as columns are headed."""
+    """Write a confidence level as columns are headed."""
     return f"{level * 100:g}%"
 
 
@@ -186,7 +215,7 @@ def summary_table(
     title: str | None = None,
     places: Mapping[str, list[str]] | None = None,
 ) -> Table:
-    """One row for each policy: the three statistics, the proved optima, the failed runs.
+    """Make a row for each policy: the three statistics, the proved optima, the failed runs.
 
     In seconds the mean latency too: rounds of different instances have no common length.
 
@@ -204,31 +233,39 @@ def summary_table(
     places = places or {}
     level = percent_of(confidences[0][0].level if confidences else 0.95)
     units = {one.unit for one in summaries}
-    means, totals = ([], []) if confidences is None else _pairs(confidences)
     mean_level, totals_level = f"mean_ratio {level}", f"ratio_of_totals {level}"
-    bounded = confidences is not None
-    waits = [ratio_or_dash(one.ratio_of_waitings) for one in summaries]
+    cells: dict[str, Callable[[PolicySummary], str]] = {
+        "trials": lambda one: str(one.trials),
+        "failed": lambda one: str(one.failed),
+        "proved": lambda one: f"{one.proved}/{one.completed}",
+        # Rounds of different instances have no common length.
+        MEAN_LATENCY: lambda one: (
+            "" if one.mean_latency is None or one.unit == ROUNDS else rounded(one.mean_latency)
+        ),
+        "mean_ratio": lambda one: str(one.mean_ratio),
+        mean_level: lambda one: "",
+        "max_ratio": lambda one: str(one.max_ratio),
+        "ratio_of_totals": lambda one: str(one.ratio_of_totals),
+        totals_level: lambda one: "",
+        RATIO_OF_WAITINGS: lambda one: _or_dash(one.ratio_of_waitings),
+    }
     columns = {
         **places,
         "policy": [one.policy for one in summaries],
         **optimum_column(summaries),
-        "trials": [str(one.trials) for one in summaries],
-        "failed": [str(one.failed) for one in summaries],
-        "proved": [f"{one.proved}/{one.completed}" for one in summaries],
-        **({MEAN_LATENCY: list(map(mean_latency_text, summaries))} if SECONDS in units else {}),
-        "mean_ratio": [str(one.mean_ratio) for one in summaries],
-        **({mean_level: means} if bounded else {}),
-        "max_ratio": [str(one.max_ratio) for one in summaries],
-        "ratio_of_totals": [str(one.ratio_of_totals) for one in summaries],
-        **({totals_level: totals} if bounded else {}),
-        **({} if units == {SECONDS} else {RATIO_OF_WAITINGS: waits}),
+        **_columns(cells, summaries),
     }
+    if confidences is None:
+        del columns[mean_level], columns[totals_level]
+    else:
+        columns[mean_level] = [str(mean) for mean, _ in confidences]
+        columns[totals_level] = [str(totals) for _, totals in confidences]
+    if SECONDS not in units:
+        del columns[MEAN_LATENCY]
+    if units == {SECONDS}:
+        del columns[RATIO_OF_WAITINGS]
     main = (*places, "policy", COMPARED_WITH, "mean_ratio", mean_level, "trials", MEAN_LATENCY)
     return _table(_caption(summaries) if title is None else title, columns, tuple(places), main)
-
-
-def _pairs(confidences: Confidences) -> tuple[list[str], list[str]]:
-    return [str(mean) for mean, _ in confidences], [str(totals) for _, totals in confidences]
 
 
 LEAST_POSSIBLE = {
@@ -240,7 +277,7 @@ LEAST_POSSIBLE = {
 
 
 def summary_sentence(records: Sequence[Trial]) -> str:
-    """What the mean ratios of `summary_table` mean, in one sentence; empty where there are none.
+    """Say in a sentence what the mean ratios of `summary_table` mean; empty without any.
 
     A percentage is an interval where optima are unproved, rounded outwards.
     """
@@ -269,25 +306,16 @@ def _per_cent_above(ratio: Interval) -> str:
     return f"{rounded_down(least, 1)} to {rounded_up(most, 1)} %"
 
 
-def mean_latency_text(summary: PolicySummary) -> str:
-    """Seconds per request; empty in rounds, which have no common length."""
-    mean = summary.mean_latency
-    return "" if mean is None or summary.unit == ROUNDS else rounded(mean)
-
-
 def reasons_table(records: Sequence[Trial]) -> Table:
-    """One row for each policy and way to end without a ratio: how often, and the first reason."""
-    policies = dict.fromkeys(record.policy_label for record in records)
-    return labelled_reasons(
-        ("policy",),
-        [
-            ((policy,), count_reasons([one for one in records if one.policy_label == policy]))
-            for policy in policies
-        ],
-    )
+    """Make a row for each policy and way to end without a ratio: how often, and why first."""
+    policies: dict[str, list[Trial]] = {}
+    for one in records:
+        policies.setdefault(one.policy_label, []).append(one)
+    counted = [((policy,), count_reasons(own)) for policy, own in policies.items()]
+    return labelled_reasons(("policy",), counted)
 
 
-Reasons = tuple[tuple[int, str, str], ...]
+Reasons: TypeAlias = tuple[tuple[int, str, str], ...]
 """(how often, status, reason) of records without a ratio."""
 
 
@@ -296,7 +324,7 @@ MOST_REASONS = 5
 
 
 def count_reasons(records: Sequence[Trial]) -> Reasons:
-    """Why records have no ratio: how often, and the first of the reasons that are alike.
+    """Count why records have no ratio: how often, and the first of the reasons that are alike.
 
     Alike are those with one status that differ in numbers only; the rarest are counted together.
     """
@@ -306,7 +334,7 @@ def count_reasons(records: Sequence[Trial]) -> Reasons:
 
 
 def count_alike(ended: Sequence[tuple[str, str]]) -> Reasons:
-    """`count_reasons` of statuses and reasons."""
+    """Do as `count_reasons` with statuses and reasons."""
     alike: dict[str, dict[str, list[str]]] = {}
     for status, reason in ended:
         alike.setdefault(status, {}).setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
@@ -322,7 +350,7 @@ def count_alike(ended: Sequence[tuple[str, str]]) -> Reasons:
 def labelled_reasons(
     labels: tuple[str, ...], counted: Iterable[tuple[tuple[str, ...], Reasons]]
 ) -> Table:
-    """A table of reasons, each below its labels."""
+    """Make a table of reasons, each below its labels."""
     rows = tuple(
         (*cells, str(count), status, reason)
         for cells, reasons in counted
@@ -346,47 +374,51 @@ def _caption(summaries: Sequence[PolicySummary]) -> str:
     return text
 
 
-_CELLS: dict[str, Callable[[Trial], Any]] = {
-    "instance": attrgetter("instance"),
-    "digest": attrgetter("digest"),
+def attributes(*names: str) -> Cells:
+    """Return cells that show attributes under their names."""
+    return {name: attrgetter(name) for name in names}
+
+
+def both_ends(name: str, *, of: str | None = None) -> Cells:
+    """Return cells for the two ends of an interval, as floats; ``of`` tells which attribute."""
+    read = attrgetter(of or name)
+    return {
+        f"{name}_lower": lambda one: (read(one) or NOTHING).ends[0],
+        f"{name}_upper": lambda one: (read(one) or NOTHING).ends[1],
+    }
+
+
+_CELLS: Cells = {
+    **attributes("instance", "digest"),
     "n": attrgetter("requests"),
-    "memory_limit": attrgetter("memory_limit"),
-    "policy": attrgetter("policy"),
+    **attributes("memory_limit", "policy"),
     "params": lambda one: json.dumps(dict(one.params), sort_keys=True),
-    "seed": attrgetter("seed"),
-    "status": attrgetter("status"),
+    **attributes("seed", "status"),
     "total_latency": lambda one: _number(one.total_latency),
     "evictions": attrgetter("evictions"),
     "optimum_upper": lambda one: _number(one.optimum_upper, math.inf),
     "optimum_lower": lambda one: _number(one.optimum_lower, -math.inf),
     "optimum_certified": lambda one: _number(one.optimum_certified, -math.inf),
     "proved": attrgetter("is_proved"),
-    "ratio_lower": lambda one: (one.ratio or NOTHING).ends[0],
-    "ratio_upper": lambda one: (one.ratio or NOTHING).ends[1],
-    "stop_reason": attrgetter("stop_reason"),
-    "solve_seconds": attrgetter("solve_seconds"),
-    "reason": attrgetter("reason"),
-    COMPARED_WITH: attrgetter("compared_with"),
-    "unit": attrgetter("unit"),
+    **both_ends("ratio"),
+    **attributes("stop_reason", "solve_seconds", "reason", COMPARED_WITH, "unit"),
     "mean_latency": lambda one: _number(one.mean_latency),
     "mean_optimum_upper": lambda one: _number(one.mean_optimum.upper, math.inf),
     "mean_optimum_lower": lambda one: _number(one.mean_optimum.lower, -math.inf),
-    "lower_bound": attrgetter("lower_bound"),
-    "waiting": attrgetter("waiting"),
+    **attributes("lower_bound", "waiting"),
     "optimum_waiting_upper": lambda one: _whole(one.optimum_waiting.upper),
     "optimum_waiting_lower": lambda one: _whole(one.optimum_waiting.lower),
-    "waiting_ratio_lower": lambda one: (one.waiting_ratio or NOTHING).ends[0],
-    "waiting_ratio_upper": lambda one: (one.waiting_ratio or NOTHING).ends[1],
+    **both_ends("waiting_ratio"),
 }
 
 
 def record_cells(record: Trial) -> dict[str, Any]:
-    """Every figure by name, intervals as their two ends; None where one is not known."""
+    """Return figures by name, intervals as their two ends; None where one is not known."""
     return {name: cell(record) for name, cell in _CELLS.items()}
 
 
 def records_csv(records: Sequence[Trial]) -> str:
-    """Every field of every record as CSV; an empty cell where something is not known."""
+    """Write every field of every record as CSV; an empty cell where something is not known."""
     lines: list[Iterable[Any]] = [_CELLS]
     for record in records:
         cells = record_cells(record) | {"proved": str(record.is_proved).lower()}
@@ -399,7 +431,7 @@ def records_csv(records: Sequence[Trial]) -> str:
 def report_markdown(
     records: Sequence[Trial], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
 ) -> str:
-    """Summary, records and notes as a Markdown page."""
+    """Write summary, records and notes as a Markdown page."""
     confidences = confidences_of(records)
     parts = ["# Competitive ratios\n", summary_table(summaries, confidences).to_markdown()]
     notes = [*notes, *summary_notes(records, confidences), *optimum_notes(records)]
@@ -412,12 +444,12 @@ def report_markdown(
 
 
 def _whole(end: Fraction | None) -> int | None:
-    """An end of an interval of whole rounds."""
+    """Return an end of an interval of whole rounds."""
     return None if end is None else int(end)
 
 
 def _number(value: Latency | None, towards: float = 0.0) -> int | float | None:
-    """Rounds as they are, seconds as the nearest float, a bound rounded outwards."""
+    """Return rounds as they are, seconds as the nearest float, a bound rounded outwards."""
     if value is None or isinstance(value, int):
         return value
     nearest = float(value)

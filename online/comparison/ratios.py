@@ -26,7 +26,7 @@ Latency: TypeAlias = int | Fraction
 
 @runtime_checkable
 class HindsightBounds(Protocol):
-    """What `hindsight.solve` returns in rounds, as far as a ratio needs it."""
+    """Result of `hindsight.solve` in rounds, as far as a ratio needs it."""
 
     @property
     def instance(self) -> Instance:
@@ -43,7 +43,7 @@ class HindsightBounds(Protocol):
 
 @runtime_checkable
 class HindsightSeconds(Protocol):
-    """What `hindsight.solve` returns in seconds, as far as a ratio needs it."""
+    """Result of `hindsight.solve` in seconds, as far as a ratio needs it."""
 
     @property
     def workload(self) -> Workload:
@@ -67,17 +67,17 @@ class MismatchError(ValueError):
 
 
 def rounded(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """What is known exactly, to the nearest decimal."""
+    """Write what is known exactly to the nearest decimal."""
     return _decimal(number, round, decimals)
 
 
 def rounded_down(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """A lower bound: what is printed is one too."""
+    """Write a lower bound so that what is printed is one too."""
     return _decimal(number, math.floor, decimals)
 
 
 def rounded_up(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """An upper bound: what is printed is one too."""
+    """Write an upper bound so that what is printed is one too."""
     return _decimal(number, math.ceil, decimals)
 
 
@@ -94,14 +94,14 @@ def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], deci
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a number lies: exact fractions, None where an end is unknown."""
+    """Interval in which a number lies: exact fractions, None where an end is unknown."""
 
     lower: Fraction | None
     upper: Fraction | None
 
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
-        """From its ends."""
+        """Make it from its ends."""
         ends = [None if end is None else Fraction(end) for end in (lower, upper)]
         return cls(*ends)
 
@@ -109,30 +109,25 @@ class Interval:
     def of_quotient(
         cls, numerator: Latency, most: Latency | None, least: Latency | None
     ) -> Interval:
-        """Of numerator / x, where x > 0 lies in [least, most] as far as these are known."""
-        return cls(
-            Fraction(numerator) / most if most is not None and most > 0 else None,
-            Fraction(numerator) / least if least is not None and least > 0 else None,
-        )
+        """Bound numerator / x, where x > 0 lies in [least, most] as far as these are known."""
+        return cls.of_share(numerator, cls.between(least, most))
 
     @classmethod
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
-        """Of part / x, where x lies in ``whole``; an end that only x <= 0 could give is unknown."""
-        least, most = (
-            end if end is not None and end > 0 else None for end in (whole.lower, whole.upper)
-        )
-        shares = [None if end is None else Fraction(part) / end for end in (most, least)]
+        """Bound part / x for x in ``whole``; an end that only x <= 0 could give is unknown."""
+        known = (end if end and end > 0 else None for end in (whole.upper, whole.lower))
+        shares = [None if end is None else Fraction(part) / end for end in known]
         return cls(*(shares if part >= 0 else shares[::-1]))
 
     @classmethod
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Where the mean of numbers lies: between the means of their ends, where all are known."""
+        """Bound a mean: it lies between the means of the ends, where all are known."""
         lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
         return cls(*(_mean(ends) for ends in (lowers, uppers)))
 
     @classmethod
     def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Where the largest of numbers lies: not below any lower end, nor above all upper ones."""
+        """Bound the largest: it is not below any lower end, nor above all upper ones."""
         lowers = [one.lower for one in intervals if one.lower is not None]
         uppers = [one.upper for one in intervals if one.upper is not None]
         all_known = len(uppers) == len(intervals)
@@ -144,17 +139,18 @@ class Interval:
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
-        """Where ``number`` less it lies."""
+        """Subtract it from a number."""
         ends = (self.upper, self.lower)
         return Interval(*(None if end is None else number - end for end in ends))
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
         """Both ends as the nearest floats."""
-        return _nearest(self.lower), _nearest(self.upper)
+        low, high = (None if end is None else float(end) for end in (self.lower, self.upper))
+        return low, high
 
     def text(self, decimals: int = DECIMALS) -> str:
-        """A point rounded to the nearest, or an interval rounded outwards."""
+        """Write a point rounded to the nearest, or an interval rounded outwards."""
         if self.is_exact and self.lower is not None:
             return rounded(self.lower, decimals)
         low = "?" if self.lower is None else rounded_down(self.lower, decimals)
@@ -197,7 +193,7 @@ class Ratio:
 
     @property
     def waiting_ratio(self) -> Interval | None:
-        """That of what exceeds the output lengths; None where the optimum's may be 0."""
+        """Ratio of what exceeds the output lengths; None where the optimum's may be 0."""
         if self.total_output_length is None:
             return None
         lengths = self.total_output_length
@@ -233,16 +229,13 @@ class Ratio:
         return str(self.interval)
 
     def __repr__(self) -> str:
-        optimum = self._told(Interval.between(self.optimum_lower, self.optimum_upper))
-        return f"Ratio({self}, total latency {self._told(self._own)}, optimum {optimum})"
+        return f"Ratio({self}, total latency {self._total}, optimum {self._optimum})"
 
     def _repr_html_(self) -> str:
-        kind = "preemptive optimum" if self.preemptive else "optimum"
-        optimum = Interval.between(self.optimum_lower, self.optimum_upper)
         facts = {
             "ratio": self,
-            "total latency": self._told(self._own),
-            kind: self._told(optimum),
+            "total latency": self._total,
+            "preemptive optimum" if self.preemptive else "optimum": self._optimum,
             "proved": "yes" if self.is_exact else "no",
         }
         end = self.upper or self.lower or 1.0
@@ -250,15 +243,16 @@ class Ratio:
         return figure_of("Ratio", "", facts, bar)
 
     @property
-    def _own(self) -> Interval:
-        return Interval.between(self.total_latency, self.total_latency)
+    def _total(self) -> str:
+        return self._told(self.total_latency, self.total_latency)
 
-    def _told(self, latency: Interval) -> str:
-        return f"{latency.text(0 if self.unit == ROUNDS else DECIMALS)} {self.unit}"
+    @property
+    def _optimum(self) -> str:
+        return self._told(self.optimum_lower, self.optimum_upper)
 
-
-def _nearest(end: Fraction | None) -> float | None:
-    return None if end is None else float(end)
+    def _told(self, lower: Latency | None, upper: Latency | None) -> str:
+        decimals = 0 if self.unit == ROUNDS else DECIMALS
+        return f"{Interval.between(lower, upper).text(decimals)} {self.unit}"
 
 
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
@@ -269,7 +263,7 @@ def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
 def waiting_of_optimum(
     lower: Latency | None, upper: Latency | None, total_output_length: int
 ) -> Interval:
-    """Where an optimum's waiting lies: its total latency beyond the output lengths, at least 0."""
+    """Bound an optimum's waiting: its total latency beyond the output lengths, at least 0."""
     return Interval.between(
         None if lower is None else max(0, lower - total_output_length),
         None if upper is None else upper - total_output_length,
@@ -277,7 +271,7 @@ def waiting_of_optimum(
 
 
 def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None:
-    """Of a policy's waiting to an optimum's; None where that may be 0."""
+    """Bound the ratio of a policy's waiting to an optimum's; None where that may be 0."""
     if waiting is None or not optimum.lower:
         return None
     return Interval.of_quotient(waiting, optimum.upper, optimum.lower)
@@ -286,7 +280,7 @@ def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None
 def ratio(
     run: Run, result: HindsightBounds | HindsightSeconds, *, preemptive: bool | None = None
 ) -> Ratio:
-    """Competitive ratio of a run against hindsight bounds, in rounds or in seconds.
+    """Bound the competitive ratio of a run by hindsight bounds, in rounds or in seconds.
 
     In rounds the bounds are of the instance of ``run.schedule``: with prefill rounds, not that of
     the run. In seconds they are of the least total latency of every scheduler, so that every run
@@ -364,7 +358,7 @@ def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:
 
 
 def seconds_of(schedule: SecondsSchedule) -> Fraction:
-    """Total latency: with all decimals as they are written, or the float where that is unknown."""
+    """Return the total latency, with all decimals as written where these are known."""
     from hindsight.seconds.results import exact_total_latency
 
     exact = exact_total_latency(schedule)

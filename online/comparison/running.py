@@ -1,4 +1,4 @@
-"""A policy's run, and the search for the optimum that it is held against.
+"""Policies run, and optima sought that they are held against.
 
 `hindsight` is imported where something is solved: ``import online`` loads no solver.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule, SecondsSchedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule
 from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
 from instances.user_modules import users_line
@@ -20,7 +20,6 @@ from online.policy_interface.specs import PolicySpec
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 
-from .ratios import Latency, seconds_of
 from .trial import (
     COMPLETED,
     FAILED,
@@ -28,7 +27,9 @@ from .trial import (
     AnyProblem,
     Trial,
     TrialSchedule,
+    facts_of,
     one_line,
+    total_of,
 )
 
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ def run_policy(
 
     clock = Clock(time_limit, stop)
     limited = stop is not None or time_limit is not None
-    known = problem if isinstance(problem, AnyProblem) else None
     in_seconds = batch_time is not None
-    ended = partial(_trial, problem, spec, seed, preemptive=preemptive, in_seconds=in_seconds)
+    asked = asked_trial(problem, spec, seed, preemptive=preemptive, in_seconds=in_seconds)
     try:
         run = simulate(
             problem,
@@ -76,13 +76,16 @@ def run_policy(
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
-        return ended(status, known, error=error, reason=one_line(error) + users_line(error))
+        reason = one_line(error) + users_line(error)
+        return replace(asked, status=status, error=error, reason=reason)
     if run.status != COMPLETED:
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
-        realised = known if in_seconds else run.instance
-        return ended(status, realised, run=run, reason=UNSERVED[status])
+        # In seconds nothing is realised of an arrival source that was left.
+        realised = asked.problem if in_seconds else run.instance
+        return _ended(asked, run, realised, status=status, reason=UNSERVED[status])
     realised = run.workload if in_seconds else run.instance
+    done = _ended(asked, run, realised, status=COMPLETED)
     try:
         schedule: TrialSchedule
         if in_seconds:
@@ -90,62 +93,50 @@ def run_policy(
         else:
             schedule = run.preemptive_schedule if preemptive or run.keeps_tokens else run.schedule
     except ValueError as error:
-        return ended(COMPLETED, realised, run=run, error=error, reason=str(error))
-    return ended(COMPLETED, realised, run=run, schedule=schedule)
+        total = Fraction(run.total_latency) if in_seconds else int(run.total_latency)
+        return replace(done, total_latency=total, error=error, reason=str(error))
+    return replace(
+        done,
+        total_latency=total_of(schedule) if in_seconds else int(run.total_latency),
+        preemptive=preemptive or isinstance(schedule, PreemptiveSchedule),
+        schedule=schedule,
+    )
 
 
-def lost_trial(
-    problem: Instance | ArrivalSource, spec: PolicySpec, seed: int, reason: str, **kind: Any
-) -> Trial:
-    """A trial of which nothing came back; ``kind`` as in `run_policy`, with ``in_seconds``."""
-    known = problem if isinstance(problem, AnyProblem) else None
-    return _trial(problem, spec, seed, FAILED, known, reason=reason, **kind)
-
-
-def _trial(
+def asked_trial(
     source: Instance | ArrivalSource,
     spec: PolicySpec,
     seed: int,
-    status: str,
-    problem: AnyProblem | None,
     *,
-    run: Run | None = None,
-    schedule: TrialSchedule | None = None,
     preemptive: bool = False,
     in_seconds: bool = False,
-    **fields: Any,
 ) -> Trial:
-    appeared = () if run is None else run.ids
+    """Return a trial that says what was asked, with the status of one whose run was lost."""
+    known = source if isinstance(source, AnyProblem) else None
     return Trial(
-        # A workload made of a run has no name.
-        instance=source.name if problem is None else problem.name or source.name,
-        digest=None if problem is None else problem.digest,
-        requests=len(appeared if problem is None else problem),
+        instance=source.name,
         memory_limit=source.memory_limit,
         policy=spec.name,
         params=dict(spec.params),
         seed=seed,
-        status=status,
-        total_latency=_total_latency(status, run, schedule),
-        evictions=0 if run is None else run.evictions,
-        preemptive=preemptive or isinstance(schedule, PreemptiveSchedule),
+        status=FAILED,
+        total_latency=None,
+        evictions=0,
+        preemptive=preemptive,
         in_seconds=in_seconds,
-        total_output_length=problem.total_output_length
-        if isinstance(problem, Instance) and not in_seconds
-        else None,
-        problem=problem,
-        run=run,
-        schedule=schedule,
-        **fields,
+        **facts_of(known, in_seconds=in_seconds),
     )
 
 
-def _total_latency(status: str, run: Run | None, schedule: TrialSchedule | None) -> Latency | None:
-    if run is None or status != COMPLETED:
-        return None
-    if isinstance(schedule, SecondsSchedule):
-        return seconds_of(schedule)
-    return int(run.total_latency) if run.batch_time is None else Fraction(run.total_latency)
+def _ended(asked: Trial, run: Run, problem: AnyProblem | None, **fields: Any) -> Trial:
+    """Return the trial after its run, on the problem that was realised."""
+    facts = facts_of(problem, in_seconds=asked.in_seconds)
+    if problem is None:
+        facts["requests"] = len(run.ids)
+    elif problem.name:
+        # A workload made of a run has none.
+        facts["instance"] = problem.name
+    return replace(asked, run=run, evictions=run.evictions, **facts, **fields)
 
 
 def find_optimum(
@@ -156,7 +147,7 @@ def find_optimum(
     progress: Listener | None = None,
     **options: Any,
 ) -> Any:
-    """What `hindsight.solve` knows of the optimum, or the error of the search.
+    """Return what `hindsight.solve` knows of the optimum, or the error of the search.
 
     ``options`` are those of `hindsight.solve`. What the caller's own ``progress`` raises is no
     failure of the solver, and is raised.

@@ -59,17 +59,17 @@ class PolicySummary:
 
     @property
     def unit(self) -> str:
-        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        """Unit of the latencies: ``"rounds"`` or ``"seconds"``."""
         return SECONDS if self.compared_with == IN_SECONDS else ROUNDS
 
 
 def summarise(records: Sequence[Trial]) -> list[PolicySummary]:
-    """One summary for each policy and optimum compared with, see `grouped`."""
+    """Summarise each policy and optimum compared with, see `grouped`."""
     return [summary for summary, _ in grouped(records)]
 
 
 def grouped(records: Sequence[Trial]) -> list[tuple[PolicySummary, list[Trial]]]:
-    """The records of each policy and optimum compared with, in order of appearance.
+    """Summarise and list the records of each policy and optimum, in order of appearance.
 
     Ratios to different optima are never averaged. A record without a ratio counts where the
     policy's first one with a ratio does: a failed run does not tell whether it would preempt.
@@ -84,10 +84,11 @@ def grouped(records: Sequence[Trial]) -> list[tuple[PolicySummary, list[Trial]]]
         if record.ratio is None:
             compared_with = first.get(label, compared_with)
         groups.setdefault((label, compared_with), []).append(record)
-    return [(_summary(*kind, found), found) for kind, found in groups.items()]
+    return [(summary_of(*kind, found), found) for kind, found in groups.items()]
 
 
-def _summary(policy: str, compared_with: str, records: list[Trial]) -> PolicySummary:
+def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> PolicySummary:
+    """Summarise a policy's records, all compared with one optimum."""
     completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
     total = sum(r.total_latency for r in completed if r.total_latency is not None)

@@ -136,7 +136,7 @@ class Trial:
     traceback : str or None
         Of a trial read from a file that failed.
     versions : Mapping[str, Any]
-        What a trial read from a file was computed with, see `online.runtime.versions`.
+        What a trial read from a file was computed with, see `online.experiment.work.versions`.
     """
 
     instance: str | None
@@ -221,41 +221,36 @@ class Trial:
         if isinstance(schedule, PreemptiveSchedule) and isinstance(optimum, Schedule):
             reason = "is without preemption, and the policy's schedule is not"
             raise InvalidValueError(owner, "optimum", "a schedule", reason)
+        totals: dict[str, Latency | None] = {"start_times": None, "optimum": None}
         for name, found in (("start_times", schedule), ("optimum", optimum)):
             if found is None:
                 continue
             if violations := found.violations():
                 raise InvalidValueError(owner, name, "a schedule", f"breaks: {violations[0]}")
-            total = total_of(found)
+            total = totals[name] = total_of(found)
             # In seconds bounds are rounded, and a policy's own schedule may be the least.
             checked = name == "optimum" or not isinstance(found, SecondsSchedule)
             if checked and optimum_lower is not None and total < optimum_lower:
                 reason = f"exceeds the total latency {total} of {name}"
                 raise InvalidValueError(owner, "optimum_lower", optimum_lower, reason)
-        kinds = (type(schedule), type(optimum))
         kept = None if stays is None else tuple(stays)
         known: dict[str, Any] = {
+            **facts_of(problem),
             "instance": None if problem is None else problem.name,
-            "digest": None if problem is None else problem.digest,
-            "requests": 0 if problem is None else len(problem),
             "memory_limit": 0 if problem is None else problem.memory_limit,
             "params": {},
             "seed": 0,
-            "total_latency": None if schedule is None else total_of(schedule),
+            "total_latency": totals["start_times"],
             "evictions": sum(not done for *_, done in kept or ()),
-            "optimum_upper": None if optimum is None else total_of(optimum),
-            "preemptive": PreemptiveSchedule in kinds,
-            "in_seconds": SecondsSchedule in kinds,
-            "total_output_length": problem.total_output_length
-            if isinstance(problem, Instance)
-            else None,
+            "optimum_upper": totals["optimum"],
+            "preemptive": PreemptiveSchedule in (type(schedule), type(optimum)),
+            "in_seconds": SecondsSchedule in (type(schedule), type(optimum)),
             "schedule_digest": None if schedule is None else digest_of(schedule),
         }
         trial = cls(
             policy=policy,
             status=status,
             optimum_lower=optimum_lower,
-            problem=problem,
             schedule=schedule,
             optimum_schedule=optimum,
             stays=kept,
@@ -273,7 +268,7 @@ class Trial:
         return f"Trial({self.policy_label!r} on {self.instance!r}, {found})"
 
     def beside(self, found: Optimum | Exception | None) -> Trial:
-        """The trial with what a search says of its optimum."""
+        """Return the trial with what a search says of its optimum."""
         digest = None if self.schedule is None else digest_of(self.schedule)
         if found is None or isinstance(found, Exception):
             missing = None if found is None else f"no optimum: {one_line(found)}"
@@ -291,19 +286,13 @@ class Trial:
         )
 
     def alone(self) -> Trial:
-        """The figures without what they were made of, to be sent or kept by the thousand."""
-        return replace(
-            self,
-            problem=None,
-            run=None,
-            schedule=None,
-            optimum_schedule=None,
-            stays=None,
-            error=None,
-        )
+        """Return the figures without what they were made of, to be kept by the thousand."""
+        made_of = ("problem", "run", "schedule", "optimum_schedule", "stays", "error")
+        nothing: dict[str, Any] = dict.fromkeys(made_of)
+        return replace(self, **nothing)
 
     def figures(self) -> dict[str, Any]:
-        """What is known of run and optimum, by name, in the order of the attributes."""
+        """Return what is known of run and optimum, by name, in the order of the attributes."""
         names = [one.name for one in fields(self)]
         return {name: getattr(self, name) for name in names[: names.index("experiment")]}
 
@@ -314,21 +303,19 @@ class Trial:
 
     @property
     def unit(self) -> str:
-        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        """Unit of the latencies: ``"rounds"`` or ``"seconds"``."""
         return SECONDS if self.in_seconds else ROUNDS
 
     @property
     def mean_latency(self) -> Fraction | None:
-        """Of the policy, per request."""
+        """Latency of the policy, per request."""
         return None if self.total_latency is None else Fraction(self.total_latency) / self.requests
 
     @property
     def mean_optimum(self) -> Interval:
-        """Where the best possible mean latency lies."""
-        return Interval(
-            None if self.optimum_lower is None else Fraction(self.optimum_lower) / self.requests,
-            None if self.optimum_upper is None else Fraction(self.optimum_upper) / self.requests,
-        )
+        """Interval of the best possible mean latency."""
+        ends = (self.optimum_lower, self.optimum_upper)
+        return Interval(*(None if end is None else Fraction(end) / self.requests for end in ends))
 
     @property
     def policy_label(self) -> str:
@@ -361,14 +348,14 @@ class Trial:
 
     @property
     def optimum_waiting(self) -> Interval:
-        """Where that of the optimum lies, by ``optimum_lower`` and ``optimum_upper``."""
+        """Interval of the optimum's waiting, by ``optimum_lower`` and ``optimum_upper``."""
         if self.total_output_length is None:
             return Interval(None, None)
         return waiting_of_optimum(self.optimum_lower, self.optimum_upper, self.total_output_length)
 
     @property
     def waiting_ratio(self) -> Interval | None:
-        """The one over the other; None without a ratio, and where the optimum's may be 0."""
+        """Ratio of the two; None without a ratio, and where the optimum's may be 0."""
         return None if self.ratio is None else waiting_ratio(self.waiting, self.optimum_waiting)
 
     @property
@@ -422,51 +409,63 @@ class Trial:
         return profile
 
 
+def facts_of(problem: AnyProblem | None, *, in_seconds: bool = False) -> dict[str, Any]:
+    """Return the attributes of a trial that follow from its problem."""
+    return {
+        "digest": None if problem is None else problem.digest,
+        "requests": 0 if problem is None else len(problem),
+        "total_output_length": None
+        if in_seconds or not isinstance(problem, Instance)
+        else problem.total_output_length,
+        "problem": problem,
+    }
+
+
 def stays_of(run: Run) -> tuple[Stay, ...]:
-    """Every stay of a run in the batch."""
+    """List every stay of a run in the batch."""
     kept = run.attempts
     columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
     return tuple(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def rounds_of(schedule: TrialSchedule | None) -> list[Any] | None:
-    """Start times, or the first and last round of each request's stretches; None in seconds."""
+    """List start times, or first and last round of each request's stretches; None in seconds."""
     if schedule is None or isinstance(schedule, SecondsSchedule):
         return None
     if isinstance(schedule, PreemptiveSchedule):
         return [[list(one) for one in own] for own in schedule.stretches]
-    starts: list[int] = schedule.start_times.tolist()
-    return starts
+    return list(schedule.start_times.tolist())
 
 
 def total_of(schedule: TrialSchedule) -> Latency:
-    """Total latency of a schedule, in rounds or seconds."""
+    """Return the total latency of a schedule, in rounds or seconds."""
     if isinstance(schedule, SecondsSchedule):
         return seconds_of(schedule)
     return schedule.total_latency
 
 
 def separate(trials: Iterable[Any]) -> tuple[str, ...]:
-    """Names of `SEPARATE` that tell trials apart, or rows of their tables."""
+    """List the names of `SEPARATE` that tell trials apart, or rows of their tables."""
     given = list(trials)
     return tuple(name for name in SEPARATE if len({getattr(one, name) for one in given}) > 1)
 
 
 def digest_of(schedule: TrialSchedule) -> str:
-    """Content hash (SHA-256, hex), by which schedules of one problem can be told apart.
+    """Return a content hash (SHA-256, hex), which tells schedules of one problem apart.
 
     Equal requests may change places: that makes no difference to anybody.
     """
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ("start_times",)
+    ends: list[float] = []
+    problem: AnyProblem
     if isinstance(schedule, SecondsSchedule):
-        problem: AnyProblem = schedule.workload
-        request, names, ends = schedule.request, COLUMNS[1:], schedule.round_starts.tolist()
+        problem, request = schedule.workload, schedule.request
+        names, ends = COLUMNS[1:], schedule.round_starts.tolist()
     elif isinstance(schedule, PreemptiveSchedule):
-        problem, request, ends = schedule.instance, schedule.request, []
+        problem, request = schedule.instance, schedule.request
         names = ("first_round", "rounds")
     else:
-        problem, request, ends = schedule.instance, np.arange(len(schedule.instance)), []
-        names = ("start_times",)
+        problem, request = schedule.instance, np.arange(len(schedule.instance))
     stays: list[list[tuple[int, ...]]] = [[] for _ in range(len(problem))]
     columns = (getattr(schedule, name).tolist() for name in names)
     for index, *stay in zip(request.tolist(), *columns, strict=True):
@@ -477,6 +476,6 @@ def digest_of(schedule: TrialSchedule) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Kind and message of an error, without line breaks."""
+    """Write kind and message of an error without line breaks."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -17,18 +17,36 @@ from instances.user_modules import import_sources
 from instances.validation import as_integer
 from online.policy_interface.specs import AnyPolicy, PolicySpec, read_policy
 
-from .checks import MOST_TRIALS
 from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
-from .families import Family, InstanceFiles, InstanceSource, LibraryInstances, TraceWindows
+from .families import (
+    MOST_TRIALS,
+    Family,
+    InstanceFiles,
+    InstanceSource,
+    LibraryInstances,
+    TraceWindows,
+)
 
 SUFFIX = ".toml"
 
 MOST_SETTINGS = 10_000
-"""Of one grid."""
+"""Combinations that one grid may stand for."""
+
+_LISTS = ("import", "instances", "policies", "predictions", "policy_seeds")
+_FIELDS = ("name", *_LISTS, "solver", BATCH_TIME, POLICY_TIME_LIMIT)
+_NAMED_FIELDS = ("name", "parameters", "grid")
+_KINDS: dict[str, tuple[str, ...]] = {
+    "generator": (),
+    "trace": ("seeds",),
+    "file": ("seeds", "parameters", "grid"),
+    "library": ("seeds", "parameters", "grid"),
+}
+"""Kinds of instances, and the fields that each does without."""
+_INSTANCE_FIELDS = (*_KINDS, *_NAMED_FIELDS[1:], "seeds", "label", "memory_rule", "faster")
 
 
 def preset_names() -> list[str]:
-    """Names of the experiments that come with the package, sorted."""
+    """List the experiments that come with the package, sorted."""
     folder = resources.files(__package__) / "presets"
     return sorted(
         entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)
@@ -36,7 +54,7 @@ def preset_names() -> list[str]:
 
 
 def preset(name: str) -> Experiment:
-    """An experiment that comes with the package.
+    """Read an experiment that comes with the package.
 
     Raises
     ------
@@ -50,7 +68,7 @@ def preset(name: str) -> Experiment:
 
 
 def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """An experiment from a TOML file, whose paths are relative to it; see `parse_experiment`.
+    """Read an experiment from a TOML file, whose paths are relative to it; see `parse_experiment`.
 
     Raises
     ------
@@ -67,7 +85,7 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
 def parse_experiment(
     text: str | bytes, path: str = "experiment", folder: str | os.PathLike[str] = ""
 ) -> Experiment:
-    """An experiment from TOML.
+    """Read an experiment from TOML.
 
     Each table ``[[instances]]`` names a ``generator``, a ``trace``, a ``file`` or instances of the
     ``library``: one path or name or a list, each of which may be a pattern. Relative paths are
@@ -86,12 +104,11 @@ def parse_experiment(
         What it says.
     """
     document = parse_toml(text, path)
-    known = (
-        *("name", "import", "instances", "policies", "predictions", "policy_seeds", "solver"),
-        *(BATCH_TIME, POLICY_TIME_LIMIT),
-    )
-    _check_keys(path, document, known)
-    import_sources(_names(path, document.get("import", [])), folder)
+    _check_keys(path, document, _FIELDS)
+    imported = document.get("import", [])
+    if not isinstance(imported, list) or not all(isinstance(name, str) for name in imported):
+        raise InvalidTypeError(path, "import", imported, "is not a list of modules and files")
+    import_sources(imported, folder)
     batch_time, memory_limit = None, None
     if BATCH_TIME in document:
         batch_time, memory_limit = parse_batch_time(_text(path, "experiment", document, BATCH_TIME))
@@ -102,23 +119,21 @@ def parse_experiment(
     ]
     if not families:
         raise InvalidValueError(path, "instances", [], "is missing: write a table [[instances]]")
-    policies: list[AnyPolicy] | None = None
-    if "policies" in document:
-        policies = [
-            replace(spec, params={**spec.params, **parameters})
-            for entry in _entries(path, document, "policies", ("name", "parameters", "grid"))
-            for spec in [read_policy(_text(path, "policies", entry, "name"), folder)]
-            for parameters, _ in _combinations("policies", entry)
-        ]
+    policies: list[AnyPolicy] = [
+        replace(spec, params={**spec.params, **parameters})
+        for entry in _entries(path, document, "policies", _NAMED_FIELDS)
+        for spec in [read_policy(_text(path, "policies", entry, "name"), folder)]
+        for parameters, _ in _combinations("policies", entry)
+    ]
     predictions = [
         Predictions(_text(path, "predictions", entry, "name"), parameters)
-        for entry in _entries(path, document, "predictions", ("name", "parameters", "grid"))
+        for entry in _entries(path, document, "predictions", _NAMED_FIELDS)
         for parameters, _ in _combinations("predictions", entry)
     ]
     return Experiment(
         name=_text(path, "experiment", document, "name"),
         families=families,
-        policies=policies,
+        policies=policies if "policies" in document else None,
         predictions=predictions or (Predictions(),),
         policy_seeds=_seeds("policy_seeds", document.get("policy_seeds", [0])),
         solver=_solver(path, document.get("solver", {})),
@@ -127,74 +142,46 @@ def parse_experiment(
     )
 
 
-def _names(path: str, found: Any) -> list[str]:
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise InvalidTypeError(path, "import", found, "is not a list of modules and files")
-    return found
-
-
-_KINDS = ("generator", "trace", "file", "library")
-_INSTANCE_FIELDS = (*_KINDS, "parameters", "grid", "seeds", "label", "memory_rule", "faster")
-
-
 def _sources(
     path: str, entry: Mapping[str, Any], folder: str, memory_limit: int | None
 ) -> Iterator[InstanceSource]:
-    """What a table of instances stands for: a family for each setting of its grid."""
+    """Yield the families that a table of instances stands for, one for each setting of its grid."""
     given = [kind for kind in _KINDS if kind in entry]
     if len(given) != 1:
-        reason = f"need one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}"
+        reason = "need one of generator, trace, file and library"
         raise InvalidValueError(path, "instances", dict(entry), reason)
     (kind,) = given
-    _refuse_keys(f"{path}: instances: {kind}", entry, _UNUSED[kind])
-    shared: dict[str, Any] = {
-        "memory_rule": _memory_rule(path, entry.get("memory_rule", {})),
-        "faster": entry.get("faster"),
-    }
-    if kind == "file":
-        yield InstanceFiles(entry["file"], _label(entry, {}), folder, **shared)
-        return
-    if kind == "library":
-        yield LibraryInstances(entry["library"], _label(entry, {}), **shared)
-        return
+    for key in _KINDS[kind]:
+        if key in entry:
+            owner = f"{path}: instances: {kind}"
+            raise InvalidValueError(owner, key, entry[key], "is not one of its fields")
+    rule = entry.get("memory_rule", {})
+    _check_table(f"{path}: instances", "memory_rule", rule)
+    _check_keys(f"{path}: memory_rule", rule, [field.name for field in fields(MemoryRule)])
+    shared: dict[str, Any] = {"memory_rule": MemoryRule(**rule), "faster": entry.get("faster")}
     for parameters, varied in _combinations("instances", entry):
-        name, label = _text(path, "instances", entry, kind), _label(entry, varied)
-        if kind == "generator":
+        label = _label(entry, varied)
+        if kind == "file":
+            yield InstanceFiles(entry["file"], label, folder, **shared)
+        elif kind == "library":
+            yield LibraryInstances(entry["library"], label, **shared)
+        elif kind == "generator":
             seeds = _seeds("instances", entry.get("seeds", [0]))
+            name = _text(path, "instances", entry, kind)
             yield Family(name, parameters, seeds, label, **shared)
         else:
-            if memory_limit is not None:
-                parameters = {"memory_limit": memory_limit, **parameters}
-            yield TraceWindows(name, parameters, label, folder, **shared)
-
-
-_UNUSED = {
-    "generator": (),
-    "trace": ("seeds",),
-    **dict.fromkeys(("file", "library"), ("seeds", "parameters", "grid")),
-}
-
-
-def _refuse_keys(owner: str, entry: Mapping[str, Any], names: Iterable[str]) -> None:
-    for key in names:
-        if key in entry:
-            raise InvalidValueError(owner, key, entry[key], "is not one of its fields")
-
-
-def _memory_rule(path: str, entry: Any) -> MemoryRule:
-    if not isinstance(entry, dict):
-        raise InvalidTypeError(f"{path}: instances", "memory_rule", entry, "is not a table")
-    _check_keys(f"{path}: memory_rule", entry, [field.name for field in fields(MemoryRule)])
-    return MemoryRule(**entry)
+            # The batch time's own memory limit, unless another is given.
+            known = {} if memory_limit is None else {"memory_limit": memory_limit}
+            name = _text(path, "instances", entry, kind)
+            yield TraceWindows(name, {**known, **parameters}, label, folder, **shared)
 
 
 def _solver(path: str, entry: Any) -> Solver | None:
-    """``solver = false`` leaves the optima out."""
+    """Read the solver's limits; ``solver = false`` leaves the optima out."""
     if entry is False:
         return None
-    if not isinstance(entry, dict):
-        raise InvalidTypeError(path, "solver", entry, "is neither a table nor false")
-    _check_keys(f"{path}: solver", entry, ("time_limit", "method", "seed", "threads"))
+    _check_table(path, "solver", entry, "is neither a table nor false")
+    _check_keys(f"{path}: solver", entry, [field.name for field in fields(Solver)])
     return Solver(**entry)
 
 
@@ -204,26 +191,21 @@ def _entries(
     found = document.get(name, [])
     if not isinstance(found, list):
         raise InvalidTypeError(path, name, found, f"is not a list: write [[{name}]]")
-    entries: list[dict[str, Any]] = []
-    for entry in found:
-        if isinstance(entry, str) and name != "instances":
-            entries.append({"name": entry})
-            continue
-        if not isinstance(entry, dict):
-            raise InvalidTypeError(path, name, entry, "is not a table")
+    plain = name != "instances"
+    entries = [{"name": one} if plain and isinstance(one, str) else one for one in found]
+    for entry in entries:
+        _check_table(path, name, entry)
         _check_keys(f"{path}: {name}", entry, known)
-        entries.append(entry)
     return entries
 
 
 def _combinations(
     name: str, entry: Mapping[str, Any]
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every setting of the grid as (all parameters, those of the grid)."""
+    """List every setting of the grid as (all parameters, those of the grid)."""
     fixed, grid = entry.get("parameters", {}), entry.get("grid", {})
-    for field, found in (("parameters", fixed), ("grid", grid)):
-        if not isinstance(found, dict):
-            raise InvalidTypeError(name, field, found, "is not a table")
+    _check_table(name, "parameters", fixed)
+    _check_table(name, "grid", grid)
     for key, values in grid.items():
         if not isinstance(values, list):
             raise InvalidTypeError(f"{name}: grid", key, values, "is not a list of values")
@@ -235,14 +217,14 @@ def _combinations(
     if number > MOST_SETTINGS:
         reason = f"stands for {number} combinations, more than {MOST_SETTINGS}"
         raise InvalidValueError(name, "grid", list(grid), reason)
-    settings = [
+    settings = (
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    ]
+    )
     return [({**fixed, **varied}, varied) for varied in settings]
 
 
 def _label(entry: Mapping[str, Any], varied: dict[str, Any]) -> str | None:
-    """The label given, told apart by what the grid varies."""
+    """Return the label given, told apart by what the grid varies."""
     label = entry.get("label")
     if label is None:
         return None
@@ -266,6 +248,11 @@ def _text(path: str, name: str, entry: Mapping[str, Any], key: str) -> str:
         reason = "is missing" if found is None else "is not a text"
         raise InvalidTypeError(f"{path}: {name}", key, found, reason)
     return found
+
+
+def _check_table(owner: str, name: str, found: Any, reason: str = "is not a table") -> None:
+    if not isinstance(found, dict):
+        raise InvalidTypeError(owner, name, found, reason)
 
 
 def _check_keys(owner: str, entry: Mapping[str, Any], known: Iterable[str]) -> None:

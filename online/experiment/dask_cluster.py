@@ -1,25 +1,27 @@
-"""Tasks on a Dask cluster: the same protocol as `executors`, needing the extra ``experiments``."""
+"""Tasks on a Dask cluster, which needs the extra ``experiments``."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 from instances import InvalidValueError
 from online.runtime.processes import WorkerDiedError
 
-from .executors import Completed, Function
-from .work import Task
+from .store import Done
+from .work import Task, failure
 
 CONNECT_SECONDS = 20
 WAITING_PER_THREAD = 2
 """Tasks ready for each thread of the cluster besides the one it does."""
 
-
 _log = logging.getLogger(__name__)
+
+Function = Callable[[Task], Done]
 
 
 class ClusterError(ConnectionError):
@@ -54,12 +56,8 @@ class DaskCluster:
             # Its calls have no types: the name has none either.
             distributed: Any = import_module("distributed")
         except ImportError:
-            raise InvalidValueError(
-                None,
-                "scheduler",
-                address,
-                "needs the package 'distributed': pip install 'llm-hindsight[experiments]'",
-            ) from None
+            reason = "needs the package 'distributed': pip install 'llm-hindsight[experiments]'"
+            raise InvalidValueError(None, "scheduler", address, reason) from None
         self._distributed = distributed
         with contextlib.ExitStack() as held:
             held.enter_context(messages_rerouted())
@@ -75,55 +73,59 @@ class DaskCluster:
             held.callback(self._client.close)
             self._held = held.pop_all()
         self._address = address
-        self._tasks: dict[str, tuple[Function, Task]] = {}
+        self._tasks: dict[str, Task] = {}
         self._finished = distributed.as_completed(loop=self._client.loop)
 
-    @property
-    def capacity(self) -> int:
-        """Grows with the cluster; at least a few, so that workers who join find work."""
-        workers = self._client.scheduler_info(n_workers=-1).get("workers", {})
-        threads: int = sum(worker["nthreads"] for worker in workers.values())
-        return max(4, (1 + WAITING_PER_THREAD) * threads)
-
-    @property
-    def pending(self) -> int:
-        """Tasks that have not come back."""
-        return len(self._tasks)
-
-    def submit(self, function: Function, task: Task) -> None:
-        """Hand it to the scheduler."""
-        # The key is what defines the task, so two runs on one cluster share the work.
-        future = self._client.submit(function, task, key=f"llm-hindsight-{task.key}", pure=True)
-        self._tasks[future.key] = (function, task)
-        self._finished.add(future)
-
-    def next_completed(self) -> Completed:
-        """Wait for a task.
+    def map(self, function: Function, tasks: Iterable[Task]) -> Iterator[Done]:
+        """Yield what a function makes of tasks, each taken when there is room for it.
 
         Raises
         ------
         ClusterError
             The scheduler is gone.
+        What the function raises.
         """
+        coming = iter(tasks)
+        while True:
+            for task in islice(coming, max(0, self._capacity - len(self._tasks))):
+                self._submit(function, task)
+            if not self._tasks:
+                return
+            yield self._next(function)
+
+    @property
+    def _capacity(self) -> int:
+        """Tasks worth having submitted: at least a few, so that workers who join find work."""
+        workers = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        threads: int = sum(worker["nthreads"] for worker in workers.values())
+        return max(4, (1 + WAITING_PER_THREAD) * threads)
+
+    def _submit(self, function: Function, task: Task) -> None:
+        # The key is what defines the task, so two runs on one cluster share the work.
+        future = self._client.submit(function, task, key=f"llm-hindsight-{task.key}", pure=True)
+        self._tasks[future.key] = task
+        self._finished.add(future)
+
+    def _next(self, function: Function) -> Done:
         while True:
             future: Any = next(self._finished)
-            function, task = self._tasks.pop(future.key)
+            task = self._tasks.pop(future.key)
             if future.status == "error":
                 raised: BaseException = future.exception()
                 if isinstance(raised, self._distributed.KilledWorker):
-                    reason = "the cluster's workers died of it"
-                    return Completed(task, None, WorkerDiedError(reason))
+                    return failure(task, WorkerDiedError("the cluster's workers died of it"))
                 raise raised
             if future.status == "finished":
                 with contextlib.suppress(OSError, self._distributed.client.FutureCancelledError):
-                    return Completed(task, future.result())
+                    done: Done = future.result()
+                    return done
             if self._client.status != "running":
                 raise ClusterError(f"the Dask scheduler at {self._address} was lost")
             # Its worker died after the work was done, and took the result along.
             future.release()
-            self.submit(function, task)
+            self._submit(function, task)
 
-    def close(self, *, at_once: bool = False) -> None:
+    def close(self) -> None:
         """Leave the cluster running, without this run's tasks."""
         self._finished.clear()
         self._held.close()
@@ -131,7 +133,7 @@ class DaskCluster:
 
 @contextlib.contextmanager
 def messages_rerouted() -> Iterator[None]:
-    """What distributed would print goes to this module's logger; other handlers are left alone."""
+    """Log what distributed would print with this module's logger; leave other handlers alone."""
 
     # A new filter each time: two clusters in use at once do not end each other's.
     def reroute(record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""What an experiment is: which instances, policies, predictions, seeds and solver limits.
+"""Experiments as they are declared: instances, policies, predictions, seeds and solver limits.
 
 `read_experiment` reads the TOML form (docs/experiments.md), in which a ``grid`` of parameters
 stands for every combination; here every combination has been written out.
@@ -7,7 +7,7 @@ stands for every combination; here every combination has been written out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError
@@ -26,8 +26,7 @@ from online.policy_interface.predictions import (
 )
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
-from .checks import check_json, check_trials, checked_seeds, refuse_repeats
-from .families import InstanceSource
+from .families import InstanceSource, check_json, check_trials, checked_seeds, refuse_repeats
 
 PREDICTION_MODELS: Registry[Callable[..., PredictionModel]] = Registry("prediction model")
 PREDICTION_MODELS.update(
@@ -49,7 +48,7 @@ METHODS = ("auto", "paths", "configurations", "counts", "mip")
 
 @dataclass(frozen=True)
 class Predictions:
-    """What policies are told about output lengths: a model of `online.policy_interface` by name.
+    """Model of `online.policy_interface`, by name, of what policies are told of output lengths.
 
     Attributes
     ----------
@@ -77,7 +76,7 @@ class Predictions:
         return self.name == "noisy"
 
     def make(self) -> PredictionModel:
-        """The model.
+        """Make the model.
 
         Raises
         ------
@@ -86,19 +85,16 @@ class Predictions:
         """
         try:
             return PREDICTION_MODELS[self.name](**self.parameters)
-        except (InvalidValueError, InvalidTypeError):
+        except InvalidTypeError:
             raise
         except TypeError as error:
-            given = dict(self.parameters)
-            reason = f"does not fit the model: {error}"
-            raise InvalidValueError(
-                f"predictions {self.name!r}", "parameters", given, reason
-            ) from None
+            owner, reason = f"predictions {self.name!r}", f"does not fit the model: {error}"
+            raise InvalidValueError(owner, "parameters", dict(self.parameters), reason) from None
 
 
 @dataclass(frozen=True)
 class Solver:
-    """How the hindsight optimum of each instance is sought.
+    """Limits within which the hindsight optimum of each instance is sought.
 
     Attributes
     ----------
@@ -128,12 +124,7 @@ class Solver:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `hindsight.solve`."""
-        return {
-            "time_limit": self.time_limit,
-            "method": self.method,
-            "seed": self.seed,
-            "threads": self.threads,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -182,13 +173,18 @@ class Experiment:
         if not as_name(self.name, "experiment", "name").strip():
             raise InvalidValueError("experiment", "name", self.name, "is not a name")
         owner = f"experiment {self.name!r}"
-        self._check_batch_time(owner)
-        limit = as_time_limit(self.policy_time_limit, owner, POLICY_TIME_LIMIT)
-        object.__setattr__(self, POLICY_TIME_LIMIT, limit)
         specs = policy_specs(self.policies)
         for spec in specs:
             check_json(f"policy {spec.name!r}", spec.params)
-        seeds = checked_seeds(owner, "policy_seeds", self.policy_seeds)
+        set_fields(
+            self,
+            batch_time=self._checked_batch_time(owner),
+            policy_time_limit=as_time_limit(self.policy_time_limit, owner, POLICY_TIME_LIMIT),
+            policies=tuple(specs),
+            families=tuple(self.families),
+            predictions=tuple(self.predictions),
+            policy_seeds=checked_seeds(owner, "policy_seeds", self.policy_seeds),
+        )
         for name, chosen in (
             ("families", [family.title for family in self.families]),
             ("predictions", [model.label for model in self.predictions]),
@@ -198,16 +194,11 @@ class Experiment:
             refuse_repeats(owner, name, chosen)
         drawn = sum(len(tuple(family.seeds)) for family in self.families)
         check_trials(owner, drawn * len(self.predictions) * len(specs))
-        object.__setattr__(self, "policies", tuple(specs))
-        object.__setattr__(self, "families", tuple(self.families))
-        object.__setattr__(self, "predictions", tuple(self.predictions))
-        object.__setattr__(self, "policy_seeds", seeds)
 
-    def _check_batch_time(self, owner: str) -> None:
-        time: Any = self.batch_time
+    def _checked_batch_time(self, owner: str) -> AffineTime | TiledTime | None:
+        time = self.batch_time
         if isinstance(time, str):
             time, _ = parse_batch_time(time)
-            object.__setattr__(self, "batch_time", time)
         if time is not None and not isinstance(time, AffineTime | TiledTime):
             reason = "is neither an AffineTime nor a TiledTime nor a text"
             raise InvalidTypeError(owner, "batch_time", time, reason)
@@ -216,21 +207,29 @@ class Experiment:
             raise InvalidValueError("solver", "method", self.solver.method, reason)
         for family in self.families:
             family.check_unit(in_seconds=time is not None)
+        return time
 
     @property
     def coefficients(self) -> Stored | None:
-        """Of the batch time, JSON-ready; None in rounds."""
+        """Coefficients of the batch time, JSON-ready; None in rounds."""
         time = self.batch_time
         return batch_time_document(time) if isinstance(time, AffineTime | TiledTime) else None
 
     @property
     def specs(self) -> list[PolicySpec]:
-        """The policies, checked."""
+        """Policies, checked."""
         return policy_specs(self.policies)
 
+    def search_options(self) -> dict[str, Any] | None:
+        """Return what defines a search but for the instance: in seconds the batch time too."""
+        if self.solver is None:
+            return None
+        time = self.coefficients
+        return {**self.solver.options(), **({} if time is None else {BATCH_TIME: time})}
+
     def to_document(self) -> dict[str, Any]:
-        """Everything that defines the experiment, JSON-ready."""
-        return {
+        """Return everything that defines the experiment, JSON-ready."""
+        document = {
             "name": self.name,
             "families": [family.to_document() for family in self.families],
             "policies": [
@@ -242,14 +241,10 @@ class Experiment:
             ],
             "policy_seeds": list(self.policy_seeds),
             "solver": None if self.solver is None else self.solver.options(),
-            # Not where there is none: an experiment without them is the one it always was.
-            **({} if self.coefficients is None else {BATCH_TIME: self.coefficients}),
-            **(
-                {}
-                if self.policy_time_limit is None
-                else {POLICY_TIME_LIMIT: self.policy_time_limit}
-            ),
         }
+        # Not where there is none: an experiment without them is the one it always was.
+        added = {BATCH_TIME: self.coefficients, POLICY_TIME_LIMIT: self.policy_time_limit}
+        return document | {name: one for name, one in added.items() if one is not None}
 
 
 def prediction_sources(name: str) -> str | None:

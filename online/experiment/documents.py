@@ -1,7 +1,8 @@
-"""What is stored of a problem and of a schedule in seconds, as JSON."""
+"""Problems, schedules in seconds and fractions as they are stored: in JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
@@ -19,11 +20,17 @@ from online.comparison.trial import AnyProblem
 WORKLOAD = "llm-hindsight/workload"
 
 
+def canonical(value: Any) -> str:
+    """Write JSON of which there is only one: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def problem_document(problem: AnyProblem) -> dict[str, Any]:
-    """An instance as its files have it; of a workload the requests as rows."""
+    """Return an instance as its files have it, or a workload with its requests as rows."""
     if isinstance(problem, Instance):
         return to_document(problem)
-    columns = (problem.ids, *(column.tolist() for column in _columns(problem)))
+    lengths = (problem.arrival_times, problem.prompt_lengths, problem.output_lengths)
+    columns = (problem.ids, *(column.tolist() for column in lengths))
     return {
         "format": WORKLOAD,
         "name": problem.name,
@@ -34,12 +41,8 @@ def problem_document(problem: AnyProblem) -> dict[str, Any]:
     }
 
 
-def _columns(workload: Workload) -> tuple[Any, ...]:
-    return workload.arrival_times, workload.prompt_lengths, workload.output_lengths
-
-
 def problem_of(document: Mapping[str, Any]) -> AnyProblem:
-    """What `problem_document` made the document of.
+    """Read what `problem_document` wrote.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def problem_of(document: Mapping[str, Any]) -> AnyProblem:
 
 
 def schedule_document(schedule: SecondsSchedule) -> dict[str, Any]:
-    """Stretches and the starts of rounds: all else follows from workload and batch time."""
+    """Return stretches and starts of rounds: all else follows from workload and batch time."""
     table = np.stack([getattr(schedule, name) for name in COLUMNS], axis=1)
     return {"stretches": table.tolist(), "round_starts": schedule.round_starts.tolist()}
 
@@ -71,7 +74,7 @@ def schedule_document(schedule: SecondsSchedule) -> dict[str, Any]:
 def schedule_of_document(
     workload: Workload, batch_time: BatchTime, document: Mapping[str, Any]
 ) -> SecondsSchedule:
-    """What `schedule_document` made the document of, checked.
+    """Read what `schedule_document` wrote, and check it.
 
     Raises
     ------
@@ -92,22 +95,20 @@ def schedule_of_document(
 
 
 def seconds_text(seconds: Fraction) -> str:
-    """Every digit, and never mistaken for a number of rounds."""
+    """Write a fraction: every digit, and never mistaken for a number of rounds."""
     return f"{seconds.numerator}/{seconds.denominator}"
 
 
 def seconds_of_text(field: str, text: Any) -> Fraction:
-    """What `seconds_text` wrote.
+    """Read what `seconds_text` wrote.
 
     Raises
     ------
     InvalidValueError
         Something else.
     """
-    above, slash, below = text.partition("/") if isinstance(text, str) else ("", "", "")
     try:
-        if not slash:
-            raise ValueError
+        above, below = text.split("/")
         return Fraction(int(above), int(below))
-    except (ValueError, ZeroDivisionError):
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):
         raise InvalidValueError("trial", field, text, "is no fraction of seconds") from None

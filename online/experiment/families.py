@@ -6,8 +6,9 @@ import glob
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,21 +18,22 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     MemoryRule,
-    UnknownNameError,
     Workload,
-    generator_names,
 )
 from instances.errors import printable
 from instances.generators.registry import check_parameters, generator_parameters
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.memory_rule import TOKENS, as_memory_rule
 from instances.traces.window import TraceRule, trace_windows, workload_windows
-from instances.validation import as_name, as_number
+from instances.validation import as_integer, as_name, as_number
 from online.policy_interface.specs import PolicySpec
 
-from .checks import check_json, checked_seeds
+from .documents import canonical
 
 Problem: TypeAlias = Instance | Workload | ArrivalSource
+
+MOST_TRIALS = 1_000_000
+"""Of an experiment: all are listed before the first is run."""
 
 _WINDOW_OPTIONS = {
     name: parameter
@@ -43,7 +45,7 @@ _OF_ROUNDS = ("round_seconds", "token_scale")
 
 @dataclass(frozen=True, kw_only=True)
 class _Source(ABC):
-    """What all have in common.
+    """Base of the sources of instances.
 
     Attributes
     ----------
@@ -67,7 +69,12 @@ class _Source(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """In tables."""
+        """Name in tables."""
+
+    @property
+    @abstractmethod
+    def seeds(self) -> Iterable[int]:
+        """Number of each draw: a generator's seed, or a place from 0."""
 
     def check_unit(self, *, in_seconds: bool) -> None:
         """Refuse what means nothing in rounds, or nothing in seconds.
@@ -81,7 +88,7 @@ class _Source(ABC):
             raise InvalidValueError(self.title, "faster", self.faster, "goes with batch_time")
 
     def problems(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
-        """Each draw, and the instance, workload or arrival source that it is.
+        """Yield each draw with the instance, workload or arrival source that it is.
 
         Raises
         ------
@@ -91,22 +98,19 @@ class _Source(ABC):
         OSError, FileFormatError
             A file that cannot be read, or not as what it should be.
         """
-        for draw, problem in self._given(in_seconds=in_seconds):
-            yield draw, self._adapted(problem, in_seconds=in_seconds)
+        given = zip(self.seeds, self._given(in_seconds=in_seconds), strict=True)
+        return ((draw, self._adapted(one, in_seconds=in_seconds)) for draw, one in given)
 
     @abstractmethod
-    def _given(self, *, in_seconds: bool) -> Iterable[tuple[int, Problem]]: ...
+    def _given(self, *, in_seconds: bool) -> Iterable[Problem]:
+        """Draw or read one problem for each of ``seeds``."""
 
     def _adapted(self, problem: Problem, *, in_seconds: bool) -> Problem:
-        fixed = isinstance(problem, Instance | Workload)
-        for name, changes in (
-            ("memory_rule", self.memory_rule != TOKENS),
-            ("faster", self.faster is not None),
-        ):
-            if changes and not fixed:
-                reason = "cannot be given: the arrivals answer to the policy"
-                raise InvalidValueError(self.title, name, getattr(self, name), reason)
         if not isinstance(problem, Instance | Workload):
+            for name, default in (("memory_rule", TOKENS), ("faster", None)):
+                if (changed := getattr(self, name)) != default:
+                    reason = "cannot be given: the arrivals answer to the policy"
+                    raise InvalidValueError(self.title, name, changed, reason)
             return problem
         if self.memory_rule not in (TOKENS, problem.memory_rule):
             problem = problem.under(self.memory_rule)
@@ -149,8 +153,6 @@ class Family(_Source):
     label: str | None = None
 
     def __post_init__(self) -> None:
-        if self.generator not in generator_names():
-            raise UnknownNameError("generator", self.generator, generator_names())
         owner = f"generator {self.generator!r}"
         check_parameters(owner, generator_parameters(self.generator), self.parameters)
         check_json(owner, self.parameters)
@@ -159,11 +161,11 @@ class Family(_Source):
 
     @property
     def title(self) -> str:
-        """The label, or generator and parameters."""
+        """Label, or generator and parameters."""
         return self.label or PolicySpec(self.generator, self.parameters).label
 
     def to_document(self) -> dict[str, Any]:
-        """What defines it, JSON-ready."""
+        """Return what defines it, JSON-ready."""
         return {
             "generator": self.generator,
             "parameters": dict(self.parameters),
@@ -172,12 +174,12 @@ class Family(_Source):
         }
 
     def source(self, seed: int) -> dict[str, Any]:
-        """What an arrival source is drawn from."""
+        """Return what an arrival source is drawn from."""
         return {"generator": self.generator, "parameters": dict(self.parameters), "seed": seed}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
+    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
         for seed in self.seeds:
-            yield seed, instances.generate(self.generator, seed, **self.parameters)
+            yield instances.generate(self.generator, seed, **self.parameters)
 
 
 @dataclass(frozen=True)
@@ -216,12 +218,12 @@ class TraceWindows(_Source):
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Numbers of the windows."""
+        """Number of each window."""
         return tuple(range(self.parameters.get("windows", 1)))
 
     @property
     def title(self) -> str:
-        """The label, or the file's name and the options."""
+        """Label, or the file's name and the options."""
         name = printable(Path(self.trace).name)
         return self.label or PolicySpec(name, self.parameters).label
 
@@ -240,17 +242,16 @@ class TraceWindows(_Source):
                 raise InvalidValueError(self.title, name, self.parameters[name], reason)
 
     def to_document(self) -> dict[str, Any]:
-        """What defines it but for the requests, JSON-ready."""
+        """Return what defines it but for the requests, JSON-ready."""
         return {"trace": self.trace, "parameters": dict(self.parameters), **self._document()}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
+    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
         windows: Callable[..., Iterator[tuple[Problem, Any]]] = (
             workload_windows if in_seconds else trace_windows
         )
         path = Path(self.folder) / self.trace
-        read = windows(path, memory_rule=self.memory_rule, **self.parameters)
-        for number, (problem, _) in enumerate(read):
-            yield number, problem
+        for problem, _ in windows(path, memory_rule=self.memory_rule, **self.parameters):
+            yield problem
 
 
 @dataclass(frozen=True)
@@ -279,7 +280,7 @@ class InstanceFiles(_Source):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that are there, each once.
+        """Files that are there, each once.
 
         Raises
         ------
@@ -298,22 +299,22 @@ class InstanceFiles(_Source):
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Numbers of the files."""
+        """Number of each file."""
         return tuple(range(len(self.paths)))
 
     @property
     def title(self) -> str:
-        """The label, or what was given."""
+        """Label, or what was given."""
         return self.label or printable(", ".join(self.files))
 
     def to_document(self) -> dict[str, Any]:
-        """What defines it but for what the files hold, JSON-ready."""
+        """Return what defines it but for what the files hold, JSON-ready."""
         return {"files": list(self.files), **self._document()}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
-        for number, path in enumerate(self.paths):
+    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
+        for path in self.paths:
             loaded = instances.load(path)
-            yield number, loaded if loaded.name else loaded.renamed(printable(path.stem))
+            yield loaded if loaded.name else loaded.renamed(printable(path.stem))
 
 
 @dataclass(frozen=True)
@@ -341,25 +342,25 @@ class LibraryInstances(_Source):
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Numbers of the instances."""
+        """Number of each instance."""
         return tuple(range(len(instances.library().matching(*self.names))))
 
     @property
     def title(self) -> str:
-        """The label, or what was given."""
+        """Label, or what was given."""
         return self.label or ", ".join(self.names)
 
     def to_document(self) -> dict[str, Any]:
-        """What defines it but for what the library holds, JSON-ready."""
+        """Return what defines it but for what the library holds, JSON-ready."""
         return {"library": list(self.names), **self._document()}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
-        for number, entry in enumerate(instances.library().matching(*self.names)):
-            yield number, entry.instance
+    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
+        for entry in instances.library().matching(*self.names):
+            yield entry.instance
 
 
 def _listed(field: str, names: Sequence[str] | str) -> tuple[str, ...]:
-    """One name or several."""
+    """Return one name or several as a tuple."""
     given = (names,) if isinstance(names, str) else names
     if not isinstance(given, Sequence) or not given:
         raise InvalidTypeError("instances", field, given, "is no list of names")
@@ -367,3 +368,66 @@ def _listed(field: str, names: Sequence[str] | str) -> tuple[str, ...]:
 
 
 InstanceSource: TypeAlias = Family | TraceWindows | InstanceFiles | LibraryInstances
+
+
+def check_json(owner: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters that do not survive JSON: they become part of a key.
+
+    Raises
+    ------
+    InvalidTypeError
+        One that does not.
+    """
+    for key, value in parameters.items():
+        try:
+            canonical(value)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(owner, key, value, "is not a JSON value") from None
+
+
+def checked_seeds(owner: str, name: str, seeds: Iterable[int]) -> tuple[int, ...]:
+    """Return seeds as a tuple.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        None, one twice, or one that is no whole number >= 0.
+    """
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise InvalidTypeError(owner, name, seeds, "is not a list of whole numbers")
+    # One more than allowed, for some iterables never end.
+    some = islice(seeds, MOST_TRIALS + 1)
+    found = tuple(as_integer(seed, owner, name, minimum=0) for seed in some)
+    if not found:
+        raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
+    if len(found) > MOST_TRIALS:
+        raise InvalidValueError(owner, name, seeds, f"are more than {MOST_TRIALS}")
+    refuse_repeats(owner, name, found)
+    return found
+
+
+def check_trials(owner: str, number: int) -> None:
+    """Refuse an experiment that could not even be listed.
+
+    Raises
+    ------
+    InvalidValueError
+        More trials than `MOST_TRIALS`.
+    """
+    if number > MOST_TRIALS:
+        raise InvalidValueError(owner, "trials", number, f"are more than {MOST_TRIALS}")
+
+
+def refuse_repeats(owner: str, name: str, items: Iterable[Hashable]) -> None:
+    """Refuse what comes twice.
+
+    Raises
+    ------
+    InvalidValueError
+        Naming the first that does.
+    """
+    seen: set[Hashable] = set()
+    for item in items:
+        if item in seen:
+            raise InvalidValueError(owner, name, item, "is given twice")
+        seen.add(item)

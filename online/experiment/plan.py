@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from itertools import product
 from typing import Any
 
 from instances import Instance, Workload
@@ -16,17 +17,16 @@ from instances.sources import PACKAGES, UNSTORED, package_sources
 from instances.version import package_version
 from online.policy_interface.specs import PolicySpec
 
-from .checks import canonical, check_trials
-from .declaration import BATCH_TIME, Experiment, Solver, prediction_sources
-from .documents import problem_document
-from .families import Family, InstanceSource, Problem
+from .declaration import Experiment, prediction_sources
+from .documents import canonical, problem_document
+from .families import Family, check_trials
 
 
 @dataclass(frozen=True)
 class _Keyed:
-    """What is computed once and looked up by ``key``, SHA-256 (hex) of every field.
+    """Task that is computed once and looked up by ``key``, SHA-256 (hex) of every field.
 
-    So none that is added is forgotten. The instance enters by its digest, the policy by name,
+    So no field that is added is forgotten. The instance enters by its digest, the policy by name,
     parameters and the digest of its code.
     """
 
@@ -94,7 +94,8 @@ class OptimumTask(_Keyed):
     document : Mapping[str, Any]
         The instance.
     solver : Mapping[str, Any]
-        As `search_options` has them.
+        As `Experiment.search_options` has them; those of a search for a preemptive optimum lie
+        under `PREEMPTIVE`.
     sources : Mapping[str, str]
         Digests of the code, see `optimum_sources`.
     """
@@ -132,7 +133,7 @@ class Member:
 
 @dataclass
 class Plan:
-    """What an experiment asks for.
+    """Everything that an experiment asks for.
 
     Attributes
     ----------
@@ -158,16 +159,6 @@ class Plan:
     documents: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """One draw of a family: an instance or an arrival source."""
-
-    digest: str
-    name: str | None
-    document: dict[str, Any] | None
-    source: dict[str, Any] | None
-
-
 def make_plan(experiment: Experiment) -> Plan:
     """Draw or read the instances, and list the trials.
 
@@ -183,47 +174,51 @@ def make_plan(experiment: Experiment) -> Plan:
     policy_seeds = tuple(experiment.policy_seeds)
     specs = [spec.pinned() for spec in experiment.specs]
     randomized = {spec.label: spec.make().randomized for spec in specs}
-    for family in experiment.families:
-        for draw, given in family.problems(in_seconds=experiment.batch_time is not None):
-            problem = _defined(family, draw, given)
-            if problem.document is not None:
-                plan.documents.setdefault(problem.digest, problem.document)
-            for predictions in experiment.predictions:
-                for spec in specs:
-                    may_differ = (
-                        randomized[spec.label] or predictions.draws or problem.source is not None
-                    )
-                    source = None if problem.source is None else problem.source["generator"]
-                    used = sources(spec.digest, predictions.name, source)
-                    seeds = policy_seeds if may_differ else policy_seeds[:1]
-                    check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
-                    for seed in seeds:
-                        task = TrialTask(
-                            problem=problem.digest,
-                            document=problem.document,
-                            source=problem.source,
-                            policy=spec.name,
-                            params=dict(spec.params),
-                            predictions=predictions.name,
-                            prediction_params=dict(predictions.parameters),
-                            seed=seed,
-                            version=plan.version,
-                            sources=used,
-                            spec=spec,
-                            batch_time=experiment.coefficients,
-                            time_limit=experiment.policy_time_limit,
-                        )
-                        plan.trials.setdefault(task.key, task)
-                        labels = (spec.label, predictions.label)
-                        plan.members.append(
-                            Member(family.title, draw, problem.name, *labels, task.key)
-                        )
+    in_seconds = experiment.batch_time is not None
+    draws = (
+        (family, *drawn)
+        for family in experiment.families
+        for drawn in family.problems(in_seconds=in_seconds)
+    )
+    for family, draw, given in draws:
+        document, source = None, None
+        if isinstance(given, Instance | Workload):
+            digest, document = given.digest, problem_document(given)
+            plan.documents.setdefault(digest, document)
+        else:
+            assert isinstance(family, Family)
+            source = family.source(draw)
+            digest = content_key(source)
+        generator = None if source is None else source["generator"]
+        for predictions, spec in product(experiment.predictions, specs):
+            may_differ = randomized[spec.label] or predictions.draws or source is not None
+            seeds = policy_seeds if may_differ else policy_seeds[:1]
+            check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
+            for seed in seeds:
+                task = TrialTask(
+                    problem=digest,
+                    document=document,
+                    source=source,
+                    policy=spec.name,
+                    params=dict(spec.params),
+                    predictions=predictions.name,
+                    prediction_params=dict(predictions.parameters),
+                    seed=seed,
+                    version=plan.version,
+                    sources=sources(spec.digest, predictions.name, generator),
+                    spec=spec,
+                    batch_time=experiment.coefficients,
+                    time_limit=experiment.policy_time_limit,
+                )
+                plan.trials.setdefault(task.key, task)
+                place = (family.title, draw, given.name, spec.label, predictions.label)
+                plan.members.append(Member(*place, task.key))
     _warn_of_unstored(plan)
     return plan
 
 
 def _warn_of_unstored(plan: Plan) -> None:
-    """Name what stands in no file: no later run takes its trials from the results file."""
+    """Warn of what stands in no file: no later run takes its trials from the results file."""
     names = {
         f"{kind} {name!r}"
         for task in plan.trials.values()
@@ -241,7 +236,7 @@ def _warn_of_unstored(plan: Plan) -> None:
 
 
 def trial_sources(policy: str | None, predictions: str, generator: str | None) -> dict[str, str]:
-    """Digests of the code that a trial runs, as this process has it.
+    """Return digests of the code that a trial runs, as this process has it.
 
     All three packages, for policies may look at what `hindsight` computes, and the user's own code
     behind the policy, the predictions and an arrival source. Instances that are given need none:
@@ -265,43 +260,23 @@ def trial_sources(policy: str | None, predictions: str, generator: str | None) -
 
 
 def optimum_sources() -> dict[str, str]:
-    """Digests of the code that an optimum is sought with: nothing of `online` enters."""
+    """Return digests of the code that an optimum is sought with: nothing of `online` enters."""
     return {"packages": package_sources("instances", "hindsight")}
-
-
-def _defined(family: InstanceSource, draw: int, given: Problem) -> _Problem:
-    if isinstance(given, Instance | Workload):
-        return _Problem(given.digest, given.name, problem_document(given), None)
-    assert isinstance(family, Family)
-    source = family.source(draw)
-    return _Problem(content_key(source), given.name, None, source)
 
 
 def optimum_task(
     instance: str,
     document: Mapping[str, Any],
-    solver: Solver,
+    options: Mapping[str, Any],
     version: str,
     *,
     preemptive: bool = False,
-    batch_time: Stored | None = None,
 ) -> OptimumTask:
-    """The optimum of an instance, the same task whichever policy or experiment asks for it."""
-    chosen = search_options(solver, batch_time)
-    if preemptive:
-        chosen = {PREEMPTIVE: chosen}
-    return OptimumTask(instance, document, chosen, version, optimum_sources())
-
-
-def search_options(solver: Solver, batch_time: Stored | None) -> dict[str, Any]:
-    """What defines a search but for the instance: in seconds the batch time too.
-
-    Those of a search for a preemptive optimum lie under `PREEMPTIVE`.
-    """
-    options = solver.options()
-    return options if batch_time is None else {**options, BATCH_TIME: batch_time}
+    """Return the search for an instance's optimum: the same task whoever asks for it."""
+    solver = {PREEMPTIVE: options} if preemptive else options
+    return OptimumTask(instance, document, solver, version, optimum_sources())
 
 
 def content_key(defining: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of canonical JSON."""
+    """Return SHA-256 (hex) of canonical JSON."""
     return hashlib.sha256(canonical(defining).encode()).hexdigest()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 from instances import rounding_note
 from online.comparison.bootstrap import ConfidenceInterval
@@ -13,16 +12,18 @@ from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
     RATIO_OF_WAITINGS,
+    Cells,
     Reasons,
+    attributes,
+    both_ends,
     caption,
     confidence_of,
     count_reasons,
     labelled_reasons,
     summary_table,
 )
-from online.comparison.ratios import NOTHING
-from online.comparison.summaries import PolicySummary, grouped, summarise
-from online.comparison.trial import NOT_RUN, SEPARATE, Trial, separate
+from online.comparison.summaries import PolicySummary, grouped, summary_of
+from online.comparison.trial import NOT_RUN, OPTIMA, SEPARATE, Trial, separate
 from online.runtime.table import Table, csv_text
 
 from .declaration import Predictions
@@ -86,11 +87,11 @@ def ratio_rows(results: Sequence[Trial], *, confidence_level: float = 0.95) -> l
     for key, members in groups.items():
         found = [one for one in members if one.status != NOT_RUN]
         missing = len(members) - len(found)
-        for summary, own in grouped(found) or [(_nothing(key[-1]), [])]:
+        for summary, own in grouped(found) or [(summary_of(key[-1], OPTIMA[0], []), [])]:
             pending = [one for one in own if one.is_pending]
             solved = [one for one in own if not one.is_pending]
             if pending and any(one.ratio is not None for one in solved):
-                own, summary = solved, summarise(solved)[0]
+                own, summary = solved, summary_of(summary.policy, summary.compared_with, solved)
             mean, totals = confidence_of(own, confidence_level=confidence_level)
             rows.append(
                 RatioRow(
@@ -120,14 +121,14 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
 
 
 def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
-    """Why trials have no ratio, for print."""
+    """Make a table of why trials have no ratio, for print."""
     shown = (*separate(rows), "policy")
     counted = [(tuple(str(getattr(row, name)) for name in shown), row.reasons) for row in rows]
     return labelled_reasons(shown, counted)
 
 
 def ratio_notes(results: Sequence[Trial]) -> list[str]:
-    """What is to be said about the table, a line each: which policies did the same, and why."""
+    """Say about the table, a line each, which policies did the same, and why."""
     groups: dict[tuple[str, ...], dict[str, list[Trial]]] = {}
     shown = separate(results)
     for one in results:
@@ -142,31 +143,23 @@ def ratio_notes(results: Sequence[Trial]) -> list[str]:
     ]
 
 
-_CELLS: dict[str, Callable[[RatioRow], Any]] = {
-    "experiment": attrgetter("experiment"),
-    "version": attrgetter("version"),
-    "family": attrgetter("family"),
-    "predictions": attrgetter("predictions"),
-    "policy": attrgetter("policy"),
+_CELLS: Cells = {
+    **attributes("experiment", "version", "family", "predictions", "policy"),
     "trials": attrgetter("summary.trials"),
     "failed": attrgetter("summary.failed"),
     "missing": attrgetter("missing"),
     "proved": attrgetter("summary.proved"),
-    "mean_ratio_lower": lambda row: row.summary.mean_ratio.ends[0],
-    "mean_ratio_upper": lambda row: row.summary.mean_ratio.ends[1],
+    **both_ends("mean_ratio", of="summary.mean_ratio"),
     "mean_ratio_ci_low": attrgetter("mean_confidence.low"),
     "mean_ratio_ci_high": attrgetter("mean_confidence.high"),
-    "max_ratio_lower": lambda row: row.summary.max_ratio.ends[0],
-    "max_ratio_upper": lambda row: row.summary.max_ratio.ends[1],
-    "ratio_of_totals_lower": lambda row: row.summary.ratio_of_totals.ends[0],
-    "ratio_of_totals_upper": lambda row: row.summary.ratio_of_totals.ends[1],
+    **both_ends("max_ratio", of="summary.max_ratio"),
+    **both_ends("ratio_of_totals", of="summary.ratio_of_totals"),
     "ratio_of_totals_ci_low": attrgetter("totals_confidence.low"),
     "ratio_of_totals_ci_high": attrgetter("totals_confidence.high"),
     "confidence_level": attrgetter("mean_confidence.level"),
     "reasons": lambda row: "; ".join(f"{n} {status}: {why}" for n, status, why in row.reasons),
     COMPARED_WITH: attrgetter("summary.compared_with"),
-    f"{RATIO_OF_WAITINGS}_lower": lambda row: (row.summary.ratio_of_waitings or NOTHING).ends[0],
-    f"{RATIO_OF_WAITINGS}_upper": lambda row: (row.summary.ratio_of_waitings or NOTHING).ends[1],
+    **both_ends(RATIO_OF_WAITINGS, of="summary.ratio_of_waitings"),
     "unit": attrgetter("summary.unit"),
     "mean_latency": lambda row: row.summary.mean_latency and float(row.summary.mean_latency),
     "pending": attrgetter("pending"),
@@ -179,34 +172,26 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
 
 
 def _rounding(members: Sequence[Trial]) -> str:
-    """Of a family, whose instances are all drawn alike."""
+    """Return the note of a family, whose instances are all drawn alike."""
     problem = next((one.problem for one in members if one.problem is not None), None)
     return "" if problem is None else rounding_note(problem.metadata) or ""
 
 
 def _caption(rows: Sequence[RatioRow]) -> str:
-    parts = [caption([row.summary for row in rows])]
-    names = list(dict.fromkeys(row.experiment for row in rows))
-    if len(names) == 1:
-        parts.insert(0, names[0])
-    unproved = sum(row.summary.completed - row.summary.proved for row in rows if row.is_solved)
-    left_out = sum(row.pending for row in rows if row.is_solved)
-    pending = sum(row.pending for row in rows if not row.is_solved)
-    if unproved:
-        parts.append(f"{unproved} trials without a proved optimum: [at least, at most]")
-    if left_out:
-        parts.append(f"{left_out} trials whose optimum has not been computed enter no ratio")
-    if pending:
-        parts.append(f"{pending} trials whose optimum has not been computed: ? is not known")
-    failed = sum(row.summary.failed for row in rows)
-    if failed:
-        parts.append(f"{failed} trials that failed or never ended enter no ratio")
-    missing = sum(row.missing for row in rows)
-    if missing:
-        parts.append(f"{missing} trials not yet run")
+    solved = [row for row in rows if row.is_solved]
+    unsolved = [row for row in rows if not row.is_solved]
+    pending = "trials whose optimum has not been computed"
+    counted = {
+        "trials without a proved optimum: [at least, at most]": sum(
+            row.summary.completed - row.summary.proved for row in solved
+        ),
+        f"{pending} enter no ratio": sum(row.pending for row in solved),
+        f"{pending}: ? is not known": sum(row.pending for row in unsolved),
+        "trials that failed or never ended enter no ratio": sum(row.summary.failed for row in rows),
+        "trials not yet run": sum(row.missing for row in rows),
+    }
+    names = {row.experiment for row in rows}
+    parts = [*(names if len(names) == 1 else ()), caption([row.summary for row in rows])]
+    parts += [f"{count} {what}" for what, count in counted.items() if count]
     parts += filter(None, dict.fromkeys(row.rounding for row in rows))
     return "; ".join(parts)
-
-
-def _nothing(policy: str) -> PolicySummary:
-    return PolicySummary(policy, 0, 0, 0, NOTHING, NOTHING, NOTHING)

@@ -1,21 +1,42 @@
-"""A results file read back whole: as a list of trials, a data frame, the table of ratios."""
+"""Results files read back: each trial held against its instance, all together as tables."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
-from instances import FileFormatError, InvalidTypeError, InvalidValueError
+from instances import (
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+    Workload,
+)
+from instances.batch_time.presets import StorableTime, batch_time_of
 from instances.frames import data_frame
-from online.comparison.ratio_tables import record_cells
-from online.comparison.record_list import Records
-from online.comparison.trial import NOT_RUN, Trial
+from online.comparison.ratio_tables import Records, record_cells
+from online.comparison.ratios import Latency
+from online.comparison.trial import (
+    COMPLETED,
+    FAILED,
+    NOT_RUN,
+    UNSERVED,
+    AnyProblem,
+    Stay,
+    Trial,
+    TrialSchedule,
+    total_of,
+)
 from online.runtime.table import Table
 
 from .declaration import BATCH_TIME
+from .documents import problem_of, schedule_of_document, seconds_of_text
 from .plan import PREEMPTIVE
 from .ratio_table import ratio_rows, ratio_table
-from .reading import trial_of_rows
 from .store import (
     OPTIMUM_COLUMNS,
     PREEMPTED,
@@ -23,6 +44,7 @@ from .store import (
     OptimumRow,
     PlaceRow,
     TrialRow,
+    json_cell,
     open_for_reading,
     row_of,
 )
@@ -36,27 +58,24 @@ class Results(Records):
 
     @property
     def run(self) -> Records:
-        """Those that have been run."""
+        """Trials that have been run."""
         return Records(trial for trial in self if trial.status != NOT_RUN)
 
     def frame(self) -> Any:
-        """A pandas DataFrame, one line a trial that was run; intervals are two columns.
+        """Make a pandas DataFrame, one line a trial that was run; intervals are two columns.
 
         Raises
         ------
         ImportError
             Pandas is not installed.
         """
-        place = ("experiment", "version", "family", "draw", "predictions")
-        return data_frame(
-            [
-                {name: getattr(trial, name) for name in place} | record_cells(trial)
-                for trial in self.run
-            ]
-        )
+        names = ("experiment", "version", "family", "draw", "predictions")
+        places = ({name: getattr(one, name) for name in names} for one in self.run)
+        cells = map(record_cells, self.run)
+        return data_frame([place | own for place, own in zip(places, cells, strict=True)])
 
     def ratios(self, *, confidence_level: float = 0.95) -> Table:
-        """The table of ratios with confidence intervals, for print: text, Markdown, LaTeX."""
+        """Make the table of ratios with confidence intervals, to be printed in any format."""
         return ratio_table(ratio_rows(self, confidence_level=confidence_level))
 
     def _repr_html_(self) -> str:
@@ -64,7 +83,7 @@ class Results(Records):
 
 
 def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> Results:
-    """Every trial asked for, in the order of the experiments: run or not.
+    """Read every trial asked for, in the order of the experiments: run or not.
 
     Parameters
     ----------
@@ -122,7 +141,7 @@ def _trial(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Trial:
 
 
 def experiment_names(path: str | os.PathLike[str]) -> list[str]:
-    """Names of the experiments in a results file, in the order in which they were entered.
+    """List the experiments in a results file, in the order in which they were entered.
 
     Raises
     ------
@@ -132,3 +151,194 @@ def experiment_names(path: str | os.PathLike[str]) -> list[str]:
     with open_for_reading(path) as database:
         rows = database.execute("SELECT name FROM experiments ORDER BY id").fetchall()
     return list(dict.fromkeys(str(name) for (name,) in rows))
+
+
+def trial_of_rows(place: PlaceRow, row: TrialRow | None, optimum: OptimumRow | None) -> Trial:
+    """Make the trial at a place, believing no figure that follows from what else is stored.
+
+    Parameters
+    ----------
+    place : PlaceRow
+        In its experiment.
+    row : TrialRow or None
+        None while it has not been run.
+    optimum : OptimumRow or None
+        None while it has not been looked for, and where the experiment leaves it out.
+
+    Raises
+    ------
+    FileFormatError, InvalidValueError, InvalidTypeError
+        What was stored cannot be, or is not what the start times give.
+    """
+    shared = ("experiment", "version", "position", "family", "draw", "predictions")
+    where: dict[str, Any] = {
+        **{name: getattr(place, name) for name in shared},
+        "instance": place.name,
+        "in_seconds": place.batch_time is not None,
+    }
+    if row is None:
+        where |= {"status": NOT_RUN, "reason": "not yet run"}
+        return Trial.of_schedules(None, place.policy, **where)
+    stored = _Stored(place, row, optimum)
+    trial = stored.trial(where)
+    stored.check(trial)
+    return trial
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Rows of one trial."""
+
+    place: PlaceRow
+    row: TrialRow
+    optimum: OptimumRow | None
+
+    def trial(self, where: dict[str, Any]) -> Trial:
+        row, optimum, problem = self.row, self.optimum, self.problem
+        if row.instance is not None and problem is None:
+            owner = f"trial of {row.policy!r}"
+            raise InvalidValueError(owner, "instance", row.instance, "is not in the file")
+        upper, lower, certified = self.bounds
+        best = None if optimum is None else optimum.start_times
+        found = self.schedule("optimum", "start_times", best)
+        if self.place.batch_time is not None:
+            # The run is a schedule too: the least of every scheduler is at most its total.
+            total = self.latency("total_latency", row.total_latency)
+            known = [end for end in (upper, total) if end is not None]
+            where["optimum_upper"] = None if upper is None else min(known)
+            if best is not None:
+                told = json_cell("optimum", "start_times", best, dict)
+                where["lower_bound"] = told.get("lower_bound")
+        starts = row.start_rounds if row.status == COMPLETED else None
+        return Trial.of_schedules(
+            problem,
+            row.policy,
+            self.schedule("trial", "start_rounds", starts),
+            found,
+            status=row.status,
+            stays=self.stays,
+            optimum_lower=lower,
+            optimum_certified=certified,
+            digest=row.instance,
+            requests=row.requests or 0,
+            memory_limit=row.memory_limit or 0,
+            params=json_cell("trial", "params", row.params, dict),
+            seed=row.seed,
+            evictions=row.evictions or 0,
+            stop_reason=None if optimum is None else optimum.stop_reason,
+            reason=self.reason,
+            traceback=row.traceback,
+            versions=json_cell("trial", "versions", row.versions, dict),
+            **where,
+        )
+
+    @cached_property
+    def problem(self) -> AnyProblem | None:
+        """Realised instance, in seconds the workload, named as in the experiment."""
+        if self.place.document is None:
+            return None
+        found = _problem(self.place.document)
+        if isinstance(found, Workload):
+            return found.renamed(self.place.name, found.metadata)
+        return found.renamed(self.place.name)
+
+    @property
+    def stays(self) -> list[Stay] | None:
+        if self.row.attempts is None:
+            # Of a failed run nothing is stored, and nothing was held.
+            return [] if self.row.status == FAILED else None
+        found = json_cell("trial", "attempts", self.row.attempts, list)
+        for stay in found:
+            if not isinstance(stay, list) or [type(one) for one in stay] != [int, int, int, bool]:
+                raise InvalidValueError("trial", "attempts", stay, "is no stay of a request")
+        return [tuple(stay) for stay in found]
+
+    def schedule(self, table: str, column: str, stored: str | None) -> TrialSchedule | None:
+        problem = self.problem
+        if stored is None or problem is None:
+            return None
+        if isinstance(problem, Workload):
+            document = json_cell(table, column, stored, dict)
+            return schedule_of_document(problem, self.batch_time, document)
+        rounds = json_cell(table, column, stored, list)
+        lists = [isinstance(own, list) for own in rounds]
+        if not any(lists):
+            return Schedule(problem, cast("Sequence[int]", rounds))
+        if not all(lists) or not all(isinstance(one, list) for own in rounds for one in own):
+            reason = "are neither starts nor stretches"
+            raise InvalidTypeError("schedule", "rounds", rounds, reason)
+        return PreemptiveSchedule(problem, rounds)
+
+    @property
+    def batch_time(self) -> StorableTime:
+        text = self.place.batch_time or ""
+        kind: Any = dict if text.startswith("{") else list
+        return batch_time_of(json_cell("experiment", "batch_time", text, kind))
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no ratio, in one line; None where there is one, or none yet."""
+        for row, missing in ((self.row, ""), (self.optimum, "no optimum: ")):
+            if row is not None and row.status == FAILED and row.error is not None:
+                return missing + " ".join(row.error.split())
+        return UNSERVED.get(self.row.status)
+
+    def latency(self, name: str, stored: int | str | None) -> Latency | None:
+        """Return rounds as they are, and read seconds from text."""
+        if stored is None:
+            return None
+        if self.place.batch_time is not None:
+            return seconds_of_text(name, stored)
+        if isinstance(stored, str):
+            raise InvalidTypeError("trial", name, stored, "is not of type int")
+        return stored
+
+    @property
+    def bounds(self) -> tuple[Latency | None, Latency | None, Latency | None]:
+        """Upper, lower and certified lower bound of the optimum."""
+        row, names = self.optimum, ("upper_bound", "lower_bound", "certified_lower_bound")
+        if row is None:
+            return None, None, None
+        upper, lower, certified = (self.latency(name, getattr(row, name)) for name in names)
+        return upper, lower, certified
+
+    def check(self, trial: Trial) -> None:
+        """Hold what is stored against what follows from it."""
+        row, optimum, problem = self.row, self.optimum, trial.problem
+        owner = f"trial of {row.policy!r}"
+        total = self.latency("total_latency", row.total_latency)
+        pairs: list[tuple[str, Any, Any]] = [("total_latency", total, trial.total_latency)]
+        if problem is not None:
+            pairs += [
+                ("instance", row.instance, problem.digest),
+                ("requests", row.requests, len(problem)),
+                ("memory_limit", row.memory_limit, problem.memory_limit),
+            ]
+        if isinstance(trial.schedule, Schedule) and trial.stays is not None:
+            starts, ends = trial.schedule.start_times, trial.schedule.completion_times
+            spans = zip(starts.tolist(), ends.tolist(), strict=True)
+            served = [(request, start, end, True) for request, (start, end) in enumerate(spans)]
+            pairs += [
+                ("evictions", row.evictions, len(trial.stays) - len(served)),
+                ("completed attempts", sorted(stay for stay in trial.stays if stay[3]), served),
+            ]
+        if optimum is not None:
+            upper, lower, certified = self.bounds
+            best = trial.optimum_schedule
+            pairs += [
+                ("upper_bound", upper, None if best is None else total_of(best)),
+                ("optimal", optimum.status == "optimal", upper is not None and upper == lower),
+            ]
+            if certified is not None and (lower is None or certified > lower):
+                reason = f"exceeds the lower bound {lower}"
+                raise InvalidValueError(owner, "certified_lower_bound", certified, reason)
+        for name, stored, follows in pairs:
+            if stored != follows:
+                reason = f"is stored, and from what else is stored follows {follows!r}"
+                raise InvalidValueError(owner, name, stored, reason)
+
+
+@lru_cache(maxsize=64)
+def _problem(document: str) -> AnyProblem:
+    """Read an instance; policies on one instance stand one after the other."""
+    return problem_of(json_cell("instance", "document", document, dict))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from instances.progress import listener
 from online.comparison.trial import COMPLETED, FAILED
+from online.runtime.processes import WorkerDiedError, WorkerPool
 
 from .declaration import Experiment
-from .executors import Completed, Executor, InThisProcess, LocalProcesses
 from .plan import OptimumTask, Plan, make_plan, optimum_task
-from .store import Store, TrialDone
+from .store import Done, Store
 from .work import Task, failure, perform, perform_elsewhere
 
 
@@ -47,13 +50,13 @@ class ExperimentProgress:
 
     @property
     def share(self) -> float:
-        """Of all trials and optima, those done."""
+        """Share of all trials and optima that are done."""
         return self.done / max(1, self.total)
 
 
 @dataclass(frozen=True)
 class ExperimentOutcome:
-    """What `run_experiment` did.
+    """Outcome of `run_experiment`.
 
     Attributes
     ----------
@@ -71,7 +74,10 @@ class ExperimentOutcome:
     failed: int
 
 
-Listener = Callable[[ExperimentProgress], None]
+Listener: TypeAlias = Callable[[ExperimentProgress], None]
+
+Perform: TypeAlias = Callable[[Iterable[Task]], Iterator[Done]]
+"""Does tasks in any order, taking each when there is room for it."""
 
 
 def run_experiment(
@@ -128,51 +134,67 @@ def run_experiment(
         listener(progress) as told,
         # Where this process only waits and stores, neither is broken off.
         interruption(math.inf if in_workers else 1) as pressed,
+        _performing(experiment, jobs, scheduler, pressed) as perform_all,
     ):
-        executor = _executor(experiment, jobs, scheduler, pressed)
-        run = _Run(plan, store, executor, told)
+        run = _Run(plan, store, perform_all, told)
         try:
-            outcome = run.run(retry_failed)
+            return run.run(retry_failed)
         except KeyboardInterrupt:
-            executor.close(at_once=True)
             stored = f"{run.done} of {run.total} trials and optima are stored"
             raise KeyboardInterrupt(f"{stored} in {os.fspath(results)}") from None
-        except BaseException:
-            executor.close(at_once=True)
-            raise
-        executor.close()
-    return outcome
 
 
-def _executor(
+@contextmanager
+def _performing(
     experiment: Experiment, jobs: int, scheduler: str | None, should_stop: Callable[[], bool]
-) -> Executor:
-    if scheduler is not None or jobs > 1:
-        for spec in experiment.specs:
-            spec.check_sendable()
-    if scheduler is not None:
-        from .dask_cluster import DaskCluster
+) -> Iterator[Perform]:
+    """Do tasks here, in local processes or on a cluster, as long as the ``with`` block lasts."""
+    if scheduler is None and jobs == 1:
+        yield partial(map, perform)
+        return
+    for spec in experiment.specs:
+        spec.check_sendable()
+    if scheduler is None:
+        with WorkerPool[Task, Done](jobs) as pool:
+            yield partial(in_processes, pool, perform_elsewhere, should_stop)
+        return
+    from .dask_cluster import DaskCluster
 
-        return DaskCluster(scheduler)
-    if jobs == 1:
-        return InThisProcess()
-    return LocalProcesses(jobs, should_stop)
+    with closing(DaskCluster(scheduler)) as cluster:
+        yield partial(cluster.map, perform_elsewhere)
+
+
+def in_processes(
+    pool: WorkerPool[Task, Done],
+    function: Callable[[Task], Done],
+    should_stop: Callable[[], bool],
+    tasks: Iterable[Task],
+) -> Iterator[Done]:
+    """Yield what a function makes of tasks in local processes; those that kill workers failed.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        To be stopped, with nothing left that has come back.
+    """
+    for back in pool.unordered(function, tasks, should_stop):
+        if isinstance(back.error, WorkerDiedError):
+            yield failure(back.task, back.error)
+        else:
+            yield back.value()
 
 
 class _Run:
     """One call of `run_experiment`."""
 
     def __init__(
-        self, plan: Plan, store: Store, executor: Executor, listener: Listener | None
+        self, plan: Plan, store: Store, perform_all: Perform, listener: Listener | None
     ) -> None:
         self.plan = plan
         self.store = store
-        self.executor = executor
+        self.perform_all = perform_all
         self.listener = listener
-        self.total = 0
-        self.done = 0
-        self.failed = 0
-        self.computed = 0
+        self.total = self.done = self.failed = self.computed = 0
 
     def run(self, retry_failed: bool) -> ExperimentOutcome:
         plan, store = self.plan, self.store
@@ -191,11 +213,11 @@ class _Run:
         return ExperimentOutcome(len(plan.trials), len(wanted), self.computed, self.failed)
 
     def _optima(self) -> dict[str, OptimumTask]:
-        """The optimum of each instance, the preemptive one where a run kept preempted tokens."""
-        plan, solver = self.plan, self.plan.experiment.solver
-        if solver is None:
+        """List each instance's optimum, the preemptive one where a run kept preempted tokens."""
+        plan, stored = self.plan, self.store.trials()
+        options = plan.experiment.search_options()
+        if options is None:
             return {}
-        stored = self.store.trials()
         # A run that left requests unserved realised only part of what its source would send.
         kinds = {
             (instance, kept): None
@@ -204,56 +226,40 @@ class _Run:
         }
         ran = {digest for digest, _ in kinds}
         kinds.update(((digest, False), None) for digest in plan.documents if digest not in ran)
-        tasks = [
-            optimum_task(
-                *(digest, plan.documents.get(digest) or self.store.document(digest)),
-                *(solver, plan.version),
-                preemptive=kept,
-                batch_time=plan.experiment.coefficients,
-            )
-            for digest, kept in kinds
-        ]
+        tasks = []
+        for digest, kept in kinds:
+            document = plan.documents.get(digest) or self.store.document(digest)
+            tasks.append(optimum_task(digest, document, options, plan.version, preemptive=kept))
         return {task.key: task for task in tasks}
 
     def _do(self, table: str, tasks: Mapping[str, Task], stored: Mapping[str, str]) -> None:
         """Compute and store what is missing."""
-        stage = "policies" if table == "trials" else "optima"
         for key in tasks:
             if key in stored:
-                self._count(stage, stored[key] == FAILED)
+                self._count(table, stored[key])
         missing = _shuffled([task for key, task in tasks.items() if key not in stored])
-        executor = self.executor
-        work = perform if isinstance(executor, InThisProcess) else perform_elsewhere
-        for task in missing:
-            while executor.pending >= executor.capacity:
-                self._collect(stage)
+        for row, realised in self.perform_all(self._still_missing(table, missing)):
+            self.computed += self.store.add(row, realised)
+            self._count(table, row.status)
+
+    def _still_missing(self, table: str, tasks: Iterable[Task]) -> Iterator[Task]:
+        """Yield tasks that no other process has done until their turn comes."""
+        for task in tasks:
             status = self.store.status(table, task.key)
             if status is None:
-                executor.submit(work, task)
+                yield task
             else:
-                self._count(stage, status == FAILED)
-        while executor.pending:
-            self._collect(stage)
+                self._count(table, status)
 
-    def _collect(self, stage: str) -> None:
-        back: Completed = self.executor.next_completed()
-        if back.done is not None:
-            done = back.done
-        else:
-            assert back.error is not None
-            done = failure(back.task, back.error)
-        self.computed += self.store.add(done)
-        row = done.row if isinstance(done, TrialDone) else done
-        self._count(stage, row.status == FAILED)
-
-    def _count(self, stage: str, failed: bool) -> None:
+    def _count(self, table: str, status: str) -> None:
         self.done += 1
-        self.failed += failed
+        self.failed += status == FAILED
         if self.listener is not None:
+            stage = "policies" if table == "trials" else "optima"
             news = ExperimentProgress(self.done, self.total, self.failed, self.computed, stage)
             self.listener(news)
 
 
 def _shuffled(tasks: Sequence[Task]) -> list[Task]:
-    """Any order will do, and processes that share a file should meet as late as possible."""
+    """Shuffle: processes that share a file should meet as late as possible."""
     return [tasks[k] for k in np.random.default_rng().permutation(len(tasks))]

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from instances import FileFormatError, InvalidTypeError
 from instances.files import parse_json
 from online.comparison.trial import FAILED
 
-from .checks import canonical
-from .plan import Plan, search_options
+from .documents import canonical
+from .plan import Plan
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class TrialRow:
     error, traceback : str or None
         Of a failed trial.
     versions : str
-        JSON, see `online.runtime.versions`; under ``"user_sources"`` digests of the user's code.
+        JSON, see `work.versions`; under ``"user_sources"`` digests of the user's code.
     seconds : float or None
         The run's.
     """
@@ -82,7 +81,7 @@ class TrialRow:
 
 @dataclass(frozen=True)
 class OptimumRow:
-    """What is known of the hindsight optimum of one instance under given solver limits.
+    """Bounds of the hindsight optimum of one instance, found under given solver limits.
 
     Attributes
     ----------
@@ -91,7 +90,7 @@ class OptimumRow:
     instance : str
         Digest.
     solver : str
-        JSON of `plan.search_options`, for a preemptive optimum that of ``{"preemptive": options}``.
+        JSON of `Experiment.search_options`; ``{"preemptive": options}`` for a preemptive optimum.
     status : str
         ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
     upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes
@@ -102,7 +101,7 @@ class OptimumRow:
     error, traceback : str or None
         Of a solve that failed.
     versions : str
-        JSON, see `online.runtime.versions`.
+        JSON, see `work.versions`.
     seconds : float or None
         The solver's.
     sources : str or None
@@ -127,8 +126,41 @@ class OptimumRow:
     sources: str | None = None
 
 
-_KINDS = {"int": int, "str": str, "float": float, "None": type(None)}
+@dataclass(frozen=True)
+class PlaceRow:
+    """The place of a trial in an experiment; attributes as in `online.comparison.Trial`.
 
+    Attributes
+    ----------
+    experiment, version, position, family, draw : str, str, int, str, int
+        Where it stands.
+    name : str or None
+        Of the instance.
+    policy, predictions : str
+        Labels.
+    document : str or None
+        JSON of the realised instance.
+    batch_time : str or None
+        JSON of the experiment's; None in rounds.
+    """
+
+    experiment: str
+    version: str
+    position: int
+    family: str
+    draw: int
+    name: str | None
+    policy: str
+    predictions: str
+    document: str | None
+    batch_time: str | None
+
+
+Done: TypeAlias = tuple[TrialRow | OptimumRow, Mapping[str, Any] | None]
+"""A finished task's row, and the instance an arrival source realised; None for one given."""
+
+Row = TypeVar("Row", TrialRow, OptimumRow, PlaceRow)
+Cell = TypeVar("Cell", dict[str, Any], list[Any])
 
 APPLICATION_ID = 0x4C4C4D48
 """'LLMH', which `file` and SQLite's tools show: tells our files from other databases."""
@@ -145,25 +177,26 @@ WAIT_SECONDS = 120.0
 TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRow))
 OPTIMUM_COLUMNS = tuple(field.name for field in fields(OptimumRow))
 
-_OF_THE_PLACE = (
-    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL),
-    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM),
+_ENVIRONMENT = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
 )
-"""What says nothing about the content of the file."""
+"""SQLite errors caused by the environment, not by a damaged file."""
 
-Cell = TypeVar("Cell", dict[str, Any], list[Any])
-
-_INTEGERS = ("int", "int | None", "int | str | None")
-_TYPES = {**dict.fromkeys(_INTEGERS, "INTEGER"), "float | None": "REAL"}
+_PYTHON = {"int": int, "str": str, "float": float, "None": type(None)}
+_SQL = {"int": "INTEGER", "str": "TEXT", "float": "REAL"}
 
 
 def _columns(row: type[TrialRow] | type[OptimumRow]) -> str:
-    parts = []
-    for field in fields(row):
-        kind = _TYPES.get(str(field.type), "TEXT")
-        needed = "" if "None" in str(field.type) else " NOT NULL"
-        parts.append(f"{field.name} {kind}{needed}")
-    return ", ".join(parts) + ", PRIMARY KEY (key)"
+    kinds = [(field.name, str(field.type).split(" | ")) for field in fields(row)]
+    parts = [f"{name} {_SQL[own[0]]}{'' if 'None' in own else ' NOT NULL'}" for name, own in kinds]
+    return ", ".join([*parts, "PRIMARY KEY (key)"])
 
 
 SCHEMA = f"""
@@ -181,6 +214,9 @@ CREATE TABLE members (
     predictions TEXT NOT NULL, trial TEXT NOT NULL, PRIMARY KEY (experiment, position)
 ) WITHOUT ROWID
 """
+
+
+ADD_INSTANCE = "INSERT INTO instances VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
 class Store:
@@ -212,12 +248,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -232,70 +263,64 @@ class Store:
         Entering it again changes nothing, unless its declaration or the code has changed since: its
         places then lead to the trials of now. Those of before stay in the file, to be found again.
         """
-        experiment = plan.experiment
-        document, sought = experiment.to_document(), experiment.solver
-        solver = sought and canonical(search_options(sought, experiment.coefficients))
-        row = (plan.experiment.name, plan.version, solver, canonical(document), plan.sources)
+        name, options = plan.experiment.name, plan.experiment.search_options()
+        solver = None if options is None else canonical(options)
+        declaration = canonical(plan.experiment.to_document())
         with self._transaction():
             self._database.execute(
                 "INSERT INTO experiments (name, version, solver, declaration, sources)"
                 " VALUES (?, ?, ?, ?, ?) ON CONFLICT (declaration, version)"
                 " DO UPDATE SET sources = excluded.sources",
-                row,
+                (name, plan.version, solver, declaration, plan.sources),
             )
-            found = self._database.execute(
+            (number,) = self._database.execute(
                 "SELECT id FROM experiments WHERE declaration = ? AND version = ?",
-                (row[3], plan.version),
+                (declaration, plan.version),
             ).fetchone()
-            number = int(found[0])
             self._database.executemany(
-                "INSERT INTO instances VALUES (?, ?) ON CONFLICT DO NOTHING",
-                [(digest, json.dumps(each)) for digest, each in plan.documents.items()],
+                ADD_INSTANCE, [(digest, json.dumps(one)) for digest, one in plan.documents.items()]
             )
-            former = "SELECT id FROM experiments WHERE name = ? AND version = ?"
-            self._database.execute(f"DELETE FROM members WHERE experiment IN ({former})", row[:2])
-            self._database.executemany(
-                "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (number, position, *astuple(member))
-                    for position, member in enumerate(plan.members)
-                ],
+            self._database.execute(
+                "DELETE FROM members WHERE experiment IN"
+                " (SELECT id FROM experiments WHERE name = ? AND version = ?)",
+                (name, plan.version),
             )
-        return number
+            places = [(number, k, *astuple(member)) for k, member in enumerate(plan.members)]
+            marks = ", ".join("?" * 8)
+            self._database.executemany(f"INSERT INTO members VALUES ({marks})", places)
+        return int(number)
 
-    def add(self, done: Done) -> bool:
-        """Store a finished trial or optimum; False where it was there already."""
-        trial = isinstance(done, TrialDone)
-        row = done.row if isinstance(done, TrialDone) else done
-        table, columns = ("trials", TRIAL_COLUMNS) if trial else ("optima", OPTIMUM_COLUMNS)
+    def add(self, row: TrialRow | OptimumRow, realised: Mapping[str, Any] | None = None) -> bool:
+        """Store a finished trial or optimum; False where it was there already.
+
+        The instance that the trial's arrival source ``realised`` is stored along with it.
+        """
+        table, cells = "trials" if isinstance(row, TrialRow) else "optima", astuple(row)
+        marks = ", ".join("?" * len(cells))
         with self._transaction():
-            if isinstance(done, TrialDone) and done.realised is not None:
-                self._database.execute(
-                    "INSERT INTO instances VALUES (?, ?) ON CONFLICT DO NOTHING",
-                    (done.row.instance, json.dumps(done.realised)),
-                )
-            marks = ", ".join("?" * len(columns))
+            if realised is not None:
+                self._database.execute(ADD_INSTANCE, (row.instance, json.dumps(realised)))
             cursor = self._database.execute(
-                f"INSERT INTO {table} VALUES ({marks}) ON CONFLICT DO NOTHING", astuple(row)
+                f"INSERT INTO {table} VALUES ({marks}) ON CONFLICT DO NOTHING", cells
             )
         return cursor.rowcount == 1
 
     def trials(self) -> dict[str, tuple[str, str | None, bool]]:
-        """Status, realised instance and whether tokens were kept of each stored trial, by key."""
+        """Return status, realised instance and whether tokens were kept of each trial, by key."""
         rows = self._read(f"SELECT key, status, instance, {PREEMPTED} FROM trials t")
         return {key: (status, instance, bool(kept)) for key, status, instance, kept in rows}
 
     def optima(self) -> dict[str, str]:
-        """Status of each stored optimum, by key."""
+        """Return the status of each stored optimum, by key."""
         return dict(self._read("SELECT key, status FROM optima"))
 
     def status(self, table: str, key: str) -> str | None:
-        """Of a trial or an optimum that may have been stored, perhaps by another process."""
+        """Return that of a trial or optimum that another process may have stored meanwhile."""
         found = self._read(f"SELECT status FROM {table} WHERE key = ?", key)
         return str(found[0][0]) if found else None
 
     def document(self, digest: str) -> Mapping[str, Any]:
-        """An instance as JSON."""
+        """Return an instance's document."""
         found = self._read("SELECT document FROM instances WHERE digest = ?", digest)
         if not found:
             raise FileFormatError(self.path, f"lacks the instance {digest!r}")
@@ -313,7 +338,7 @@ class Store:
 
     def _prepare(self) -> None:
         with self._transaction():
-            if _is_new(self._database):
+            if not self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 for statement in SCHEMA.split(";"):
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -345,7 +370,7 @@ class Store:
 
 @contextmanager
 def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """A results file, even while others write to it, and wherever it lies.
+    """Open a results file for reading, even while others write to it, and wherever it lies.
 
     Raises
     ------
@@ -391,7 +416,7 @@ def _refuse_log(path: Path) -> None:
 
 
 def json_cell(place: str, column: str, text: str, kind: type[Cell]) -> Cell:
-    """A cell that holds JSON of one kind.
+    """Read a cell that holds JSON of one kind.
 
     Raises
     ------
@@ -415,10 +440,6 @@ def _open(path: Path, how: str) -> sqlite3.Connection:
     )
 
 
-def _is_new(database: sqlite3.Connection) -> bool:
-    return bool(database.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
-
-
 def _check(database: sqlite3.Connection, path: Path) -> None:
     if database.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise FileFormatError(path, _FOREIGN)
@@ -429,7 +450,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """What SQLite raises, as an error of the file or of the place where it lies."""
+    """Raise what SQLite raises as an error of the file or of the place where it lies."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -437,7 +458,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise FileFormatError(path, f"is a damaged results file: {error}") from None
     except sqlite3.Error as error:
         code = _code(error)
-        if code in _OF_THE_PLACE:
+        if code in _ENVIRONMENT:
             reason = f"cannot be opened, read or written as a results file: {error}"
             raise OSError(None, reason, str(path)) from None
         reason = _FOREIGN if code == sqlite3.SQLITE_NOTADB else "is a damaged results file"
@@ -445,32 +466,13 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _code(error: sqlite3.Error) -> int | None:
-    """SQLite's primary result code; None where the module itself refuses."""
+    """Return SQLite's primary result code; None where the module itself refuses."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
-@dataclass(frozen=True)
-class PlaceRow:
-    """The place of a trial in an experiment; attributes as in `reading.Result`."""
-
-    experiment: str
-    version: str
-    position: int
-    family: str
-    draw: int
-    name: str | None
-    policy: str
-    predictions: str
-    document: str | None
-    batch_time: str | None
-
-
-Row = TypeVar("Row", TrialRow, OptimumRow, PlaceRow)
-
-
 def row_of(kind: type[Row], cells: Sequence[Any]) -> Row:
-    """A row from the cells of a table, which may hold anything: SQLite does not check types.
+    """Make a row of the cells of a table, which may hold anything: SQLite checks no types.
 
     Raises
     ------
@@ -478,17 +480,6 @@ def row_of(kind: type[Row], cells: Sequence[Any]) -> Row:
         A cell of another type than its column.
     """
     for field, cell in zip(fields(kind), cells, strict=True):
-        if type(cell) not in [_KINDS[name] for name in str(field.type).split(" | ")]:
+        if type(cell) not in [_PYTHON[name] for name in str(field.type).split(" | ")]:
             raise InvalidTypeError(kind.__name__, field.name, cell, f"is not of type {field.type}")
     return kind(*cells)
-
-
-@dataclass(frozen=True)
-class TrialDone:
-    """A finished trial and the instance an arrival source realised; None for an instance given."""
-
-    row: TrialRow
-    realised: Mapping[str, Any] | None
-
-
-Done = TrialDone | OptimumRow

@@ -1,34 +1,58 @@
-"""What a worker does: run a trial or look for an optimum. Nothing here touches the results file."""
+"""Trials run and optima sought in a worker. Nothing here touches the results file."""
 
 from __future__ import annotations
 
 import json
+import platform
 import time
 import traceback
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from importlib import metadata
+from typing import Any, TypeAlias
 
 import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time.presets import batch_time_of
+from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
 from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import FAILED, Optimum, Trial, rounds_of, stays_of
-from online.runtime.versions import versions
 
-from .checks import canonical
 from .declaration import BATCH_TIME, Predictions
-from .documents import problem_document, problem_of, schedule_document, seconds_text
+from .documents import canonical, problem_document, problem_of, schedule_document, seconds_text
 from .plan import PREEMPTIVE, OptimumTask, TrialTask, optimum_sources, trial_sources
-from .store import Done, OptimumRow, TrialDone, TrialRow
+from .store import Done, OptimumRow, TrialRow
 
 
 class WorkerVersionError(RuntimeError):
     """A worker has other code than the run that sent it work."""
 
 
-Task = TrialTask | OptimumTask
+Task: TypeAlias = TrialTask | OptimumTask
+
+LIBRARIES = ("highspy", "numba", "numpy", "pyomo", "scipy")
+"""What decides a result besides this package: the solver, and what the searches compute with."""
+
+# Now, while they are what is being imported: an editor may save others later.
+package_sources(*PACKAGES)
+
+
+@cache
+def versions() -> dict[str, str | None]:
+    """Return versions of what decides a result; None for a library that is not there."""
+    found: dict[str, str | None] = {
+        "package": package_version(),
+        "sources": package_sources(*PACKAGES),
+        "python": platform.python_version(),
+    }
+    for library in LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            found[library] = None
+    return found
 
 
 def perform(task: Task) -> Done:
@@ -45,7 +69,12 @@ def perform(task: Task) -> Done:
         raise WorkerVersionError(
             f"the worker runs version {package_version()}, the experiment {task.version}"
         )
-    return _trial(task) if isinstance(task, TrialTask) else _optimum(task)
+    if isinstance(task, OptimumTask):
+        return _optimum(task)
+    try:
+        return _trial(task)
+    except Exception as error:  # noqa: BLE001 (recorded: one trial must not stop the others)
+        return failure(task, error)
 
 
 def perform_elsewhere(task: Task) -> Done:
@@ -82,97 +111,90 @@ _sources_here = cache(trial_sources)
 
 
 def failure(task: Task, error: BaseException) -> Done:
-    """The row of a task that ended with an error."""
-    lines = _storable("".join(traceback.format_exception(error)))
-    message = _storable(f"{type(error).__name__}: {error}")
-    if isinstance(task, OptimumTask):
-        return OptimumRow(
-            task.key,
-            task.instance,
-            canonical(task.solver),
-            task.version,
-            FAILED,
-            error=message,
-            traceback=lines,
-            versions=canonical(versions()),
-            sources=task.sources["packages"],
+    """Return the row of a task that ended with an error."""
+    # Halves of characters are no text to SQLite.
+    message, lines = (
+        text.encode("utf-8", "backslashreplace").decode("utf-8")
+        for text in (
+            f"{type(error).__name__}: {error}",
+            "".join(traceback.format_exception(error)),
         )
-    return TrialDone(TrialRow(**_identity(task), error=message, traceback=lines), None)
+    )
+    found = {"status": FAILED, "error": message, "traceback": lines}
+    if isinstance(task, OptimumTask):
+        return _optimum_row(task, found), None
+    return _trial_row(task, found), None
 
 
-def _storable(text: str) -> str:
-    """Without halves of characters, which are no text to SQLite."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _identity(task: TrialTask) -> dict[str, Any]:
-    """What a trial's row says before the trial is run."""
+def _trial_row(task: TrialTask, found: Mapping[str, Any]) -> TrialRow:
+    """Return a trial's row: what its task says, and over it what was found."""
     document = task.document
     user = {name: digest for name, digest in task.sources.items() if name != "packages"}
-    return {
-        "key": task.key,
-        "problem": task.problem,
-        "instance": task.problem if document is not None else None,
-        "policy": task.policy,
+    told = {name: getattr(task, name) for name in ("key", "problem", "policy", "seed", "version")}
+    told |= {
+        "instance": None if document is None else task.problem,
         "params": canonical(task.params),
         "predictions": canonical([task.predictions, task.prediction_params]),
-        "seed": task.seed,
-        "version": task.version,
-        "status": FAILED,
         "requests": None if document is None else len(document["requests"]),
         "memory_limit": None if document is None else document["memory_limit"],
         "versions": canonical({**versions(), **({"user_sources": user} if user else {})}),
     }
+    return TrialRow(**{**told, **found})
 
 
-def _trial(task: TrialTask) -> TrialDone:
+def _optimum_row(task: OptimumTask, found: Mapping[str, Any]) -> OptimumRow:
+    return OptimumRow(
+        key=task.key,
+        instance=task.instance,
+        solver=canonical(task.solver),
+        version=task.version,
+        versions=canonical(versions()),
+        sources=task.sources["packages"],
+        **found,
+    )
+
+
+def _trial(task: TrialTask) -> Done:
     began = time.perf_counter()
-    try:
-        problem: Any
-        if task.document is not None:
-            problem = problem_of(task.document)
-        else:
-            assert task.source is not None
-            source = task.source
-            problem = instances.generate(
-                source["generator"], source["seed"], **source["parameters"]
-            )
-        predictions = Predictions(task.predictions, task.prediction_params).make()
-        time_of_rounds = None if task.batch_time is None else batch_time_of(task.batch_time)
-        trial = run_policy(
-            problem,
-            task.spec,
-            task.seed,
-            predictions=predictions,
-            batch_time=time_of_rounds,
-            time_limit=task.time_limit,
-        )
-        if trial.error is not None:
-            raise trial.error
-        row = TrialRow(
-            **{**_identity(task), **_outcome(trial)}, seconds=time.perf_counter() - began
-        )
-    except Exception as error:  # noqa: BLE001 (recorded: one trial must not stop the others)
-        done = failure(task, error)
-        assert isinstance(done, TrialDone)
-        return done
+    problem: Any
+    if task.document is not None:
+        problem = problem_of(task.document)
+    else:
+        source = task.source or {}
+        problem = instances.generate(source["generator"], source["seed"], **source["parameters"])
+    trial = run_policy(
+        problem,
+        task.spec,
+        task.seed,
+        predictions=Predictions(task.predictions, task.prediction_params).make(),
+        batch_time=None if task.batch_time is None else batch_time_of(task.batch_time),
+        time_limit=task.time_limit,
+    )
+    if trial.error is not None:
+        raise trial.error
+    row = _trial_row(task, {**_outcome(trial), "seconds": time.perf_counter() - began})
     realised = trial.problem
     if task.document is not None or realised is None:
-        return TrialDone(row, None)
+        return row, None
     # Two sources may realise the same requests: what is stored must not tell which came first.
     if isinstance(realised, Workload):
-        return TrialDone(row, problem_document(realised.renamed(None, {})))
-    return TrialDone(row, problem_document(Instance(realised.requests, problem.memory_limit)))
+        return row, problem_document(realised.renamed(None, {}))
+    return row, problem_document(Instance(realised.requests, problem.memory_limit))
 
 
 def _outcome(trial: Trial) -> dict[str, Any]:
-    run = trial.run
+    run, total, schedule = trial.run, trial.total_latency, trial.schedule
     assert run is not None
-    if isinstance(trial.schedule, SecondsSchedule) or run.batch_time is not None:
-        stays, rounds = None, _in_seconds(trial.schedule)
+    stays = None
+    if isinstance(schedule, SecondsSchedule) or run.batch_time is not None:
+        starts = _in_seconds(schedule)
     else:
-        stays, rounds = _in_rounds(trial)
-    total = trial.total_latency
+        # Of the schedule where there is one: the starts of a run that paused tell no completions.
+        rounds = rounds_of(schedule) or [
+            None if start < 0 else start for start in run.start_rounds.tolist()
+        ]
+        starts = json.dumps(rounds)
+        stays = json.dumps(stays_of(run)) if run.unit_rounds else None
     return {
         "instance": None if trial.problem is None else trial.problem.digest,
         "status": trial.status,
@@ -180,7 +202,7 @@ def _outcome(trial: Trial) -> dict[str, Any]:
         "memory_limit": run.memory_limit,
         "total_latency": seconds_text(total) if isinstance(total, Fraction) else total,
         "evictions": run.evictions,
-        "start_rounds": rounds,
+        "start_rounds": starts,
         "attempts": stays,
     }
 
@@ -189,18 +211,7 @@ def _in_seconds(schedule: Any, **told: Any) -> str | None:
     return None if schedule is None else json.dumps({**schedule_document(schedule), **told})
 
 
-def _in_rounds(trial: Trial) -> tuple[str | None, str]:
-    """Attempts where memory follows from them, and start rounds."""
-    run = trial.run
-    assert run is not None
-    # Of the schedule where there is one: the starts of a run that paused tell no completions.
-    starts = rounds_of(trial.schedule) or [
-        None if start < 0 else start for start in run.start_rounds.tolist()
-    ]
-    return json.dumps(stays_of(run)) if run.unit_rounds else None, json.dumps(starts)
-
-
-def _optimum(task: OptimumTask) -> OptimumRow:
+def _optimum(task: OptimumTask) -> Done:
     # No policy's schedule to start from: the result must not depend on who asks.
     options = task.solver
     if PREEMPTIVE in options:
@@ -212,23 +223,16 @@ def _optimum(task: OptimumTask) -> OptimumRow:
         problem_of(task.document), preemptive=PREEMPTIVE in task.solver, **options
     )
     if isinstance(result, Exception):
-        done = failure(task, result)
-        assert isinstance(done, OptimumRow)
-        return done
+        return failure(task, result)
     if result.stop_reason == "interrupted":
         raise KeyboardInterrupt
-    return OptimumRow(
-        key=task.key,
-        instance=task.instance,
-        solver=canonical(task.solver),
-        version=task.version,
-        status=result.status,
-        stop_reason=result.stop_reason,
+    found = {
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "seconds": result.runtime,
         **_bounds(result),
-        versions=canonical(versions()),
-        seconds=result.runtime,
-        sources=task.sources["packages"],
-    )
+    }
+    return _optimum_row(task, found), None
 
 
 def _bounds(result: Optimum) -> dict[str, Any]:

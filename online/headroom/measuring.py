@@ -19,7 +19,7 @@ from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import one_line
 from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
-from online.runtime.tasks import run_tasks
+from online.runtime.processes import run_tasks
 
 from .answer import BestPossible, CurvePoint, Headroom, Measured, PolicyRun, joined_by_memory
 from .waiting import load, over_time, stretch_seconds

@@ -1,1 +1,1 @@
-"""What runs and writes results: worker processes, tables, versions."""
+"""Worker processes, and tables as they are written."""

@@ -1,4 +1,4 @@
-"""Worker processes: what several cores do for one process, and how that ends.
+"""Tasks done in this process or in workers on several cores, and how that ends.
 
 Every worker has a pipe of its own to its parent, and shares nothing with the others, so that
 
@@ -20,15 +20,17 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from instances import InvalidValueError
+from instances.ctrl_c import Interruption
 from instances.user_modules import import_sources, imported_sources
 from instances.validation import as_integer
 
@@ -47,6 +49,9 @@ STOP = b""
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
+Work: TypeAlias = Callable[[Task, Callable[[], bool], Callable[[Any], None]], Result]
+"""Does a task; told when to stop, and whom to tell of what is found on the way."""
+
 
 class WorkerDiedError(RuntimeError):
     """The process that did a task ended without a word: killed, out of memory, crashed."""
@@ -61,7 +66,7 @@ class Completed(Generic[Task, Result]):
     error: BaseException | None = None
 
     def value(self) -> Result:
-        """What the task returned; what it raised is raised here."""
+        """Return what the task returned; what it raised is raised here."""
         if self.error is not None:
             raise self.error
         return self.result  # type: ignore[return-value]  # None is what it returned, then
@@ -103,7 +108,7 @@ class _Worker:
             self.connection.send_bytes(message)
 
     def death(self) -> str:
-        """How the process ended, once its pipe has."""
+        """Tell how the process ended, once its pipe has."""
         self.end()
         code = self.process.exitcode or 0
         if code >= 0:
@@ -164,7 +169,7 @@ class WorkerPool(Generic[Task, Result]):
         self._assign()
 
     def wait(self, timeout: float | None = None) -> list[Completed[Task, Result]]:
-        """What comes back next, or nothing where there was only news, or none in time.
+        """Return what comes back next: nothing where there was only news, or none in time.
 
         Raises
         ------
@@ -179,7 +184,7 @@ class WorkerPool(Generic[Task, Result]):
         return back
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """``function`` of every task, in order; what one of them raises is raised in its turn."""
+        """Yield results in the order of the tasks; what one raises is raised in its turn."""
         for numbered in enumerate(tasks):
             self.submit(partial(_of_second, function), numbered)  # type: ignore[arg-type]
         back: dict[int, Completed[Any, Result]] = {}
@@ -187,6 +192,32 @@ class WorkerPool(Generic[Task, Result]):
             while place not in back:
                 back.update({each.task[0]: each for each in self.wait()})  # type: ignore[index]
             yield back.pop(place).value()
+
+    def unordered(
+        self,
+        function: Callable[[Task], Result],
+        tasks: Iterable[Task],
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Completed[Task, Result]]:
+        """Yield tasks as they come back; each is taken when there is room for it.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            ``should_stop`` says so, and nothing is left that has come back.
+        """
+        coming = iter(tasks)
+        while True:
+            # One task being done and one ready for each process.
+            for task in islice(coming, 2 * self._jobs - self.pending):
+                self.submit(function, task)
+            if not self.pending:
+                return
+            stopped = should_stop()
+            back = self.wait(0 if stopped else POLL_SECONDS)
+            if stopped and not back:
+                raise KeyboardInterrupt
+            yield from back
 
     def stop(self) -> None:
         """Give up what waits, and let `should_stop` say so to what is being done."""
@@ -253,9 +284,84 @@ def _of_second(function: Callable[[Task], Result], numbered: tuple[int, Task]) -
     return function(numbered[1])
 
 
+def run_tasks(
+    tasks: Sequence[Task],
+    work: Work[Task, Result],
+    jobs: int,
+    pressed: Interruption,
+    *,
+    hear: Callable[[Task, Any], None],
+    lost: Callable[[Task, str], Result],
+    must_stop: Callable[[], bool] | None = None,
+    follows: Callable[[Task, Result], Iterable[Task]] = lambda task, result: (),
+) -> Generator[tuple[Task, Result], None, None]:
+    """Yield each task with what comes of it, as it comes; what has been begun is ended.
+
+    Close the generator before an error of the caller's goes on, or workers are left behind.
+
+    Parameters
+    ----------
+    tasks : Sequence[Task]
+        In the order in which they are begun.
+    work : Work
+        In workers it must be importable, or be sent by value.
+    jobs : int
+        Processes; 1 stays in this one.
+    pressed : Interruption
+        Ctrl-C; a second one leaves what has been begun.
+    hear : Callable[[Task, Any], None]
+        Told of news on the way.
+    lost : Callable[[Task, str], Result]
+        The result of a task whose worker died, for this reason.
+    must_stop : Callable[[], bool] or None, default None
+        Whether nothing more is to be begun; None stops when ``pressed``.
+    follows : Callable[[Task, Result], Iterable[Task]], optional
+        What is to be done next, after everything else.
+    """
+    ended = pressed if must_stop is None else must_stop
+    if jobs == 1:
+        queue = deque(tasks)
+        while queue:
+            task = queue.popleft()
+            try:
+                result = work(task, ended, partial(hear, task))
+            except KeyboardInterrupt:
+                return
+            queue += follows(task, result)
+            yield task, result
+            if ended():
+                return
+        return
+    # What took hours and killed its worker is not tried again.
+    with WorkerPool[Task, Result | None](jobs, allowed_deaths=1, hear=hear) as pool:
+        here = partial(_in_worker, work)
+        for task in tasks:
+            pool.submit(here, task)
+        told = False
+        while pool.pending and pressed.presses < 2:
+            if not told and ended():
+                pool.stop()
+                told = True
+            for back in pool.wait(POLL_SECONDS):
+                died = isinstance(back.error, WorkerDiedError)
+                done = lost(back.task, str(back.error)) if died else back.value()
+                if done is None:
+                    continue
+                for task in () if told else follows(back.task, done):
+                    pool.submit(here, task)
+                yield back.task, done
+
+
+def _in_worker(work: Work[Task, Result], task: Task) -> Result | None:
+    """Do a task in a worker; return None when told to stop before it began."""
+    if should_stop():
+        return None
+    return work(task, should_stop, tell)
+
+
 @contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Whatever is started inside never sees Ctrl-C; here one is only put off."""
+    """Start processes that never see Ctrl-C; here one is only put off."""
     # It would unblock the signal when it starts, which it does beside the first worker.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -273,7 +379,7 @@ _parent: Connection | None = None
 
 
 def should_stop() -> bool:
-    """Whether the parent has given up the task being done."""
+    """Tell whether the parent has given up the task being done."""
     return _stop.is_set()
 
 

@@ -15,7 +15,7 @@ LATEX_LETTERS = 75
 
 
 def csv_text(lines: Iterable[Iterable[Any]]) -> str:
-    """Lines of cells as CSV."""
+    """Write lines of cells as CSV."""
     stream = io.StringIO()
     TableWriter(stream).writerows(lines)
     return stream.getvalue()
@@ -68,7 +68,7 @@ class Table:
         return replace(self, columns=columns, rows=tuple(rows))
 
     def to_text(self) -> str:
-        """Aligned columns, for a file or a terminal of any width."""
+        """Write aligned columns, for a file or a terminal of any width."""
         widths = [
             max(len(cell) for cell in column)
             for column in zip(self.columns, *self.rows, strict=True)
@@ -83,11 +83,11 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
-        """Headings and cells as CSV."""
+        """Write headings and cells as CSV."""
         return csv_text([self.columns, *self.rows])
 
     def to_markdown(self) -> str:
-        """A pipe table below its title."""
+        """Write a pipe table below its title."""
         rule = [":---" if name in self.text_columns else "---:" for name in self.columns]
         body = [self.columns, tuple(rule), *self.rows]
         lines = [f"**{_escape(self.title)}**", ""] if self.title else []
@@ -97,7 +97,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
-        """A ``table`` with the rules of booktabs, its title as the caption.
+        """Write a ``table`` with the rules of booktabs, its title as the caption.
 
         One too wide for a page is shrunk to the width of the text, for which it needs graphicx.
         """

@@ -12,7 +12,7 @@ import pytest
 import hindsight
 from instances import Instance, progress
 from instances.progress import listener
-from online.comparison.parallel import ComparisonProgress, compare_many
+from online.comparison.comparing import ComparisonProgress, compare_many
 
 INSTANCE = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name="<three>")
 

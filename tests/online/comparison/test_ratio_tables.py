@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,14 @@ import pytest
 import instances
 from instances import Instance, PreemptiveSchedule, Schedule, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
-from online.comparison import compare, report_markdown, summarise, summary_table
+from online.comparison import (
+    compare,
+    compare_many,
+    records_csv,
+    report_markdown,
+    summarise,
+    summary_table,
+)
 from online.comparison.bootstrap import ratio_confidence
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import confidences_of, count_reasons, summary_notes
@@ -33,16 +42,12 @@ def records() -> list[Trial]:
 
 def ratio_record(total: int | None, *, name: str = "x", **changes: Any) -> Trial:
     fields = {"status": "completed", "reason": None, **changes}
-    return Trial(
-        *(name, "d", 2, 9, "p", {}, 0, fields.pop("status")),
-        *(total, 0, 10, 10),
-        **fields,
-    )
+    known = (name, "d", 2, 9, "p", {}, 0, fields.pop("status"), total, 0, 10, 10)
+    return Trial(*known, **fields)
 
 
 def test_a_summary_has_the_bootstrap_of_its_instances(records: list[Trial]) -> None:
     confidences = confidences_of(records)
-    assert confidences is not None
     own = [[record] for record in records if record.policy == "fcfs"]
     assert confidences[3] == ratio_confidence(own)
     table = summary_table(summarise(records), confidences)
@@ -150,3 +155,24 @@ def test_reasons_that_differ_in_numbers_only_are_counted_together() -> None:
     unlike = [ratio_record(None, status="failed", reason=letter) for letter in "abcdefgh"]
     assert count_reasons(unlike)[-1] == (3, "failed", "3 other reasons")
     assert sum(count for count, _, _ in count_reasons(unlike)) == 8
+
+
+THREE = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name="three")
+
+
+def test_a_frame_has_what_the_file_has() -> None:
+    pytest.importorskip("pandas")
+    records = compare(THREE, ["mc-sf", "fcfs"])
+    frame = records.frame()
+    rows = list(csv.DictReader(io.StringIO(records_csv(records))))
+    assert list(frame.columns) == list(rows[0])
+    for name in ("total_latency", "optimum_upper", "ratio_lower", "ratio_upper", "waiting"):
+        assert frame[name].tolist() == [float(row[name]) for row in rows], name
+    assert frame["proved"].tolist() == [True, True]
+    assert frame["ratio_lower"].dtype.kind == "f"
+
+
+def test_many_instances_show_themselves_alike() -> None:
+    found = compare_many([THREE], ["mc-sf"])
+    assert found.summary() == compare(THREE, ["mc-sf"]).summary()
+    assert "three" in found._repr_html_()

@@ -84,30 +84,43 @@ def test_what_is_no_run_or_no_result_is_refused_by_name() -> None:
         online.ratio(run, run)  # type: ignore[arg-type]
 
 
-def test_intervals_are_rounded_outwards() -> None:
-    assert str(Interval(Fraction(4, 3), Fraction(5, 3))) == "[1.3333, 1.6667]"
-    assert str(Interval(Fraction(5, 3), Fraction(16, 9))) == "[1.6666, 1.7778]"
-    assert str(Interval(Fraction(1), Fraction(20001, 20000))) == "[1.0000, 1.0001]"
-    assert str(Interval(Fraction(64, 45), Fraction(64, 45))) == "1.4222"
+@pytest.mark.parametrize(
+    ("lower", "upper", "text"),
+    [
+        ("4/3", "5/3", "[1.3333, 1.6667]"),
+        ("5/3", "16/9", "[1.6666, 1.7778]"),
+        ("1", "20001/20000", "[1.0000, 1.0001]"),
+        ("64/45", "64/45", "1.4222"),
+    ],
+)
+def test_intervals_are_rounded_outwards(lower: str, upper: str, text: str) -> None:
+    interval = Interval(Fraction(lower), Fraction(upper))
+    assert str(interval) == text
     assert str(Interval(None, None)) == "[?, ?]"
     assert Interval(Fraction(5, 3), Fraction(16, 9)).text(2) == "[1.66, 1.78]"
-    # 5/3 is below 1.6667, and 5/2 is what it is.
-    assert str(Ratio(5, 3, 2)) == "[1.6666, 2.5000]"
-    assert str(Ratio(5, 3, None)) == "[1.6666, ?]"
-    assert str(Ratio(5, 3, 3)) == "1.6667"
 
 
-@pytest.mark.parametrize("lower", [0, -1, None])
-def test_a_lower_bound_of_nothing_gives_no_upper_end(lower: int | None) -> None:
-    ratio = Ratio(5, 4, lower)
-    assert (ratio.lower, ratio.upper, ratio.exact, str(ratio)) == (1.25, None, None, "[1.2500, ?]")
-
-
-def test_a_lower_bound_of_one_is_one() -> None:
-    assert Ratio(5, 4, 1).upper == 5
-    assert Ratio(5, 4, 1).interval == Interval(Fraction(5, 4), Fraction(5))
-    assert Ratio(1, 1, 1).exact == 1
-    assert str(Ratio(5, 0, 0)) == "[?, ?]"
+@pytest.mark.parametrize(
+    ("total", "most", "least", "text", "exact"),
+    [
+        # 5/3 is below 1.6667, and 5/2 is what it is.
+        (5, 3, 2, "[1.6666, 2.5000]", None),
+        (5, 3, None, "[1.6666, ?]", None),
+        (5, 3, 3, "1.6667", Fraction(5, 3)),
+        # A lower bound of nothing gives no upper end, and one of 1 does.
+        (5, 4, 0, "[1.2500, ?]", None),
+        (5, 4, -1, "[1.2500, ?]", None),
+        (5, 4, 1, "[1.2500, 5.0000]", None),
+        (1, 1, 1, "1.0000", Fraction(1)),
+        (5, 0, 0, "[?, ?]", None),
+    ],
+)
+def test_bounds_make_an_interval(
+    total: int, most: int, least: int | None, text: str, exact: Fraction | None
+) -> None:
+    ratio = Ratio(total, most, least)
+    assert (str(ratio), ratio.exact) == (text, exact)
+    assert (ratio.upper is None) == (least is None or least < 1)
 
 
 def test_ratios_of_what_output_lengths_do_not_explain() -> None:
@@ -139,8 +152,6 @@ def test_the_interval_holds_the_ratio_of_waitings(
     ).waiting_ratio
     assert (ratio is None) == (below >= optimal)
     if ratio is not None:
-        assert ratio.lower is not None
-        assert ratio.upper is not None
         assert ratio.lower <= Fraction(waiting, optimal) <= ratio.upper
 
 

@@ -13,7 +13,7 @@ from online.experiment import (
     Family,
     Predictions,
     Solver,
-    checks,
+    families,
     parse_experiment,
     preset,
     preset_names,
@@ -102,14 +102,8 @@ def test_optima_can_be_left_out() -> None:
         ("time_limit = 10", "patience = 1", InvalidValueError, "patience = 1 is not one of"),
         ('"mip"', '"magic"', InvalidValueError, "method = 'magic'"),
         ("policies = ", "policies == ", FileFormatError, "is not TOML"),
-        ("n = [2, 3]", f"n = {'[' * 5000}", FileFormatError, "is nested more than 100 deep"),
-        ("[2, 3]", "[" * 150 + "]" * 150, FileFormatError, "is nested more than 100 deep"),
-        ("n = [2", "a" + ".a" * 100_000 + " = [2", FileFormatError, "is nested more than 100"),
-        ("[2, 3]", "9" * 5000, FileFormatError, "holds a number that is none"),
-        ("[2, 3]", "[0x" + "f" * 5000 + "]", FileFormatError, "more than 300 digits"),
         ("time_limit = 10", "time_limit = 1" + "0" * 400, FileFormatError, "more than 300 digits"),
         ("time_limit = 10", "time_limit = 1e400", InvalidValueError, "time_limit = inf"),
-        ("time_limit = 10", "time_limit = nan", InvalidValueError, "time_limit = nan"),
         ("count = 2", f"count = {2**53}", InvalidValueError, "count = 9007199254740992 is above"),
         ("[2, 3]", f"{[*range(101)]}, memory = {[*range(100)]}", InvalidValueError, "stands for"),
     ],
@@ -137,7 +131,7 @@ def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -
         Experiment("e", [family], ["fcfs", "mc-sf"])
     with pytest.raises(InvalidValueError, match="seeds = .* are more than 1000000"):
         Family("uniform", {"n": 1}, itertools.count())
-    monkeypatch.setattr(checks, "MOST_TRIALS", 10)
+    monkeypatch.setattr(families, "MOST_TRIALS", 10)
     few = Family("uniform", {"n": 1}, range(2))
     # Two runs of one policy, and of the other, which draws, two for each seed.
     fits = Experiment("e", [few], ["fcfs", "a-random"], policy_seeds=range(4))

@@ -29,6 +29,7 @@ from online.experiment import (
     run_experiment,
     store,
 )
+from online.experiment.plan import make_plan
 from online.report.page import report_data
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
@@ -56,18 +57,14 @@ TAMPERED = {
         "UPDATE trials SET total_latency = 1 WHERE status = 'completed'",
         r"total_latency = 1 is stored, and from what else is stored follows \d+",
     ),
-    "no latency": ("UPDATE trials SET total_latency = NULL", "total_latency = None is stored"),
     "latency of another type": (
         "UPDATE trials SET total_latency = 'much'",
         "total_latency = 'much' is not of type int",
     ),
-    "latency as a float": ("UPDATE trials SET total_latency = 1.5", "= 1.5 is not of type int"),
     "no status": (
         "UPDATE trials SET status = 'livelock'",
         r"total_latency = \d+ is stored, and .* follows None",
     ),
-    "negative upper bound": ("UPDATE optima SET upper_bound = -5", "upper_bound = -5 is stored"),
-    "zero upper bound": ("UPDATE optima SET upper_bound = 0", "upper_bound = 0 is stored"),
     "bounds the wrong way round": (
         "UPDATE optima SET lower_bound = upper_bound + 1",
         "optimum_lower = .* exceeds the total latency",
@@ -85,24 +82,15 @@ TAMPERED = {
         "UPDATE optima SET lower_bound = NULL, status = 'feasible', certified_lower_bound = 1",
         "certified_lower_bound = 1 exceeds the lower bound None",
     ),
+    "no optimal schedule": ("UPDATE optima SET start_times = NULL", "upper_bound = .* is stored"),
     "infeasible starts": (
         "UPDATE trials SET start_rounds = '[0, 0, 0, 0]' WHERE requests = 4",
         "start_times = 'a schedule' breaks: round",
-    ),
-    "too few starts": ("UPDATE trials SET start_rounds = '[0]'", "differs from the"),
-    "a start that is none": (
-        "UPDATE trials SET start_rounds = replace(start_rounds, '[', '[null,')",
-        r"differs from|is not a whole number",
     ),
     "no starts": ("UPDATE trials SET start_rounds = NULL", "do not go with status 'completed'"),
     "infeasible optimum": (
         "UPDATE optima SET start_times = '[0, 0, 0, 0]'",
         r"optimum = 'a schedule' breaks|differs from the 3 requests",
-    ),
-    "no optimal schedule": ("UPDATE optima SET start_times = NULL", "upper_bound = .* is stored"),
-    "stays of no request": (
-        "UPDATE trials SET attempts = replace(attempts, '[[0,', '[[9,')",
-        r"completed attempts = .*\.\.\.|completed attempts = .* is stored",
     ),
     "stays of another shape": ("UPDATE trials SET attempts = '[[0, 1, 2]]'", "is no stay of a"),
     "a lost stay of no request": (
@@ -114,8 +102,6 @@ TAMPERED = {
         "evictions = 0 is stored, and from what else is stored follows 1",
     ),
     "bad JSON": ("UPDATE trials SET attempts = '[[0,'", "trial: attempts: not valid JSON"),
-    "bad params": ("UPDATE trials SET params = '7'", "params = '7' is not a JSON dict"),
-    "bad versions": ("UPDATE trials SET versions = '{'", "trial: versions: not valid JSON"),
     "no JSON text": ("UPDATE trials SET params = x'00'", r"params = b'\\x00' is not of type str"),
     "JSON nested deeply": (
         "UPDATE trials SET params = ?",
@@ -131,9 +117,8 @@ TAMPERED = {
         "UPDATE instances SET document = replace(document, 'memory_limit', 'memory')",
         "unknown key 'memory'",
     ),
-    "an instance of another format": ("UPDATE instances SET document = '[]'", "not a JSON dict"),
-    "another size": ("UPDATE trials SET requests = requests + 1", r"requests = \d+ is stored"),
     "another memory": ("UPDATE trials SET memory_limit = 99", "memory_limit = 99 is stored"),
+    "another size": ("UPDATE trials SET requests = requests + 1", r"requests = \d+ is stored"),
     "a place that is none": (
         "UPDATE members SET policy = x'00' WHERE position = 0",
         r"PlaceRow: policy = b'\\x00' is not of type str",
@@ -167,15 +152,12 @@ def test_a_trial_of_an_experiment_without_optima_is_held_against_its_instance(
 
 @pytest.mark.parametrize("table", ["trials", "optima", "instances", "experiments", "members"])
 def test_a_missing_table_is_named(copy: Path, table: str) -> None:
+    assert experiment_names(copy) == ["tiny"]
     alter(copy, f"DROP TABLE {table}")
     assert_refused(copy, f"is a damaged results file: no such table: .*{table}")
-
-
-def test_names_of_a_damaged_file(copy: Path) -> None:
-    assert experiment_names(copy) == ["tiny"]
-    alter(copy, "DROP TABLE experiments")
-    with pytest.raises(FileFormatError, match="is a damaged results file"):
-        experiment_names(copy)
+    if table == "experiments":
+        with pytest.raises(FileFormatError, match="is a damaged results file"):
+            experiment_names(copy)
 
 
 def test_an_instance_gone_or_broken_is_named_by_a_run_too(tmp_path: Path) -> None:
@@ -210,17 +192,12 @@ def test_damage_anywhere_is_one_error_or_none(copy: Path) -> None:
         except FileFormatError:
             refused += 1
     assert refused > 50
+    copy.write_bytes(sound[:4096] + b"\xff" * (len(sound) - 4096))
+    assert_refused(copy, "is a damaged results file")
     for size in (0, 50, 100, 4096, 5000, len(sound) // 2):
         copy.write_bytes(sound[:size])
         with pytest.raises(FileFormatError, match=r"is (not|a damaged) .*results file"):
             read_results(copy)
-
-
-def test_damage_met_by_a_run(copy: Path) -> None:
-    sound = copy.read_bytes()
-    copy.write_bytes(sound[:4096] + b"\xff" * (len(sound) - 4096))
-    with pytest.raises(FileFormatError, match="is a damaged results file"):
-        run_experiment(parse_experiment(TINY), copy)
 
 
 def after_some(action: Callable[[], object]) -> Callable[[ExperimentProgress], None]:
@@ -319,7 +296,7 @@ def test_whatever_opens_it_writes_in_turn(tmp_path: Path) -> None:
 def test_two_that_write_leave_one_file_when_the_last_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     with store.Store(path) as one:
-        one.enter(store_plan())
+        one.enter(make_plan(POLICIES_ONLY))
         with store.Store(path):
             assert (tmp_path / "r.sqlite-wal").exists()
         assert (tmp_path / "r.sqlite-wal").exists()
@@ -329,12 +306,6 @@ def test_two_that_write_leave_one_file_when_the_last_has_ended(tmp_path: Path) -
     assert os.listdir(tmp_path) == ["r.sqlite"]
     # The header's versions of writing and reading: 1 needs no log, 2 does.
     assert path.read_bytes()[18:20] == b"\x01\x01"
-
-
-def store_plan() -> Any:
-    from online.experiment.plan import make_plan
-
-    return make_plan(POLICIES_ONLY)
 
 
 @pytest.fixture
@@ -425,15 +396,11 @@ def test_an_error_message_that_no_text_can_hold(
     assert error == "ValueError: half a character: \\ud800"
 
 
-@pytest.mark.parametrize("version", [-1, 0, 1, 3, 20])
+@pytest.mark.parametrize("version", [0, 1, 3])
 def test_a_format_of_another_release(copy: Path, version: int) -> None:
-    alter_format(copy, version)
-    assert_refused(copy, f"has format version {version}; this release reads 2")
-
-
-def alter_format(path: Path, version: int) -> None:
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+    with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as database:
         database.execute(f"PRAGMA user_version = {version}")
+    assert_refused(copy, f"has format version {version}; this release reads 2")
 
 
 def test_reading_changes_nothing(copy: Path, tmp_path: Path) -> None:

@@ -127,13 +127,10 @@ def test_a_task_that_kills_workers_comes_back_as_an_error(tmp_path: Path) -> Non
         dask("worker", "--scheduler-file", file, "--nthreads", 1),
     ):
         wait_until(file.exists)
-        executor = DaskCluster(json.loads(file.read_text())["address"])
-        executor.submit(perform_or_die, deadly)
-        back = executor.next_completed()
-        executor.close()
-    assert back.task == deadly
-    assert back.done is None
-    assert "died" in str(back.error)
+        with contextlib.closing(DaskCluster(json.loads(file.read_text())["address"])) as own:
+            ((row, _),) = own.map(perform_or_die, [deadly])
+    assert (row.key, row.status) == (deadly.key, "failed")
+    assert "died" in str(row.error)
 
 
 @pytest.mark.slow

@@ -164,15 +164,10 @@ def test_trials_in_seconds_are_those_of_the_simulator(in_seconds: Path) -> None:
         assert schedule == run.seconds_schedule
         assert float(record.total_latency or 0) == pytest.approx(run.total_latency, rel=1e-12)
         best = hindsight.solve(one.problem, batch_time=time, time_limit=0.2)
-        assert record.ratio is not None
         low, high = record.ratio.ends
-        assert low is not None
-        assert high is not None
         assert 1 <= low <= high
         # Each interval holds the optimum, so the two meet.
-        assert record.optimum_lower is not None
         assert record.optimum_lower <= best.upper_bound
-        assert record.optimum_upper is not None
         assert best.lower_bound <= record.optimum_upper
         assert record.lower_bound is not None
 
@@ -185,9 +180,7 @@ def test_a_batch_time_in_tiles_is_stored_whole(tmp_path: Path) -> None:
         assert isinstance(one.problem, Workload)
         assert one.unit == "seconds"
         run = online.simulate(one.problem, one.policy, batch_time=TILED)
-        assert one.schedule is not None
         assert one.schedule == run.seconds_schedule
-        assert one.optimum_schedule is not None
         assert one.optimum_schedule.batch_time == TILED
 
 
@@ -304,13 +297,15 @@ def test_a_preset_brings_its_memory() -> None:
         (
             "solver = false\n",
             'batch_time = "affine:1,0,0"\nsolver = { method = "mip" }\n',
-            *(InvalidValueError, "method = 'mip' cannot be chosen beside batch_time"),
+            InvalidValueError,
+            "method = 'mip' cannot be chosen beside batch_time",
         ),
         (
             'solver = false\n\n[[instances]]\ntrace = "log.csv"\nlabel = "log"\nparameters = {',
             ('batch_time = "affine:1,0,0"\n[[instances]]\ntrace = "a"\n'
             "parameters = { token_scale = 2,"),
-            *(InvalidValueError, "token_scale = 2 goes without batch_time"),
+            InvalidValueError,
+            "token_scale = 2 goes without batch_time",
         ),
     ],
 )  # fmt: skip

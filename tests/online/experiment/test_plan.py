@@ -49,7 +49,7 @@ def test_every_field_of_a_task_enters_its_key(kind: str) -> None:
     The instance is told by its digest, the policy by name, parameters and the digest of its code.
     """
     (trial,) = make_plan(BASE).trials.values()
-    optimum = optimum_task("d", {}, Solver(), "1")
+    optimum = optimum_task("d", {}, Solver().options(), "1")
     task: Any = trial if kind == "trial" else optimum
     names = {each.name for each in dataclasses.fields(task) if each.init}
     changed = {name: dataclasses.replace(task, **{name: "another"}).key for name in names}
@@ -70,7 +70,7 @@ def test_labels_and_solver_limits_do_not() -> None:
 
 def test_an_optimum_is_keyed_by_its_limits() -> None:
     solvers = [Solver(), Solver(time_limit=1), Solver(method="mip"), Solver(seed=1), Solver(1.0)]
-    keys = [optimum_task("d", {}, solver, "1").key for solver in solvers]
+    keys = [optimum_task("d", {}, solver.options(), "1").key for solver in solvers]
     assert len(set(keys)) == 4  # a limit of 1 is a limit of 1.0
     assert keys[1] == keys[4]
 

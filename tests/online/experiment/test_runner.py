@@ -6,13 +6,13 @@ import csv
 import dataclasses
 import io
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from answering_source import Grudge
 from brute_force import optimal_total_latency
 from experiment_processes import (
     DEADLY_SEED,
@@ -27,9 +27,9 @@ from experiment_processes import (
 import hindsight
 import online
 import online.policy_interface.policy as policy_module
+from hindsight.runtime.clock import never
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 from instances.generators import registry
-from instances.problem.arrival_source import Arrival, Observation
 from instances.version import package_version
 from online.comparison.ratios import Latency
 from online.experiment import (
@@ -41,13 +41,14 @@ from online.experiment import (
     read_results,
     run_experiment,
 )
-from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
 from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
-from online.experiment.store import Store
-from online.experiment.work import WorkerVersionError, perform
+from online.experiment.runner import in_processes
+from online.experiment.store import Done
+from online.experiment.work import Task, WorkerVersionError, perform
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import register_policy
+from online.runtime.processes import WorkerPool
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 
@@ -93,21 +94,11 @@ def test_every_trial_is_what_the_simulator_and_brute_force_say(tiny_results: Pat
         assert result.memory_profile().tolist() == run.memory_profile().tolist()
         assert result.is_proved
         assert result.optimum_upper == optimal_total_latency(result.problem)[0]
-        assert result.optimum_schedule is not None
         assert result.optimum_schedule.violations() == []
         assert result.optimum_schedule.total_latency == result.optimum_upper
         used = result.versions
         assert used["package"] == result.version
         assert all(used[name] for name in ("sources", "python", "highspy", "numpy"))
-
-
-def test_running_again_adds_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    first = run_experiment(POLICIES_ONLY, path)
-    before = dump(path)
-    second = run_experiment(POLICIES_ONLY, path)
-    assert (first.computed, second.computed) == (16, 0)
-    assert dump(path) == before
 
 
 def test_experiments_share_trials(tmp_path: Path) -> None:
@@ -144,7 +135,6 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
     outcome = run_experiment(failing(), path)
     results = read_results(path)
     for result in results:
-        assert result.problem is not None
         too_long = result.problem.output_lengths.max() > 2 and result.predictions != "exact"
         assert (result.status == "failed") == too_long
         if too_long:
@@ -170,19 +160,12 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
     assert outcome.failed == failed > 0
     again = run_experiment(failing(), path)
     assert (again.computed, again.failed) == (0, failed)
-    retried = run_experiment(failing(), path, retry_failed=True)
+    news: list[ExperimentProgress] = []
+    retried = run_experiment(failing(), path, retry_failed=True, progress=news.append)
     assert (retried.computed, retried.failed) == (failed, failed)
-
-
-def test_only_failures_are_forgotten(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    run_experiment(failing(), path)
-    with Store(path) as store:
-        before = store.trials()
-        store.forget_failures("trials", before)
-        left = store.trials()
-    assert left == {key: known for key, known in before.items() if known[0] != "failed"}
-    assert 0 < len(left) < len(before)
+    # What is stored is counted first: all but the failed.
+    kept = [one for one in news if one.computed == 0]
+    assert (len(kept), kept[-1].failed) == (len(results) - failed, 0)
 
 
 def test_local_processes_store_the_same(tmp_path: Path) -> None:
@@ -214,31 +197,28 @@ def test_the_task_that_kills_its_worker_is_found_and_the_others_are_done(tmp_pat
     deadly = {task.key for task in tasks if task.seed == DEADLY_SEED}
     assert len(deadly) == 4
     chosen = [task for task in tasks if task.seed != DEADLY_SEED or task.key == min(deadly)]
-    executor = LocalProcesses(2)
-    for task in chosen:
-        executor.submit(perform_or_die, task)
-    back = [executor.next_completed() for _ in chosen]
-    assert executor.pending == 0
-    executor.close()
-    assert {each.task.key for each in back} == {task.key for task in chosen}
-    assert {each.task.key for each in back if each.done is None} == {min(deadly)}
+    with WorkerPool[Task, Done](2) as pool:
+        back = [row for row, _ in in_processes(pool, perform_or_die, never, chosen)]
+    assert {row.key for row in back} == {task.key for task in chosen}
+    (lost,) = [row for row in back if row.status == "failed"]
+    assert (lost.key, lost.error) == (
+        min(deadly),
+        "WorkerDiedError: 3 workers died (signal 9, Killed)",
+    )
 
 
 def test_what_workers_have_finished_is_handed_on_before_ctrl_c_ends_the_wait() -> None:
-    tasks = list(make_plan(POLICIES_ONLY).trials.values())[:2]
+    tasks = list(make_plan(POLICIES_ONLY).trials.values())
     pressed = False
-    executor = LocalProcesses(1, lambda: pressed)
-    for task in tasks:
-        executor.submit(perform, task)
-    keys = {executor.next_completed().task.key}
-    (worker,) = executor._pool._workers
-    assert worker.connection.poll(60)
-    pressed = True
-    keys.add(executor.next_completed().task.key)
-    assert keys == {task.key for task in tasks}
-    with pytest.raises(KeyboardInterrupt):
-        executor.next_completed()
-    executor.close()
+    with WorkerPool[Task, Done](1) as pool:
+        coming = in_processes(pool, perform, lambda: pressed, tasks)
+        keys = [next(coming)[0].key]
+        (worker,) = pool._workers
+        assert worker.connection.poll(60)
+        pressed = True
+        with pytest.raises(KeyboardInterrupt):
+            keys.extend(row.key for row, _ in coming)
+    assert 2 <= len(keys) < len(tasks)
 
 
 def test_a_worker_of_another_version_ends_the_run(
@@ -307,36 +287,10 @@ def test_a_file_that_is_no_results_file(tmp_path: Path) -> None:
         read_results(tmp_path / "missing.sqlite")
 
 
-class _Grudge:
-    """Sends a second request when the first completes, as long as the first was kept waiting."""
-
-    memory_limit = 9
-    name = "grudge"
-    adaptive = True
-
-    def __init__(self, gap: int) -> None:
-        self.gap = gap
-
-    def reset(self, rng: np.random.Generator) -> None:
-        self._queue = [Arrival(0, 1, 2, "first")]
-
-    def next_arrival(self) -> float | None:
-        return self._queue[0].time if self._queue else None
-
-    def release(self, now: float) -> Sequence[Arrival]:
-        due = [arrival for arrival in self._queue if arrival.time <= now]
-        self._queue = [arrival for arrival in self._queue if arrival.time > now]
-        return due
-
-    def observe(self, observation: Observation) -> None:
-        if "first" in observation.completed:
-            self._queue.append(Arrival(observation.time + self.gap, 2, 3, "second"))
-
-
 @pytest.fixture
 def grudge(monkeypatch: pytest.MonkeyPatch) -> None:
-    def draw(rng: np.random.Generator, *, gap: int = 1) -> _Grudge:
-        return _Grudge(gap)
+    def draw(rng: np.random.Generator, *, gap: int = 1) -> Grudge:
+        return Grudge(gap)
 
     monkeypatch.setitem(registry._GENERATORS, "grudge", draw)
 
@@ -365,7 +319,6 @@ def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
     assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
     for result in read_results(path):
         # Two rounds of half a second, four seconds, three rounds; arrivals cannot come sooner.
-        assert result.problem is not None
         assert result.problem.arrival_times.tolist() == [0, 5]
         assert result.problem.name == "grudge"
         assert result.ratio is not None

@@ -18,7 +18,7 @@ import online
 from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, Workload
 from instances.generators import registry
 from online import compare, simulate
-from online.comparison.parallel import compare_many
+from online.comparison.comparing import compare_many
 from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
 from online.headroom.measuring import measure_headroom
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst

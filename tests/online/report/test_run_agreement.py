@@ -27,8 +27,8 @@ from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.comparison.trial import Trial
 from online.experiment import Predictions
 from online.experiment.plan import TrialTask, trial_sources
-from online.experiment.reading import trial_of_rows
-from online.experiment.store import PlaceRow, TrialDone
+from online.experiment.results import trial_of_rows
+from online.experiment.store import PlaceRow, TrialRow
 from online.experiment.work import perform
 from online.policy_interface import policy as policy_module
 from online.policy_interface.specs import PolicySpec
@@ -463,10 +463,10 @@ def stored(
         sources=trial_sources(spec.sources, told.name, None),
         spec=spec,
     )
-    done = perform(task)
-    assert isinstance(done, TrialDone)
+    row, _ = perform(task)
+    assert isinstance(row, TrialRow)
     place = PlaceRow("e", "v", 0, "f", 0, "i", name, told.label, json.dumps(document), None)
-    return trial_of_rows(place, done.row, None)
+    return trial_of_rows(place, row, None)
 
 
 def check_rows(

@@ -42,9 +42,8 @@ def test_what_tasks_return_and_raise_comes_back() -> None:
         for function in (refuse, refuse_oddly, lock):
             pool.submit(function, 5)  # type: ignore[arg-type]
         errors = [back.error for back in everything(pool)]
-        assert sorted(type(error).__name__ for error in errors) == [
-            *("RuntimeError", "TypeError", "ValueError")
-        ]
+        kinds = sorted(type(error).__name__ for error in errors)
+        assert kinds == ["RuntimeError", "TypeError", "ValueError"]
         told = [str(error) for error in errors]
         assert "not 5" in told
         assert "Unpicklable: kept here" in told

@@ -12,7 +12,7 @@ from instances import InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100
 from instances.problem.memory_rule import TOKENS
 from online.batch_time import AffineTime, UnitTime
-from online.comparison.parallel import compare_many
+from online.comparison.comparing import compare_many
 from online.fluid import PromptType, group, nested_thresholds, token_load
 from online.fluid.nested_design import decay_rate
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
