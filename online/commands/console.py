@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from instances import (
-    FileFormatError,
-    InvalidTypeError,
-    InvalidValueError,
-    UnknownNameError,
-)
+from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.ctrl_c import Interruption
 from instances.errors import printable
 from online.runtime.table import Table
@@ -68,14 +63,16 @@ def _tell(kind: str, message: object) -> None:
 
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
-LATE_ERRORS = (
-    ("hindsight.outcomes.errors", "SolverError"),
-    ("hindsight.outcomes.errors", "DisagreementError"),
-    ("online.policy_interface.policy", "PolicyError"),
-    ("online.runtime.processes", "WorkerDiedError"),
-    ("online.simulation.run", "NoScheduleError"),
-)
-"""Looked up only where they have been loaded: a solver takes a second."""
+LATE_ERRORS = {
+    "hindsight.outcomes.errors.SolverError",
+    "hindsight.outcomes.errors.DisagreementError",
+    "online.policy_interface.policy.PolicyError",
+    "online.runtime.processes.WorkerDiedError",
+    "online.simulation.run.NoScheduleError",
+    "online.experiment.dask_cluster.ClusterError",
+    "online.experiment.work.WorkerVersionError",
+}
+"""Named rather than imported: a solver takes a second to load."""
 
 
 _unwritten: list[str] = []
@@ -212,16 +209,15 @@ def _explanation(error: Exception) -> str | None:
         missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
         about, complaint = getattr(missing, "help", None), str(error.format_message())
         return f"{complaint.rstrip('.')}: {about}" if about else complaint
-    if isinstance(error, OPTION_ERRORS):
+    kinds = {f"{one.__module__}.{one.__name__}" for one in type(error).__mro__}
+    if isinstance(error, OPTION_ERRORS) or kinds & LATE_ERRORS:
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return place + (error.strerror or str(error))
-    loaded = [(sys.modules[module], name) for module, name in LATE_ERRORS if module in sys.modules]
-    kinds = tuple(getattr(module, name) for module, name in loaded)
-    return str(error) if isinstance(error, kinds) else None
+    return None
 
 
 def check_output(
@@ -312,6 +308,17 @@ def print_table(table: Table, *, wide: bool = False) -> None:
     left_out = [name for name in table.columns if name not in shown.columns]
     if left_out:
         say(f"left out: {'; '.join(left_out)} (--wide shows all columns)")
+
+
+def table_of(
+    rows: Sequence[Mapping[str, str]],
+    text: Collection[str],
+    main: tuple[str, ...] = (),
+    prose: Collection[str] = (),
+) -> Table:
+    """A table without a title, from its rows by heading; see `Table` for the rest."""
+    cells = tuple(tuple(row.values()) for row in rows)
+    return Table("", tuple(rows[0]), cells, frozenset(text), main, frozenset(prose))
 
 
 def fitting(table: Table, width: float) -> Table:

@@ -21,8 +21,9 @@ from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.ratio_tables import record_cells
 from online.comparison.ratios import Interval
 from online.comparison.trial import Trial
+from online.runtime.table import Table
 
-from .console import check_output, writing
+from .console import check_output, print_fields, print_table, say, writing
 
 STANDARD_OUTPUT = Path("-")
 
@@ -50,6 +51,8 @@ def check_json(path: Path | None, source: Path | None = None) -> None:
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
         return
+    if _set_apart is not None:
+        return
     # Where it is no file, as in a notebook, there are no workers that share it either.
     with suppress(OSError):
         sys.stdout.flush()
@@ -75,6 +78,25 @@ def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> 
     with writing():
         write_atomically(path, text)
     return False
+
+
+def answer(
+    path: Path | None,
+    subcommand: str,
+    found: Mapping[str, Any],
+    *parts: Table | Mapping[str, str] | str,
+    wide: bool = False,
+) -> None:
+    """Write what a subcommand found; unless that took the place of the screen, print its parts."""
+    if write_json(path, subcommand, found):
+        return
+    for part in parts:
+        if isinstance(part, Table):
+            print_table(part, wide=wide)
+        elif isinstance(part, str):
+            say(part)
+        else:
+            print_fields(part)
 
 
 def about(instance: Instance) -> dict[str, Any]:

@@ -30,7 +30,9 @@ from instances import (
     FileFormatError,
     Instance,
     InvalidValueError,
+    LibraryEntry,
     MemoryRule,
+    Record,
     UnknownNameError,
     Workload,
 )
@@ -57,6 +59,14 @@ TRACE_SETTINGS = (
 )
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster")
 """Settings of a log that `headroom` reads."""
+
+GOALS = {
+    "total_latency": "total latency, rounds",
+    "makespan": "makespan, rounds",
+    "preemptive_total_latency": "total latency with preemption, rounds",
+    "seconds": "total latency, seconds",
+}
+"""What is minimised, by the name that entries of the library have for it."""
 
 NOT_IN_SECONDS = ("round_seconds", "token_scale")
 LOGS = (".csv", ".jsonl", ".gz")
@@ -371,3 +381,38 @@ def _changed(problem: Any, source: Source, rule: MemoryRule, in_seconds: bool) -
 
         problem = as_workload(problem).faster(cast(float, parse_value(source.settings["faster"])))
     return problem
+
+
+def entry_of(problem: Any) -> LibraryEntry | None:
+    """Where an instance is in the library; None where another rule of memory has changed it."""
+    told = getattr(problem, "metadata", {}).get("library")
+    name = told.get("name") if isinstance(told, dict) else None
+    library = instances.library()
+    if not isinstance(name, str) or name not in library:
+        return None
+    entry = library[name]
+    return entry if entry.digest == problem.digest else None
+
+
+def record_of(problem: Any, goal: str) -> Record | None:
+    """What the package knows of an instance of the library whose goal that is."""
+    entry = entry_of(problem)
+    return entry.record if entry is not None and entry.goal == goal else None
+
+
+def goal_notes(problems: Iterable[Any], goal: str, options: Mapping[str, str]) -> list[str]:
+    """Which goals of the library's instances are another one, and the options that ask for them.
+
+    Whoever has another goal than total latency in mind chose it by an option.
+    """
+    others: dict[str, list[str]] = {}
+    for entry in map(entry_of, problems):
+        if entry is not None and entry.goal not in ("total_latency", goal):
+            others.setdefault(entry.goal, []).append(entry.name)
+    notes = []
+    for other, names in others.items():
+        of = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        asked = f", asked for by {options[other]}" if other in options else ""
+        told = GOALS[other].removesuffix(", rounds")
+        notes.append(f"the library's goal of {of} is {told}{asked}")
+    return notes

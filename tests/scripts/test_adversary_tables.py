@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Script
 
 
 def test_ratios_as_text_csv_and_figure(script: Script, tmp_path: Path) -> None:
@@ -46,17 +46,3 @@ def test_reductions(script: Script) -> None:
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("three-partition") == 2
     assert process.stdout.count("partition-makespan") == 3
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["bounds"], "KIND = 'bounds' is not one of ratios, cascade, reductions"),
-        (["--construction", "two-point"], "--construction = 'two-point' is not one of a-max-trap"),
-        (["--policy", "nope"], "unknown policy 'nope'"),
-        (["cascade", "--plot", "p.png"], "--plot draws ratios, not cascade"),
-        (["--out", "t.html"], "--out = 't.html' does not end in .csv or .md"),
-    ],
-)
-def test_mistakes(refused: Refused, arguments: list[str], said: str) -> None:
-    assert said in refused("adversary_tables", *arguments)

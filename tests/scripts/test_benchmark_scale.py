@@ -36,18 +36,6 @@ def test_smallest_row_is_measured_and_written(tmp_path: Path) -> None:
     assert float(row["peak_MB"]) > 10
 
 
-def test_what_the_user_got_wrong_is_one_line(tmp_path: Path) -> None:
-    for options, word in (
-        (("--family", "sideways"), "sideways"),
-        (("--method", "magic"), "magic"),
-        (("--out", str(tmp_path / "rows.xlsx")), "rows.xlsx"),
-    ):
-        ran = run("-n", "3", *options)
-        assert ran.returncode == 2
-        assert word in ran.stderr
-        assert len(ran.stderr.strip().splitlines()) == 1
-
-
 @pytest.mark.slow
 def test_methods_agree_and_growth_is_fitted(tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"

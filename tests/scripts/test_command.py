@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked_scripts import ROOT, ForkedScripts, Refused, fields, program
+from forked_scripts import ROOT, ForkedScripts, fields, program
 
 import hindsight
 import instances
@@ -24,7 +24,7 @@ from llm_hindsight import SUBCOMMANDS
 from online.commands import console
 from online.commands import relax as relax_command
 from online.commands import solve as solve_command
-from online.commands.time_limits import limit_note, limit_of
+from online.commands.options import limit_note, limit_of
 
 COMMAND = "llm_hindsight"
 
@@ -64,32 +64,6 @@ def test_the_version_is_that_of_what_is_installed(forked: ForkedScripts, empty: 
         f"HiGHS {metadata.version('highspy')}\n",
     ]
     assert re.match(r"llm-hindsight \d+\.\d+", told)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("solv", "x.json"), "unknown subcommand 'solv'; did you mean 'solve'?"),
-        (("worst_case",), "unknown subcommand 'worst_case'; did you mean 'worst-case'?"),
-        (("zzz",), "unknown subcommand 'zzz'; known: ratios, "),
-        (("--bogus",), "No such option: --bogus"),
-        (("solve", "missing.json"), "missing.json: No such file or directory"),
-        (("solve", "--bogus"), "No such option: --bogus"),
-        (("check", "polcy", "fcfs"), "Invalid value for 'kind': Value error, 'polcy' is not"),
-        (("check", "cut", "a", "--by-design", "b"), "--by-design = 'b' means nothing to a cut"),
-        (("headroom", "x"), "Missing option '--batch-time': Seconds of a round"),
-    ],
-)
-def test_errors_are_one_line(refused: Refused, arguments: tuple[str, ...], said: str) -> None:
-    assert refused(COMMAND, *arguments).startswith(said)
-
-
-def test_where_a_log_goes_is_told(refused: Refused, empty: Path) -> None:
-    (empty / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n")
-    for subcommand in ("solve", "ratios"):
-        assert "a trace or log is 'trace:log.csv(memory_limit=M)'" in refused(
-            COMMAND, subcommand, "log.csv"
-        )
 
 
 def test_a_subcommand_is_what_its_script_is(forked: ForkedScripts, tmp_path: Path) -> None:
@@ -334,14 +308,6 @@ def test_the_makespan_is_minimised_and_named(forked: ForkedScripts, small: Path)
     best = hindsight.solve(instances.load(small), objective="makespan").upper_bound
     assert shown["makespan, upper bound"] == shown["makespan, lower bound"] == str(best)
     assert "waiting" not in shown
-
-
-@pytest.mark.parametrize("option", [("--out", "x.json"), ("--certificate", "x.json")])
-def test_what_has_no_makespan_is_refused(
-    refused: Refused, small: Path, option: tuple[str, str]
-) -> None:
-    said = refused(COMMAND, "solve", small, "--objective", "makespan", *option)
-    assert said.startswith(f"{option[0]} = ")
 
 
 # --- policies of one's own ---------------------------------------------------------------------

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Script
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,3 @@ def test_table_csv_and_plot(
         assert len(list(csv.DictReader(stream))) == rows
     assert "<svg" in plot.read_text()
     assert list(tmp_path.glob(".*part*")) == []
-
-
-def test_an_unknown_experiment(refused: Refused) -> None:
-    message = refused("fluid_experiments", "speed")
-    assert "unknown experiment 'speed'; known: gaps, loads, memory, segments" in message

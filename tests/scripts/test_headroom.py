@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from benchmark_files import vllm_bench_of
-from forked_scripts import Process, Refused, Script, fields
+from forked_scripts import Process, Script, fields
 from process_groups import end, press_ctrl_c, start, wait_until_gone
 
 import instances
@@ -227,16 +226,13 @@ def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
 
 
 def test_rows_that_cannot_be_read_are_skipped_and_named(
-    script: Script, refused: Refused, log: Path, tmp_path: Path
+    script: Script, log: Path, tmp_path: Path
 ) -> None:
     log.write_text(
         ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
     )
     figures, page = tmp_path / "figures.json", tmp_path / "page.html"
     options = ("--batch-time", AFFINE, "--memory-limit", 999)
-    line = refused("headroom", log, *options)
-    assert "row 3: num_decode_tokens is missing; 2 of 6 rows cannot be read" in line
-    assert "bad_rows='skip'" in line
     process = script(
         *("headroom", f"{log}(bad_rows=skip)", *options, *QUICK, "--prediction-error", 0),
         *("--json", figures, "--out", page),
@@ -273,60 +269,6 @@ def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: 
     assert said.startswith("0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to")
 
 
-def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> None:
-    def line(*options: object, path: object = log, batch_time: object = AFFINE) -> str:
-        return refused("headroom", path, "--batch-time", batch_time, *options)
-
-    assert "--memory-limit is needed" in line()
-    for batch_time in (AFFINE, "llama-2-70b-2xa100"):
-        assert "memory_limit = 0 is below 1" in line("--memory-limit", 0, batch_time=batch_time)
-    too_small = line("--memory-limit", 300)
-    assert "is too small for 2 of 5 requests (row 7: 790, row 4: 360 tokens)" in too_small
-    assert "too_long=drop" in too_small
-    assert "is too small for 5 of 5" in line("--memory-limit", 3, path=f"{log}(too_long=drop)")
-    assert "unknown batch time 'no-such'" in line("--memory-limit", 999, batch_time="no-such")
-    assert "did you mean 'llama-2-70b-2xa100'" in line(batch_time="llama-2-70b-2xa10")
-    assert "--batch-time = 'fit' needs" in line("--memory-limit", 999, batch_time="fit")
-    three = tmp_path / "three.csv"
-    three.write_text("tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n", "utf-8")
-    assert "has 3 rounds to go by and needs 30" in line("--memory-limit", 999, batch_time=three)
-    assert "leaves none of 5" in line("--memory-limit", 999, path=f"{log}(start_seconds=9)")
-    unknown = tmp_path / "unknown.csv"
-    unknown.write_text("when,in,out\n1,2,3\n", "utf-8")
-    assert "when, in, out" in line("--memory-limit", 999, path=unknown)
-    silent = tmp_path / "silent.csv"
-    silent.write_text("arrived_at,num_prefill_tokens\n0.0,4\n", "utf-8")
-    assert "num_prefill_tokens" in line("--memory-limit", 999, path=silent)
-    assert "no-such" in line("--memory-limit", 999, "--policy", "no-such")
-    assert "unknown setting of trace:" in line("--memory-limit", 999, path=f"{log}(windows=2)")
-    assert "headroom reads a log" in line("--memory-limit", 999, path="generator:uniform")
-
-
-def test_an_output_that_cannot_be_written_is_refused_first(
-    refused: Refused, log: Path, tmp_path: Path
-) -> None:
-    options = (log, "--batch-time", AFFINE, "--memory-limit", 999)
-    begun = time.monotonic()
-    for out, reason in (
-        (tmp_path / "page.txt", "does not end in .html"),
-        (tmp_path / "nowhere" / "page.html", "cannot be written"),
-        (tmp_path, "does not end in"),
-    ):
-        assert reason in refused("headroom", *options, "--out", out)
-    assert "does not end in .json" in refused("headroom", *options, "--json", tmp_path / "x.html")
-    assert time.monotonic() - begun < 60
-
-
-def test_a_log_is_not_written_over(refused: Refused, bench: Path, tmp_path: Path) -> None:
-    same = tmp_path / "link.json"
-    same.symlink_to(bench)
-    before = bench.read_bytes()
-    options = ("--memory-limit", 3000, "--batch-time", AFFINE, *QUICK)
-    for path in (bench, same):
-        assert "is the file that is read" in refused("headroom", bench, *options, "--json", path)
-    assert bench.read_bytes() == before
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None:
@@ -355,9 +297,7 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
     wait_until_gone(process.pid)
 
 
-def test_several_logs_beside_each_other(
-    script: Script, refused: Refused, log: Path, tmp_path: Path
-) -> None:
+def test_several_logs_beside_each_other(script: Script, log: Path, tmp_path: Path) -> None:
     paths = [tmp_path / "one.json", tmp_path / "two.json"]
     for path, limit in zip(paths, (999, 2000), strict=True):
         script(
@@ -381,10 +321,3 @@ def test_several_logs_beside_each_other(
     for cell, ends in ((rows[2][6], exact), (rows[2][7], predicted)):
         shown = [float(one) if one != "?" else None for one in cell.strip("[] |").split(", ")]
         assert shown[0] is None or abs(shown[0] - 100 * (ends[0] or 0)) <= 0.1
-    assert "is no record of a headroom" in refused("compare_headroom", _empty(tmp_path))
-
-
-def _empty(folder: Path) -> Path:
-    path = folder / "empty.json"
-    path.write_text("{}", "utf-8")
-    return path

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forked_scripts import Process, Refused, Script
+from forked_scripts import Process, Script
 from log_files import vllm_bench
 
 import instances
@@ -49,23 +49,6 @@ def test_a_log_of_completions_through_a_pipe(
     assert instances.load(out).prompt_lengths.tolist() == [12, 10]
 
 
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ("", "FILE(arrival=NAME, prompt=NAME, output=NAME)"),
-        (f"{COLUMNS}, sort=True, prompt=out", "is given twice"),
-        ("prompt", "is not of the form name=value"),
-        ("tokens=in", "unknown setting of trace:"),
-        ("prompt=in", "which column holds outputs"),
-    ],
-)
-def test_a_log_of_ones_own(refused: Refused, tmp_path: Path, columns: str, said: str) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text(LOG)
-    for name in ("generate", "competitive_ratios"):
-        assert said in refused(name, f"trace:{path}(memory_limit=99, {columns})")
-
-
 @pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no such device")
 def test_a_benchmark_through_a_pipe(tmp_path: Path) -> None:
     generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
@@ -78,28 +61,6 @@ def test_a_benchmark_through_a_pipe(tmp_path: Path) -> None:
     assert (process.returncode, process.stdout) == (2, "")
     assert process.stderr.count("\n") == 1
     assert "row 1: ttfts -1 is below 0" in process.stderr
-
-
-def test_a_trace_promises_the_order_of_its_rows(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text(TRACE + "1.0,1,1\n")
-    said = refused("generate", f"trace:{path}(memory_limit=999)")
-    assert "row 4: arrived_at goes back in time; sort=True" in said
-
-
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("solve", "/dev/zero"),
-        ("relax", "/dev/zero"),
-        ("competitive_ratios", "/dev/zero"),
-        ("generate", "trace:/dev/zero(memory_limit=9)"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_device_without_end(refused: Refused, arguments: tuple[object, ...]) -> None:
-    assert "/dev/zero" in refused(*arguments)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
@@ -123,50 +84,6 @@ def test_a_pipe_nobody_writes_to_is_waited_for_until_ctrl_c(tmp_path: Path) -> N
         process.kill()
     assert (process.returncode, out) == (130, "")
     assert err in ("", "error: interrupted\n")
-
-
-def hostile(folder: Path, **fields: str) -> Path:
-    """An instance whose name, id or metadata is some JSON text."""
-    path = folder / "hostile.json"
-    texts = {"name": '"n"', "id": '"i"', "metadata": "{}", **fields}
-    path.write_text(
-        '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 9, '
-        f'"name": {texts["name"]}, "metadata": {texts["metadata"]}, '
-        f'"requests": [{{"id": {texts["id"]}, "prompt_length": 1, "output_length": 1}}]}}'
-    )
-    return path
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"name": r'"\ud800"'}, "instance: name"),
-        ({"name": r'"\u001b[2J"'}, "instance: name"),
-        ({"id": r'"\udfff"'}, "request: id"),
-        ({"metadata": r'{"a": ["\ud800"]}'}, "instance: metadata"),
-        ({"metadata": '{"a": 1, "a": 2}'}, "key 'a' is there twice"),
-    ],
-    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
-)
-@pytest.mark.parametrize("name", ["solve", "relax"])
-def test_an_instance_that_could_not_be_saved_is_refused_before_it_is_solved(
-    refused: Refused, tmp_path: Path, fields: dict[str, str], said: str, name: str
-) -> None:
-    line = refused(name, hostile(tmp_path, **fields))
-    assert said in line
-    assert line.isprintable()
-
-
-def test_errors_hold_no_control_characters(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text("a\x1b[31m,b\n1,2\n")
-    for line in (
-        refused("generate", f"trace:{path}(memory_limit=9)"),
-        refused("generate", f"trace:{tmp_path}/no\x1b[31mfile(memory_limit=9)"),
-        refused("solve", "no\x1b[31mfile"),
-        refused("generate", "generator:no\x1b[31mgenerator"),
-    ):
-        assert line.isprintable()
 
 
 def test_what_the_optimum_is_of_is_told(script: Script, tmp_path: Path) -> None:

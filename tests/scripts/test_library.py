@@ -194,25 +194,3 @@ def test_another_goal_than_the_librarys_is_told(
     assert [note for note in found if "goal" in note] == notes
     shown = forked.run(COMMAND, *arguments, "--time-limit", 0, cwd=empty).stdout
     assert [note for note in notes if note not in shown] == []
-
-
-def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
-    assert "unknown instance or set of the library" in refused(
-        COMMAND, "library", "show", "nothing"
-    )
-    for action, option in (
-        ("list", ("--time-limit", 3)),
-        ("verify", ("--by", "me")),
-        ("show", ("--jobs", 4)),
-        ("submit", ("--jobs", 7)),
-        ("submit", ("--largest", 3)),
-    ):
-        assert f"means nothing to {action}" in refused(COMMAND, "library", action, "x", *option)
-    assert "leaves no instance" in refused(COMMAND, "library", "show", "j25-m1", "--largest", 9)
-    assert "Not a directory" in refused(COMMAND, "library", "verify", "--records", "none")
-    assert "show needs a name" in refused(COMMAND, "library", "show")
-    assert "takes one file" in refused(COMMAND, "library", "submit", "--records", "own")
-    assert "No such file" in refused(COMMAND, "library", "submit", "x", "--records", "own")
-    seconds = "seconds-azure-code-n20-00"
-    arguments = ("library", "submit", "x", "--instance", seconds, "--records", "own")
-    assert "is in seconds" in refused(COMMAND, *arguments)

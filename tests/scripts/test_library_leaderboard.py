@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Script
 
 import instances
 import online
@@ -63,24 +63,6 @@ def test_every_form_says_the_same(script: Script, tmp_path: Path) -> None:
     assert "\\begin{tabular}{lr}" in (tmp_path / "t.tex").read_text()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("j26",), "unknown instance or set of the library 'j26'"),
-        (("preemptive-j25-m1-n10-*", "j26"), "unknown instance or set of the library 'j26'"),
-        (("--policy", "mine"), "unknown policy 'mine'"),
-        (("--out", "nowhere/t.txt"), "nowhere/t.txt"),
-        (("--scores", "s.txt"), "does not end in .csv"),
-        (("--records", "nowhere"), "nowhere"),
-        (("--jobs", "0"), "--jobs"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    refused: Refused, arguments: tuple[str, ...], message: str
-) -> None:
-    assert message in refused(*COMMAND, *arguments)
-
-
 def test_a_policy_of_ones_own_stands_beside_the_others(script: Script, tmp_path: Path) -> None:
     rules = tmp_path / "rules.py"
     rules.write_text(OWN)
@@ -92,26 +74,6 @@ def test_a_policy_of_ones_own_stands_beside_the_others(script: Script, tmp_path:
         title, _, _, *rows = table.splitlines()
         assert optimum in title
         assert rows[-1].split()[0] == "Longest"
-
-
-def test_a_file_that_is_no_results_file_is_left_alone(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    path.write_text("mine")
-    assert "is not a results file" in refused(*COMMAND, *FEW, "--results", path)
-    assert path.read_text() == "mine"
-
-
-def test_the_summary_is_written_to_a_folder(refused: Refused, tmp_path: Path) -> None:
-    assert "missing" in refused("library_summary", tmp_path / "missing")
-
-
-def test_versions_are_of_instances_they_all_know(refused: Refused, tmp_path: Path) -> None:
-    out = tmp_path / "v.json"
-    told = refused("library_versions", "--instance", "seconds-*", "--out", out)
-    assert "is not one of total latency in rounds" in told
-    missing = ("--python", tmp_path / "python", "--instance", "j25-m1-n10-00", "--out", out)
-    assert "python" in refused("library_versions", *missing)
-    assert not out.exists()
 
 
 def _stored(results: Path) -> list[tuple[str, float]]:

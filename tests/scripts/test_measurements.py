@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Script
 
 from online.batch_time.measurements import REGIMES
 
@@ -18,12 +18,6 @@ def test_the_benchmark_times_and_compares(script: Script) -> None:
     assert ", Python " in process.stdout.splitlines()[0]
     assert process.stdout.count("grows as n^") == 3
     assert "plain rendering, same total latency" in process.stdout
-
-
-def test_an_unknown_policy(script: Script) -> None:
-    process = script("benchmark_simulator", "--policy", "sorted-lp")
-    assert process.returncode == 2
-    assert process.stderr.startswith("error: unknown policy 'sorted-lp'; known: a-ell, ")
 
 
 def test_a_table_too_large_is_said_to_be_refused(script: Script) -> None:
@@ -52,10 +46,6 @@ def test_the_convergence_table_and_plot(script: Script, tmp_path: Path) -> None:
     assert list(tmp_path.glob(".*part*")) == []
 
 
-def test_no_such_case(refused: Refused) -> None:
-    assert "'uniform'" in refused("closed_form_convergence", "--only", "uniform")
-
-
 @pytest.mark.slow
 def test_the_comparison_of_relaxations(script: Script) -> None:
     options = ("--family", "mixed-lengths", "--requests", 4, "--seeds", 2)
@@ -69,14 +59,6 @@ def test_the_comparison_of_relaxations(script: Script) -> None:
         "smallest-volume-first",
     ]
     assert sum(map(int, lines[1].rsplit(" | ", 1)[1].split("/"))) == 2
-
-
-def test_an_unknown_family(refused: Refused) -> None:
-    assert "mixed-lengths" in refused("compare_relaxations", "--family", "mixed")
-
-
-def test_a_plot_of_another_kind_is_refused(refused: Refused, tmp_path: Path) -> None:
-    assert "--plot" in refused("closed_form_convergence", "--plot", tmp_path / "ratios.txt")
 
 
 def test_the_benchmark_in_continuous_time(script: Script) -> None:
@@ -95,7 +77,7 @@ def test_the_table_in_continuous_time(script: Script) -> None:
     assert lines[-2].startswith("Lengths are synthetic")
 
 
-def test_errors_of_batch_times_by_regime(script: Script, tmp_path: Path) -> None:
+def test_errors_of_batch_times_by_regime(script: Script) -> None:
     preset = "llama-2-70b-a100-tp2"
     process = script("fit_batch_time", "--of", preset, "--batch-time", preset, "--steps", 16)
     assert process.returncode == 0, process.stderr
@@ -105,13 +87,3 @@ def test_errors_of_batch_times_by_regime(script: Script, tmp_path: Path) -> None
     assert [row.split("  ")[0] for row in rows[:5]] == list(REGIMES)
     assert all("0.0 (+0.0)" in row for row in rows[:5])
     assert [row.partition(":")[0] for row in rows[5:]] == ["affine", "piecewise", "table"]
-    for options, message in (
-        ((), "give a file of rounds, or --profiles, or --of"),
-        ((tmp_path / "rounds.csv", "--of", preset), "give a file of rounds"),
-        (("--profiles", tmp_path), "mlp.csv"),
-        (("--of", "h100"), "unknown batch-time preset 'h100'"),
-    ):
-        process = script("fit_batch_time", *options)
-        assert process.returncode == 2
-        assert len(process.stderr.splitlines()) == 1
-        assert message in process.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Script
 
 
 @pytest.mark.slow
@@ -17,8 +17,3 @@ def test_a_table_of_a_family(script: Script, tmp_path: Path) -> None:
     assert (process.returncode, process.stderr) == (0, "")
     assert "preemptive optimum / optimum" in process.stdout
     assert out.read_text("utf-8").splitlines()[1].startswith("mixed:n=3,3,100,1/1,")
-
-
-def test_what_is_not_there_is_refused(refused: Refused, tmp_path: Path) -> None:
-    assert "holds no worst cases" in refused("preemption_gain", "--archive", tmp_path)
-    assert "unknown generator" in refused("preemption_gain", "--family", "zzz")

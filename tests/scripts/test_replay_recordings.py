@@ -142,13 +142,3 @@ def test_what_is_no_recording(
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(content(small())), "utf-8")
     assert reason in refused("replay_recordings", path)
-
-
-def test_files_that_are_none(refused: Refused, tmp_path: Path) -> None:
-    assert "No such file" in refused("replay_recordings", tmp_path / "missing.json")
-    cut = tmp_path / "cut.json.gz"
-    cut.write_bytes(gzip.compress(KEPT.read_bytes())[:500])
-    assert "not a whole gzip file" in refused("replay_recordings", cut)
-    text = tmp_path / "text.json"
-    text.write_text("hello", "utf-8")
-    assert "not valid JSON" in refused("replay_recordings", text)

@@ -73,16 +73,5 @@ def test_the_demo_shows_every_policy_on_the_built_in_instances(
         assert text.count(f'"policy":"{policy}"') == 14 + 1
 
 
-def test_errors_are_one_line_and_leave_no_file(
-    refused: Refused, results: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "page.html"
-    assert refused("report") == "one of RESULTS.sqlite and --demo is needed"
-    assert refused("report", results, "--demo") == "one of RESULTS.sqlite and --demo is needed"
-    assert "No such file" in refused("report", tmp_path / "none.sqlite", "--out", page)
-    assert "does not end in .html" in refused("report", results, "--out", tmp_path / "page.pdf")
+def test_an_experiment_that_is_not_there_is_refused(refused: Refused, results: Path) -> None:
     assert "experiment = 'x' is not in" in refused("report", results, "--experiment", "x")
-    other = tmp_path / "other.sqlite"
-    other.write_text("not a database, but long enough to be mistaken for one" * 4)
-    assert str(other) in refused("report", other, "--out", page)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [other]

@@ -83,15 +83,6 @@ def test_a_tampered_certificate_is_rejected(script: Script, certificate: Path) -
     assert process.stderr.count("\n") == 1
 
 
-def test_what_is_no_certificate_is_unreadable(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "certificate.json"
-    assert "No such file" in refused("verify", path)
-    path.write_text("{", "utf-8")
-    assert "not valid JSON" in refused("verify", path)
-    path.write_text("{}", "utf-8")
-    assert "not a certificate" in refused("verify", path)
-
-
 @pytest.mark.parametrize(
     ("entries", "match"),
     [

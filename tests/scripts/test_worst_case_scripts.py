@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Script
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
@@ -63,23 +63,3 @@ def test_the_table_needs_no_solver() -> None:
     )
     assert process.returncode == 0, process.stderr
     assert "mc-sf" in process.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("search_worst_case", "--policy", "mc-sf"), "--archive FOLDER is missing"),
-        (("search_worst_case", "--policy", "zzz"), "unknown policy 'zzz'"),
-        (("search_worst_case", "--setting", "zzz"), "--setting 'zzz' is not one of all-at-once"),
-        (("search_worst_case", "--jobs", "0"), "--jobs"),
-        (("search_worst_case", "--archive", "a/b"), "a/b: No such file or directory"),
-        (("worst_case_table",), "Missing argument"),
-        (("worst_case_table", "missing.json"), "missing.json: No such file or directory"),
-        (("worst_case_table", "missing.json", "--out", "a.png"), "does not end in .md or .csv"),
-    ],
-)
-def test_errors_are_one_line(
-    refused: Refused, tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    assert said in refused(*arguments)
-    assert list((tmp_path / "here").iterdir()) == []

@@ -15,18 +15,15 @@ from instances import FileFormatError, Instance, InvalidValueError, Library, Rec
 from instances.catalogue.entries import read_set
 from instances.catalogue.records import Credit
 from online.comparison import Interval
-from online.leaderboard import (
-    Score,
+from online.leaderboard.scores import EXACT, INTERVAL, Score, read_scores, scores_csv
+from online.leaderboard.standings import (
     beaten,
     equal_policies,
     leaderboard_tables,
-    read_scores,
-    scores_csv,
     standings,
     standings_csv,
     without_ratio,
 )
-from online.leaderboard.scores import EXACT, INTERVAL
 
 BOUNDS = {"tiny-a": (10, 10), "tiny-b": (8, 8), "tiny-open": (9, 12)}
 CREDIT = Credit("2026-11-22", "by hand", "0")
