@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -125,16 +126,22 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     assert "off by 0.0 % in the mean, held out" in said
 
 
-SMALL = ("--memory-limit", 900, *QUICK, "--prediction-error", 0)
+SMALL = ("--memory-limit", 900, "--prediction-error", 0)
+
+
+def measured(script: Script, log: object, *options: object) -> Process:
+    """A measurement of ``log`` on one process; it complains of nothing."""
+    process = script("headroom", log, *QUICK, *options)
+    assert (process.stderr, process.returncode in (0, 1)) == ("", True)
+    return process
 
 
 def answers(script: Script, log: Path, batch_time: str, folder: Path) -> str:
     """The first line printed, which is the answer on the page and in the record too."""
     page, figures = folder / "page.html", folder / "figures.json"
-    process = script(
-        *("headroom", log, "--batch-time", batch_time, *SMALL, "--out", page, "--json", figures)
+    process = measured(
+        script, log, "--batch-time", batch_time, *SMALL, "--out", page, "--json", figures
     )
-    assert (process.stderr, process.returncode in (0, 1)) == ("", True)
     answer = process.stdout.splitlines()[0]
     shown = Tables()
     shown.feed(page.read_text("utf-8"))
@@ -148,19 +155,15 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
 ) -> None:
     """Three requests in rounds of 0.02 s, and a batch time of 0.5 s a round."""
     log, outputs = tmp_path / "fast.json", [30, 5, 10]
-    log.write_text(
-        json.dumps(
-            {
-                "start_times": [0.0, 0.1, 0.2],
-                "input_lens": [40, 10, 20],
-                "output_lens": outputs,
-                "ttfts": [0.02] * 3,
-                "itls": [[0.02] * (length - 1) for length in outputs],
-                "errors": [""] * 3,
-            }
-        ),
-        "utf-8",
-    )
+    bench = {
+        "start_times": [0.0, 0.1, 0.2],
+        "input_lens": [40, 10, 20],
+        "output_lens": outputs,
+        "ttfts": [0.02] * 3,
+        "itls": [[0.02] * (length - 1) for length in outputs],
+        "errors": [""] * 3,
+    }
+    log.write_text(json.dumps(bench), "utf-8")
     answer = answers(script, log, "affine:0.5,0,0", tmp_path)
     # 45 tokens of 0.02 s, over three requests; no token takes less than a round.
     found = re.fullmatch(
@@ -200,22 +203,15 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
 
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     """Five requests alone would be too few, and their rounds served others too."""
-    process = script(
-        *("headroom", f"{bench}(max_requests=5)", "--memory-limit", 3000, "--batch-time", "fit"),
-        *(*QUICK, "--prediction-error", 0),
-    )
-    assert process.stderr == ""
-    said = facts(process)
+    some = f"{bench}(max_requests=5)"
+    said = facts(measured(script, some, *SMALL, "--memory-limit", 3000, "--batch-time", "fit"))
     assert said["requests"] == "5"
     assert said["a round lasts"].startswith("0.02 s + 0.0002")
 
 
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
-    process = script(
-        *("headroom", f"{log}(too_long=drop, faster=2)", "--batch-time", AFFINE, *QUICK),
-        *("--memory-limit", 600, "--prediction-error", 0),
-    )
-    assert process.stderr == ""
+    fewer = f"{log}(too_long=drop, faster=2)"
+    process = measured(script, fewer, *SMALL, "--memory-limit", 600, "--batch-time", AFFINE)
     said = facts(process)
     assert said["requests"] == "4"
     assert "5 of 6 requests kept (1 empty)" in said["read"]
@@ -225,48 +221,33 @@ def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     assert "predicted" not in process.stdout
 
 
-def test_rows_that_cannot_be_read_are_skipped_and_named(
+def test_skipped_rows_are_named_and_measured_rounds_give_a_batch_time(
     script: Script, log: Path, tmp_path: Path
 ) -> None:
     log.write_text(
         ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
     )
-    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
-    options = ("--batch-time", AFFINE, "--memory-limit", 999)
-    process = script(
-        *("headroom", f"{log}(bad_rows=skip)", *options, *QUICK, "--prediction-error", 0),
-        *("--json", figures, "--out", page),
+    pairs = [(t, k) for t in range(1, 200, 9) for k in (100, 900, 5000)]
+    lines = [f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t, k in pairs]
+    (tmp_path / "rounds.csv").write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+    given = ("--batch-time", tmp_path / "rounds.csv", "--json", figures, "--out", page)
+    said = facts(measured(script, f"{log}(bad_rows=skip)", *SMALL, *given))
+    assert said["a round lasts"].startswith(
+        "0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to"
     )
-    assert process.stderr == ""
     skipped = (
         "2 of 6 rows skipped: 1 because num_decode_tokens is missing (row 3), "
         "1 because num_decode_tokens is not a whole number (row 6)"
     )
-    assert facts(process)["skipped"] == skipped
+    assert said["skipped"] == skipped
     assert skipped in page.read_text("utf-8")
+    missing, odd = (f"num_decode_tokens is {what}" for what in ("missing", "not a whole number"))
     assert json.loads(figures.read_text("utf-8"))["skipped_rows"] == {
         "rows": 6,
-        "counts": {
-            "num_decode_tokens is missing": 1,
-            "num_decode_tokens is not a whole number": 1,
-        },
-        "first_rows": {
-            "num_decode_tokens is missing": [3],
-            "num_decode_tokens is not a whole number": [6],
-        },
+        "counts": {missing: 1, odd: 1},
+        "first_rows": {missing: [3], odd: [6]},
     }
-
-
-def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: Path) -> None:
-    rounds = tmp_path / "rounds.csv"
-    lines = [
-        f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t in range(1, 200, 9) for k in (100, 900, 5000)
-    ]
-    rounds.write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")
-    process = script("headroom", log, "--batch-time", rounds, "--memory-limit", 999, *QUICK)
-    assert process.stderr == ""
-    said = facts(process)["a round lasts"]
-    assert said.startswith("0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to")
 
 
 @pytest.mark.slow
@@ -299,11 +280,9 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
 
 def test_several_logs_beside_each_other(script: Script, log: Path, tmp_path: Path) -> None:
     paths = [tmp_path / "one.json", tmp_path / "two.json"]
-    for path, limit in zip(paths, (999, 2000), strict=True):
-        script(
-            *("headroom", log, "--batch-time", AFFINE, "--memory-limit", limit, *QUICK),
-            *("--json", path),
-        )
+    options = ("--batch-time", AFFINE, "--memory-limit", 999, "--json", paths[0])
+    measured(script, log, *options)
+    shutil.copy(*paths)
     process = script("compare_headroom", *paths)
     assert process.returncode == 0, process.stderr
     rows = [line.strip("| ").split(" | ") for line in process.stdout.splitlines()]
