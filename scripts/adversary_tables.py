@@ -24,12 +24,7 @@ from online.commands.options import importing
 from online.policy_interface.specs import make_policy
 from online.runtime.table import Table
 from studies.adversaries.cascade import cascades
-from studies.adversaries.ratios import (
-    Measurement,
-    growth_of,
-    measurements,
-    paper_constructions,
-)
+from studies.adversaries.ratios import Measurement, growth_of, measurements, paper_constructions
 from studies.adversaries.reductions import partition_checks, three_partition_checks
 from studies.adversaries.tables import (
     cascade_table,

@@ -37,8 +37,6 @@ INTERRUPTED_STATUS = 130
 """What a shell expects of a command ended by Ctrl-C."""
 
 ERROR_STATUS = 2
-VERIFIED_LOWER_BOUND = "verified lower bound"
-"""What a certificate proves by itself; a solve may have certified more."""
 
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:

@@ -8,15 +8,7 @@ from typing import Annotated
 
 import typer
 
-from online.experiment import (
-    preset,
-    preset_names,
-    ratio_reasons,
-    ratio_rows,
-    read_experiment,
-    read_results,
-)
-from online.experiment import run_experiment as run_trials
+from online import experiment as experiments
 
 from .console import INTERRUPTED_STATUS, Wide, fail
 from .json_output import JsonFile, answer, plain
@@ -36,7 +28,8 @@ def experiment(
     preset_name: Annotated[
         str | None,
         typer.Option(
-            "--preset", help=f"An experiment that comes along: {', '.join(preset_names())}."
+            "--preset",
+            help=f"An experiment that comes along: {', '.join(experiments.preset_names())}.",
         ),
     ] = None,
     jobs: Jobs = None,
@@ -71,10 +64,14 @@ def experiment(
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
-    declared = preset(preset_name or "") if declaration is None else read_experiment(declaration)
+    declared = (
+        experiments.preset(preset_name or "")
+        if declaration is None
+        else experiments.read_experiment(declaration)
+    )
     try:
         with trial_bar() as update:
-            outcome = run_trials(
+            outcome = experiments.run_experiment(
                 declared,
                 results,
                 jobs=jobs or os.cpu_count() or 1,
@@ -84,7 +81,11 @@ def experiment(
             )
     except KeyboardInterrupt:
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
-    rows = ratio_rows(read_results(results, declared.name)) if outcome.failed else []
+    rows = (
+        experiments.ratio_rows(experiments.read_results(results, declared.name))
+        if outcome.failed
+        else []
+    )
     told = [
         {
             **{name: getattr(row, name) for name in ("family", "predictions", "policy")},
@@ -100,6 +101,6 @@ def experiment(
         f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
         f"{outcome.computed} computed now, {outcome.failed} failed"
     )
-    parts = (line, ratio_reasons(rows)) if told else (line,)
+    parts = (line, experiments.ratio_reasons(rows)) if told else (line,)
     answer(json_file, "experiment", found, *parts, wide=wide)
     return FAILED_STATUS if outcome.failed else 0

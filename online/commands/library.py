@@ -16,15 +16,7 @@ import typer
 
 import instances
 from hindsight.outcomes.results import percent
-from instances import (
-    FileFormatError,
-    Instance,
-    InvalidValueError,
-    LibraryEntry,
-    LibrarySet,
-    Record,
-    RecordStore,
-)
+from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.validation import as_number
 from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
@@ -201,7 +193,7 @@ def _entry_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | N
     return table_of(rows, text=text, main=main, prose=("goal", "status"))
 
 
-def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[str, str]:
+def _fields(entry: LibraryEntry, of: instances.LibrarySet, record: Record | None) -> dict[str, str]:
     problem = entry.instance
     note = instances.rounding_note(problem.metadata)
     fields = {
@@ -292,7 +284,7 @@ def _verify(entries: Sequence[LibraryEntry], folder: Path | None, jobs: int, sho
     refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
     for name in dict.fromkeys(entry.set for entry in entries):
         # Each instance of a file that cannot be read is refused for that already.
-        with suppress(FileFormatError):
+        with suppress(instances.FileFormatError):
             strangers = store.unknown(name, frozenset(one.name for one in instances.library()))
             refused += [f"{one}: no instance of the library has this name" for one in strangers]
     found = {"verdicts": verdicts, "refused": refused, "runtime_seconds": seconds}

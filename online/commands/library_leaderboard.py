@@ -12,15 +12,8 @@ import typer
 
 import instances
 from instances.files import all_or_nothing, write_atomically
+from online.leaderboard import standings
 from online.leaderboard.scores import SEED, play, scores_csv
-from online.leaderboard.standings import (
-    beaten,
-    equal_policies,
-    leaderboard_tables,
-    standings,
-    standings_csv,
-    without_ratio,
-)
 
 from .console import INTERRUPTED_STATUS, Wide, check_output, fail
 from .json_output import JsonFile, answer, plain, write_json
@@ -90,14 +83,16 @@ def library_leaderboard(
     except KeyboardInterrupt:
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     known = {entry.name: store.record(entry) for entry in entries}
-    standing = standings(found, library, known.get)
-    notes = [f"equal on all instances: {', '.join(group)}" for group in equal_policies(found)]
-    notes += [f"better than its record: {line}" for line in beaten(found, known.get)]
-    made = leaderboard_tables(standing, statistic.value)
-    if (reasons := without_ratio(standing)).rows:
+    standing = standings.standings(found, library, known.get)
+    notes = [
+        f"equal on all instances: {', '.join(group)}" for group in standings.equal_policies(found)
+    ]
+    notes += [f"better than its record: {line}" for line in standings.beaten(found, known.get)]
+    made = standings.leaderboard_tables(standing, statistic.value)
+    if (reasons := standings.without_ratio(standing)).rows:
         made.append(reasons)
     is_csv = output_format is Format.csv
-    text = standings_csv(standing) if is_csv else rendered(made, notes, output_format)
+    text = standings.standings_csv(standing) if is_csv else rendered(made, notes, output_format)
     with all_or_nothing():
         if scores is not None:
             write_atomically(scores, scores_csv(found))

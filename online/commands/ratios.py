@@ -16,18 +16,8 @@ from instances.batch_time import parse_batch_time, preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
+from online.comparison import ratio_tables
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
-from online.comparison.ratio_tables import (
-    confidences_of,
-    optimum_notes,
-    reasons_table,
-    records_csv,
-    records_table,
-    report_markdown,
-    summary_notes,
-    summary_sentence,
-    summary_table,
-)
 from online.comparison.summaries import summarise
 from online.runtime.table import Table
 
@@ -151,7 +141,7 @@ def ratios(
         if out is not None:
             with writing():
                 write_atomically(out, _rendered(found, notes, out.suffix.lower()))
-    sentence = summary_sentence(found.records) if demo else None
+    sentence = ratio_tables.summary_sentence(found.records) if demo else None
     parts = [*_parts(found, notes, trials=trials), *([sentence] if sentence else [])]
     answer(json_file, "ratios", _document(found, notes), *parts, wide=wide)
     if found.interrupted:
@@ -184,18 +174,20 @@ def _problems(
 
 def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
     if suffix == ".csv":
-        return records_csv(found.records)
+        return ratio_tables.records_csv(found.records)
     if suffix == ".tex":
-        table = summary_table(summarise(found.records), confidences_of(found.records))
+        table = ratio_tables.summary_table(
+            summarise(found.records), ratio_tables.confidences_of(found.records)
+        )
         return table.to_latex() + "".join(f"% {note}\n" for note in notes)
-    return report_markdown(found.records, summarise(found.records), notes)
+    return ratio_tables.report_markdown(found.records, summarise(found.records), notes)
 
 
 def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
-    summaries, confidences = summarise(found.records), confidences_of(found.records)
+    summaries, confidences = summarise(found.records), ratio_tables.confidences_of(found.records)
     intervals: Sequence[Any] = confidences or [(None, None)] * len(summaries)
     return {
-        "notes": [*notes, *summary_notes(found.records, confidences)],
+        "notes": [*notes, *ratio_tables.summary_notes(found.records, confidences)],
         "interrupted": found.interrupted,
         "policies": [
             {**plain(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
@@ -207,14 +199,14 @@ def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
 
 def _parts(found: Comparison, notes: Sequence[str], *, trials: bool) -> list[str | Table]:
     """Notes and tables of the screen."""
-    parts: list[str | Table] = [*notes, *optimum_notes(found.records)]
+    parts: list[str | Table] = [*notes, *ratio_tables.optimum_notes(found.records)]
     if not found.records:
         return parts
-    confidences = confidences_of(found.records)
+    confidences = ratio_tables.confidences_of(found.records)
     if trials or len(found.records) <= FEW_RECORDS:
-        parts += [records_table(found.records), ""]
-    parts += [summary_table(summarise(found.records), confidences), ""]
-    parts += summary_notes(found.records, confidences)
+        parts += [ratio_tables.records_table(found.records), ""]
+    parts += [ratio_tables.summary_table(summarise(found.records), confidences), ""]
+    parts += ratio_tables.summary_notes(found.records, confidences)
     if any(record.ratio is None for record in found.records):
-        parts += [reasons_table(found.records), ""]
+        parts += [ratio_tables.reasons_table(found.records), ""]
     return parts

@@ -17,25 +17,9 @@ from instances import Instance, InvalidValueError, Schedule, UnknownNameError
 from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval
 
-from .console import (
-    INTERRUPTED_STATUS,
-    VERIFIED_LOWER_BOUND,
-    check_output,
-    progress_bar,
-    say,
-    writing,
-)
+from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
 from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, answer, check_json
-from .options import (
-    OWN_METAVAR,
-    Cuts,
-    Seed,
-    Threads,
-    TimeLimit,
-    importing,
-    limit_note,
-    limit_of,
-)
+from .options import OWN_METAVAR, Cuts, Seed, Threads, TimeLimit, importing, limit_note, limit_of
 from .sources import OneSource, goal_notes, parse_source, read_in_time, record_of, rounding_notes
 
 if TYPE_CHECKING:
@@ -152,10 +136,7 @@ def solve(
     from hindsight.runtime.interruption import interruption
 
     if crosscheck:
-        # PuLP takes a while to load.
-        from hindsight.integer_program.cbc import refuse_too_large
-
-        refuse_too_large(instance)
+        _refuse_too_large(instance)
     notes = [*rounding_notes([instance]), *goal_notes([instance], objective, GOAL_OPTIONS)]
     record = {**about(instance), "notes": notes}
     if export is not None:
@@ -190,9 +171,8 @@ def solve(
             bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
             with writing():
                 instances.save(bounds.attached_to(instance), out)
-    record |= _record(result)
-    if ended := limit_note(time_limit, result.stop_reason):
-        record["notes"] = [*notes, ended]
+    ended = limit_note(time_limit, result.stop_reason)
+    record |= {**_record(result), "notes": [*notes, *([ended] if ended else [])]}
     try:
         if certificate is not None:
             with writing():
@@ -216,6 +196,13 @@ def _objective(name: str, given: Mapping[str, object]) -> str:
         if given[option]:
             raise InvalidValueError(None, option, str(given[option]), reason)
     return objective
+
+
+def _refuse_too_large(instance: Instance) -> None:
+    # PuLP takes a while to load.
+    from hindsight.integer_program.cbc import refuse_too_large
+
+    refuse_too_large(instance)
 
 
 def _export(
@@ -350,7 +337,7 @@ def _fields(found: Mapping[str, Any], note: str, ended: str | None) -> dict[str,
     if certificate := found.get("certificate"):
         shown = "optimal" if certificate["is_optimal"] else "valid interval"
         fields["certificate"] = f"{shown}, by {certificate['kind']}"
-        fields[of + VERIFIED_LOWER_BOUND] = str(certificate["verified_lower_bound_rounds"])
+        fields[of + "verified lower bound"] = str(certificate["verified_lower_bound_rounds"])
     if opinion := found.get("cbc"):
         total = opinion["total_latency_rounds"]
         proof = "optimal" if opinion["is_optimal"] else "not proved"

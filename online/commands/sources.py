@@ -18,10 +18,10 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -122,6 +122,11 @@ class Source:
             if key not in known:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
+    def values(self, *, without: Collection[str]) -> dict[str, Any]:
+        """The settings but some, read as numbers, flags and text."""
+        texts = self.settings.items()
+        return {key: parse_value(text) for key, text in texts if key not in without}
+
     def memory_rule(self) -> MemoryRule:
         """The rule that `MEMORY_SETTINGS` ask for.
 
@@ -130,9 +135,7 @@ class Source:
         UnknownNameError, InvalidValueError, InvalidTypeError
             A rule or value that is none.
         """
-        given: dict[str, Any] = {
-            key: parse_value(text) for key, text in self.settings.items() if key in MEMORY_SETTINGS
-        }
+        given = self.values(without={*self.settings} - {*MEMORY_SETTINGS})
         name = given.pop("memory_rule", None)
         if name is None:
             return MemoryRule(**given)
@@ -224,11 +227,6 @@ class Read:
     stems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, problem: Any, stem: str) -> None:
-        """Append one."""
-        self.problems.append(problem)
-        self.stems.append(stem)
-
 
 def read_sources(
     sources: Sequence[Source], *, in_seconds: bool = False, memory_limit: int | None = None
@@ -250,17 +248,20 @@ def read_sources(
         A source that cannot be read.
     """
     read = Read()
+    common = (*MEMORY_SETTINGS, "faster") if in_seconds else MEMORY_SETTINGS
     for source in sources:
-        rule, first = source.memory_rule(), len(read.problems)
-        if source.kind == "trace":
-            _read_trace(read, source, rule, in_seconds, memory_limit)
-        elif source.kind == "generator":
-            _draw(read, source, in_seconds)
+        rule = source.memory_rule()
+        if source.kind == "generator":
+            found = _drawn(source, common)
+        elif source.kind == "trace":
+            source.refuse_settings_except([*TRACE_SETTINGS, *common])
+            found, notes = _windows(source, rule, in_seconds, memory_limit)
+            read.notes += notes
         else:
-            source.refuse_settings_except(_common(in_seconds))
-            _load(read, source)
-        drawn = read.problems[first:]
-        read.problems[first:] = [_changed(one, source, rule, in_seconds) for one in drawn]
+            source.refuse_settings_except(common)
+            found = _loaded(source)
+        read.problems += [_changed(problem, source, rule, in_seconds) for problem, _ in found]
+        read.stems += [stem for _, stem in found]
     return read
 
 
@@ -311,18 +312,16 @@ def rounding_notes(problems: Iterable[Any]) -> list[str]:
     return [note for note in dict.fromkeys(found) if note]
 
 
-def _common(in_seconds: bool) -> tuple[str, ...]:
-    return (*MEMORY_SETTINGS, "faster") if in_seconds else MEMORY_SETTINGS
+_Named: TypeAlias = list[tuple[Any, str]]
+"""Problems, each with the name of a file that is to hold it."""
 
 
-def _load(read: Read, source: Source) -> None:
+def _loaded(source: Source) -> _Named:
     if source.kind == "library":
-        for entry in instances.library().matching(source.name):
-            read.add(entry.instance, entry.name)
-        return
+        return [(one.instance, one.name) for one in instances.library().matching(source.name)]
     path = Path(source.name)
     try:
-        read.add(instances.load(path), path.stem)
+        return [(instances.load(path), path.stem)]
     except FileFormatError:
         if path.suffix.lower() in LOGS:
             reason = f"is no instance: a trace or log is 'trace:{path}(memory_limit=M)'"
@@ -330,20 +329,20 @@ def _load(read: Read, source: Source) -> None:
         raise
 
 
-def _draw(read: Read, source: Source, in_seconds: bool) -> None:
-    left_out = _common(in_seconds)
-    given = {key: parse_value(text) for key, text in source.settings.items() if key not in left_out}
-    owner = f"generator {source.name!r}"
+def _drawn(source: Source, common: Collection[str]) -> _Named:
+    given, owner = source.values(without=common), f"generator {source.name!r}"
     seed = as_integer(given.pop("seed", 0), owner, "seed", minimum=0)
     count = as_integer(given.pop("count", 1), owner, "count", minimum=1)
-    for one in range(seed, seed + count):
-        read.add(instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
+    return [
+        (instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
+        for one in range(seed, seed + count)
+    ]
 
 
-def _read_trace(
-    read: Read, source: Source, rule: MemoryRule, in_seconds: bool, memory_limit: int | None
-) -> None:
-    source.refuse_settings_except([*TRACE_SETTINGS, *_common(in_seconds)])
+def _windows(
+    source: Source, rule: MemoryRule, in_seconds: bool, memory_limit: int | None
+) -> tuple[_Named, list[str]]:
+    """Instances of windows, and what became of their rows."""
     for name in NOT_IN_SECONDS if in_seconds else ():
         if name in source.settings:
             reason = "goes without --batch-time"
@@ -352,20 +351,17 @@ def _read_trace(
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
-    windows = workload_windows if in_seconds else instances.trace_windows
-    found: list[tuple[Any, Any]] = list(windows(source.name, memory_rule=rule, **options))
-    for place, (problem, report) in enumerate(found):
-        read.add(problem, f"{Path(source.name).name.partition('.')[0]}-window{place}")
-        read.notes.append(f"{problem.name}: {report}" if len(found) > 1 else str(report))
+    windows: Any = workload_windows if in_seconds else instances.trace_windows
+    found = list(windows(source.name, memory_rule=rule, **options))
+    stem = Path(source.name).name.partition(".")[0]
+    notes = [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
+    return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)], notes
 
 
 def trace_options(source: Source) -> dict[str, Any]:
     """Keyword arguments of readers of traces: numbers as such, columns by what they hold."""
     columns = {key: text for key, text in source.settings.items() if key in ROLES}
-    left_out = {*ROLES, *MEMORY_SETTINGS}
-    options = {
-        key: parse_value(text) for key, text in source.settings.items() if key not in left_out
-    }
+    options = source.values(without={*ROLES, *MEMORY_SETTINGS})
     return {**options, "columns": columns} if columns else options
 
 

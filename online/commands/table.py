@@ -11,15 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from instances.files import write_atomically
+from online import experiment as experiments
 from online.comparison.ratio_tables import reasons_table, records_csv, records_tables
-from online.experiment import (
-    ratio_csv,
-    ratio_notes,
-    ratio_reasons,
-    ratio_rows,
-    ratio_table,
-    read_results,
-)
 from online.runtime.table import Table
 
 from .console import Wide, check_output, print_table, say
@@ -73,16 +66,19 @@ def table(
     """
     check_output(out)
     check_json(json_file, source=results)
-    found = read_results(results, experiment)
+    found = experiments.read_results(results, experiment)
     notes: list[str] = []
     if trials:
         records = found.run
         made = [*records_tables(records), reasons_table(records)]
         entries: list[Any] = [record_entry(record) for record in records]
     else:
-        rows = ratio_rows(found, confidence_level=confidence)
-        made, entries = [ratio_table(rows), ratio_reasons(rows)], plain(rows)
-        notes = ratio_notes(found)
+        rows = experiments.ratio_rows(found, confidence_level=confidence)
+        made, entries = (
+            [experiments.ratio_table(rows), experiments.ratio_reasons(rows)],
+            plain(rows),
+        )
+        notes = experiments.ratio_notes(found)
     kind = "trials" if trials else "policies"
     document = {"caption": made[0].title, "notes": notes, kind: entries}
     if write_json(json_file, "table", document):
@@ -90,7 +86,7 @@ def table(
     if not made[-1].rows:
         del made[-1]
     if output_format is Format.csv:
-        text = records_csv(records) if trials else ratio_csv(rows)
+        text = records_csv(records) if trials else experiments.ratio_csv(rows)
     else:
         text = rendered(made, notes, output_format)
     if out is not None:

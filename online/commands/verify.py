@@ -16,7 +16,7 @@ from hindsight.certificates.format import (
 )
 from instances import FileFormatError
 
-from .console import VERIFIED_LOWER_BOUND, reject
+from .console import reject
 from .json_output import JsonFile, answer, check_json
 
 REJECTED_STATUS = 1
@@ -67,7 +67,7 @@ def verify(
         "verdict": "optimal" if verdict.is_optimal else "valid interval",
         "schedules": "with preemption" if verdict.preemptive else "without preemption",
         "upper bound": str(verdict.upper_bound),
-        VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
+        "verified lower bound": str(verdict.lower_bound),
     }
     names = ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule")
     # The memory rule is empty where it is that of tokens.

@@ -94,8 +94,8 @@ def worst_case(
             update(0, text)
             say(text)
 
+        seconds = None if minutes is None else 60 * minutes
         try:
-            seconds = None if minutes is None else 60 * minutes
             search(
                 todo,
                 rounds=rounds,
@@ -133,20 +133,18 @@ def _line(standing: SearchState) -> str:
     if not standing.cases:
         return f"{name}: nothing proved yet"
     best = standing.cases[0]
-    return f"{name}: {rounded(best.ratio)}{_to(best)} on {describe(best.draft)}"
+    return f"{name}: {_ratio(best)} on {describe(best.draft)}"
 
 
-def _to(case: Case) -> str:
-    return f" to the {case.compared_with}" if case.preemptive else ""
+def _ratio(case: Case) -> str:
+    return rounded(case.ratio) + (f" to the {case.compared_with}" if case.preemptive else "")
 
 
 def _exhaust(target: Target) -> None:
     found = worst_of_all(target)
     case = found.case
-    latency = f"{case.total}/{case.runs * case.optimum}"
-    print(
-        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)}{_to(case)} is "
-        f"the worst of all {found.instances} instances ({found.endless} endless, "
-        f"{found.solved} solved), on {describe(case.draft)}",
-        flush=True,
+    say(
+        f"{target.spec.label}, {target.setting}: {case.total}/{case.runs * case.optimum} = "
+        f"{_ratio(case)} is the worst of all {found.instances} instances ({found.endless} endless, "
+        f"{found.solved} solved), on {describe(case.draft)}"
     )

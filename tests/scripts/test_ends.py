@@ -12,11 +12,9 @@ import textwrap
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from forked_scripts import Process
 from process_groups import end, press_ctrl_c, start, wait_until_gone, wait_until_printed
-from terminal import compare_and_press
 
 import instances
 
@@ -145,27 +143,6 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
     assert all(row["ratio_upper"] for row in rows)
     assert [row["stop_reason"] for row in rows].count("interrupted") == jobs
     wait_until_gone(process.pid)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_at_any_moment_in_a_terminal(jobs: int, tmp_path: Path) -> None:
-    """``tests/support/interrupt_at_random.py`` does the same many times, in a kernel too."""
-    for number, moment in enumerate(np.random.default_rng(jobs).uniform(0.2, 25, 5).tolist()):
-        session, rows = compare_and_press(jobs, [moment], tmp_path / f"{number}.csv")
-        if session.seconds < 0:
-            assert session.status == 0  # it was done before
-            continue
-        assert session.status == 130, session.after
-        assert session.left == 0
-        assert "Traceback" not in session.after
-        if "gap" in session.before:
-            # A search was under way.
-            assert rows
-            assert all(row["ratio_upper"] for row in rows)
-        elif rows is None:
-            assert session.after.strip().endswith("error: interrupted")
 
 
 @pytest.mark.slow

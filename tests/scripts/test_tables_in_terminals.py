@@ -43,7 +43,7 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 POLICIES = ("--policy", "smallest-volume-first", "--policy", "sarathi", "--jobs", 1)
 SETS = ("worst-n3-*", "reduction", "c25-*-n20-*", "j25-m1-n10-*", "j25-m2-n10-*", "w25-mixed-n20-*")
 COMMANDS = {
-    "ratios": ("competitive_ratios", "small.json", *POLICIES, "--time-limit", 5),
+    "ratios": ("competitive_ratios", "small.json", *POLICIES, "--time-limit", 0),
     "table": ("table", "quick.sqlite"),
     "table-trials": ("table", "quick.sqlite", "--trials"),
     "experiment": ("run_experiment", "failing.toml", "--results", "failing.sqlite", "--jobs", 1),
