@@ -194,7 +194,10 @@ def test_how_much_longer_is_told_once_it_can_be(
         assert captured.err.splitlines() == told
         assert captured.out == ""
     assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
-        *("44 s", "119 s", "2 min", "2 h")
+        "44 s",
+        "119 s",
+        "2 min",
+        "2 h",
     ]
 
 

@@ -107,7 +107,7 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
             SolveState.is_done = telling
             """,
         ),
-        *(path, "--out", out),
+        *[path, "--out", out],
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "searching\n"
@@ -128,10 +128,9 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    process = start(
-        *(SCRIPTS / "competitive_ratios.py", "generator:arrival-model-1(n=15, count=24)"),
-        *("--policy", "mc-sf", "--jobs", jobs, "--out", out),
-    )
+    drawn = "generator:arrival-model-1(n=15, count=24)"
+    given = (drawn, "--policy", "mc-sf", "--jobs", jobs, "--out", out)
+    process = start(SCRIPTS / "competitive_ratios.py", *given)
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     press_ctrl_c(process, group=group)
@@ -155,7 +154,7 @@ def test_nothing_outlives_a_command_that_is_killed(
         "competitive_ratios": ["generator:arrival-model-1(n=18, count=4)"],
         "search_worst_case": ["--archive", tmp_path / "found", "--minutes", 5],
     }
-    process = start(*(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2))
+    process = start(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2)
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     process.send_signal(number)

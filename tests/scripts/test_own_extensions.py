@@ -140,11 +140,15 @@ def test_a_relaxation_with_a_cut(ok: Ok, own: Path, one_by_one: Path) -> None:
     [
         ("bound", "outputs", "ok        valid          exceeds no optimum (6 instances)"),
         pytest.param(
-            *("cut", "at-most-one", "ok        valid          removes no optimal schedule"),
+            "cut",
+            "at-most-one",
+            "ok        valid          removes no optimal schedule",
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            *("strategy", "Named", "ok        stops          ends when it is told to"),
+            "strategy",
+            "Named",
+            "ok        stops          ends when it is told to",
             marks=pytest.mark.slow,
         ),
     ],
