@@ -51,7 +51,7 @@ def complain(message: object) -> None:
 
 
 def reject(claim: object) -> None:
-    """Print there why a claim that was checked does not hold."""
+    """Print on the error output why a claim that was checked does not hold."""
     _tell("rejected", claim)
 
 
@@ -79,7 +79,7 @@ _is_read = True
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Write an output by itself: that it cannot be is told at the end, and loses nothing else."""
+    """Write an output; a failure is reported at the end, so that nothing else is lost."""
     try:
         yield
     except OSError as error:
@@ -126,7 +126,7 @@ def run(command: Callable[..., int | None]) -> NoReturn:
 
 
 def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """The command, its Ctrl-C and its missing readers kept from typer."""
+    """Wrap a command so that typer sees neither its Ctrl-C nor a missing reader."""
 
     @functools.wraps(command)
     def kept(*arguments: Any, **options: Any) -> int | None:
@@ -201,7 +201,7 @@ def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, s
 
 
 def _explanation(error: Exception) -> str | None:
-    """The line that explains an expected error; None for a bug."""
+    """Explain an expected error in a line; None for a bug."""
     if hasattr(error, "format_message"):
         # typer's own complaints about the command line, and of what is missing what it is.
         missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
@@ -228,7 +228,7 @@ def check_output(
 ) -> None:
     """Refuse an output that could not be written, before anything is computed.
 
-    Nor is it written over ``source``, what is read.
+    ``source``, the file that is read, is not written over.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def _width(widths: Sequence[int]) -> int:
 
 
 def _least_widths(table: Table) -> list[int]:
-    """Of each column: headings and prose may be broken at blanks, other cells not at all."""
+    """Least width of each column: headings and prose may be broken at blanks, other cells not."""
     widths = []
     for name, *cells in zip(table.columns, *table.rows, strict=True):
         whole = cells

@@ -61,7 +61,7 @@ def check_json(path: Path | None, source: Path | None = None) -> None:
 
 
 def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> bool:
-    """Write what a subcommand found; whether that takes the place of what it prints."""
+    """Write what a subcommand found; return whether that takes the place of what it prints."""
     global _set_apart
     if path is None:
         return False
@@ -120,7 +120,7 @@ def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def record_entry(record: Trial) -> dict[str, Any]:
-    """A record; its latencies are in the unit that it names."""
+    """Return a trial for JSON; its latencies are in the unit that it names."""
     entry = plain(record.figures())
     # Bounds are rounded outwards, as in CSV.
     cells = record_cells(record)
@@ -145,7 +145,7 @@ def record_entry(record: Trial) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's types: intervals as [low, high], null for what is not known."""
+    """Return a value in JSON's types: intervals as [low, high], None for what is not known."""
     if isinstance(value, Interval):
         value = value.ends
     elif isinstance(value, ConfidenceInterval):

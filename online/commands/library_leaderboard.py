@@ -22,7 +22,7 @@ from .table import Format, OutputFormat, rendered
 
 
 class Statistic(StrEnum):
-    """Of the ratios of a set."""
+    """Mean or largest of the ratios of a set."""
 
     mean = "mean"
     max = "max"

@@ -105,14 +105,14 @@ def importing(command: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def record_store(folder: Path | None) -> RecordStore:
-    """The package's records, with those of a folder over them; NotADirectoryError without one."""
+    """Return the package's records with those of a folder over them, which must be there."""
     if folder is not None and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
     return RecordStore(folder)
 
 
 def limit_of(given: float | None, default: float = DEFAULT_SECONDS) -> float | None:
-    """The limit that an option stands for; None where it was lifted."""
+    """Return the limit that an option stands for; None where it was lifted."""
     limit = default if given is None else given
     return None if limit == math.inf else limit
 
@@ -120,20 +120,20 @@ def limit_of(given: float | None, default: float = DEFAULT_SECONDS) -> float | N
 def limit_note(
     given: float | None, stop_reason: str | None, default: float = DEFAULT_SECONDS
 ) -> str | None:
-    """A line for a search that a limit ended which nobody gave."""
+    """Say that a limit ended a search which nobody gave."""
     if given is not None or stop_reason != "time-limit":
         return None
     return f"{default:g} s by default, which ended it; --time-limit inf lifts it"
 
 
 def chosen_policies(texts: Sequence[str] | None) -> list[PolicySpec]:
-    """Each as `read_policy` has it; none are all that need no parameters."""
+    """Return the policies named, see `read_policy`, or all that need no parameters."""
     return policy_specs([read_policy(text) for text in texts] if texts else None)
 
 
 @contextmanager
 def trial_bar() -> Iterator[Callable[[ExperimentProgress], None]]:
-    """Done, failed and time left, on the error output; off where that is no terminal."""
+    """Show what is done, failed and left on the error output, if that is a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -307,7 +307,7 @@ def in_rounds(problem: Any) -> Instance:
 
 
 def rounding_notes(problems: Iterable[Any]) -> list[str]:
-    """What was rounded in which instances, each line once."""
+    """Say what was rounded in which instances, each line once."""
     found = (instances.rounding_note(getattr(one, "metadata", {})) for one in problems)
     return [note for note in dict.fromkeys(found) if note]
 
@@ -380,7 +380,7 @@ def _changed(problem: Any, source: Source, rule: MemoryRule, in_seconds: bool) -
 
 
 def entry_of(problem: Any) -> LibraryEntry | None:
-    """Where an instance is in the library; None where another rule of memory has changed it."""
+    """Return an instance's entry of the library; None where another memory rule has changed it."""
     told = getattr(problem, "metadata", {}).get("library")
     name = told.get("name") if isinstance(told, dict) else None
     library = instances.library()
@@ -391,13 +391,13 @@ def entry_of(problem: Any) -> LibraryEntry | None:
 
 
 def record_of(problem: Any, goal: str) -> Record | None:
-    """What the package knows of an instance of the library whose goal that is."""
+    """Return the package's record of an instance of the library whose goal that is."""
     entry = entry_of(problem)
     return entry.record if entry is not None and entry.goal == goal else None
 
 
 def goal_notes(problems: Iterable[Any], goal: str, options: Mapping[str, str]) -> list[str]:
-    """Which goals of the library's instances are another one, and the options that ask for them.
+    """Name instances of the library that have another goal, and the options that ask for it.
 
     Whoever has another goal than total latency in mind chose it by an option.
     """

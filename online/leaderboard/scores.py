@@ -91,7 +91,7 @@ class Score:
 
 
 def scores_csv(scores: Sequence[Score]) -> str:
-    """A line for each instance and what was told, a column for each policy."""
+    """Write a line for each instance and what was told, a column for each policy."""
     policies = sorted({score.policy for score in scores})
     lines: dict[tuple[str, str, str, str], dict[str, str]] = {}
     for score in scores:
@@ -108,7 +108,7 @@ def _cell(score: Score) -> str:
 
 
 def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
-    """What `scores_csv` wrote, of the instances that ``library`` has now.
+    """Read what `scores_csv` wrote, of the instances that ``library`` has now.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class _Part:
 
 
 def registered() -> list[PolicySpec]:
-    """All registered policies as they come; those that take an order shortest output first too."""
+    """Return all registered policies; those that take an order shortest output first too."""
     specs = policy_specs(None)
     ordered = [
         PolicySpec(spec.name, SHORTEST_FIRST)
@@ -251,7 +251,7 @@ def _told(entry: LibraryEntry) -> tuple[str, ...]:
 
 
 def _not_run(spec: PolicySpec, entry: LibraryEntry) -> str | None:
-    """Why a policy is not run on an instance; None where it is."""
+    """Say why a policy is not run on an instance; None where it is."""
     if spec.name in RELAXING and entry.n > MOST_RELAXED:
         why = "it solves a relaxation for every plan"
         return f"not run with more than {MOST_RELAXED} requests: {why}"
@@ -296,7 +296,7 @@ def _played(parts: Sequence[_Part], results: str | os.PathLike[str]) -> Iterator
 
 
 def _figure(entry: LibraryEntry, trial: Trial) -> tuple[Latency | None, str | None]:
-    """What the goal of an instance asks for, or why there is none."""
+    """Return what the goal of an instance asks for, or why there is none."""
     if trial.total_latency is None or trial.reason is not None:
         return None, trial.reason
     if entry.goal in ("total_latency", "makespan") and trial.preemptive:

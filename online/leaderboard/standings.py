@@ -84,7 +84,7 @@ Records: TypeAlias = Callable[[str], LibraryRecord | None]
 
 
 def standings(scores: Sequence[Score], library: Library, records: Records) -> list[Standing]:
-    """Each policy in each column, in the order of the scores.
+    """Compute the standing of each policy in each column, in the order of the scores.
 
     The optimum of an instance lies in the interval of its record, whose upper end is the best
     policy's figure where that is below it: the run is a schedule too.
@@ -117,7 +117,7 @@ def standings(scores: Sequence[Score], library: Library, records: Records) -> li
 
 
 def beaten(scores: Sequence[Score], records: Records) -> list[str]:
-    """Records that a policy's run is better than, a line each: its schedule can be submitted."""
+    """Name records that a policy's run is better than: its schedule can be submitted."""
     lines = []
     for name, (figure, policy) in _best(scores).items():
         upper = _ends(records(name)).upper
@@ -129,7 +129,7 @@ def beaten(scores: Sequence[Score], records: Records) -> list[str]:
 
 
 def equal_policies(scores: Sequence[Score]) -> list[list[str]]:
-    """Groups of policies that came to the same on every instance, told lengths exactly."""
+    """Group policies that came to the same on every instance, told lengths exactly."""
     told: dict[str, dict[str, Latency | None]] = {}
     for score in scores:
         if score.told == EXACT:
@@ -171,7 +171,7 @@ def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
 
 
 def leaderboard_tables(standings: Sequence[Standing], statistic: Statistic = "mean") -> list[Table]:
-    """A table for each optimum compared with and for what was told: a column for each set.
+    """Make a table for each optimum compared with and for what was told: a column for each set.
 
     Best first, by the lower end of the mean over all sets; policies that lack an instance of some
     set have no such mean, and stand below by how many instances they have.
@@ -238,7 +238,7 @@ def _cell(one: Standing, statistic: Statistic) -> str:
 
 
 def without_ratio(standings: Sequence[Standing]) -> Table:
-    """Why instances have no ratio: a row for each policy and kind of reason, the first as it is."""
+    """List why instances have no ratio: a row for each policy and kind of reason."""
     alike: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
     for one in standings:
         for count, _, reason in one.reasons:
@@ -255,7 +255,7 @@ def without_ratio(standings: Sequence[Standing]) -> Table:
 
 
 def standings_csv(standings: Sequence[Standing]) -> str:
-    """For programs: every end of every interval in full; empty where it is not known."""
+    """Write every end of every interval in full; empty where it is not known."""
     lines: list[Sequence[object]] = []
     for one in standings:
         told = (one.set, one.goal, one.told, one.compared_with, one.policy)

@@ -193,12 +193,8 @@ def test_how_much_longer_is_told_once_it_can_be(
         captured = capsys.readouterr()
         assert captured.err.splitlines() == told
         assert captured.out == ""
-    assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
-        "44 s",
-        "119 s",
-        "2 min",
-        "2 h",
-    ]
+    told = [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)]
+    assert told == ["44 s", "119 s", "2 min", "2 h"]
 
 
 @pytest.mark.parametrize("lines", [True, False])
