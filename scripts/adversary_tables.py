@@ -11,7 +11,6 @@ import typer
 
 from instances import InvalidValueError
 from instances.files import write_atomically
-from instances.user_modules import import_sources
 from online.commands.console import (
     Wide,
     check_output,
@@ -21,16 +20,11 @@ from online.commands.console import (
     run,
     writing,
 )
-from online.commands.policy_options import Imports
+from online.commands.options import importing
 from online.policy_interface.specs import make_policy
 from online.runtime.table import Table
 from studies.adversaries.cascade import cascades
-from studies.adversaries.ratios import (
-    Measurement,
-    growth_of,
-    measurements,
-    paper_constructions,
-)
+from studies.adversaries.ratios import Measurement, growth_of, measurements, paper_constructions
 from studies.adversaries.reductions import partition_checks, three_partition_checks
 from studies.adversaries.tables import (
     cascade_table,
@@ -43,6 +37,7 @@ from studies.adversaries.tables import (
 KINDS = ("ratios", "cascade", "reductions")
 
 
+@importing
 def adversaries(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="ratios, cascade or reductions.")
@@ -64,7 +59,6 @@ def adversaries(
             "Default: mc-sf, or fcfs-greedy and mc-sf."
         ),
     ] = None,
-    imports: Imports = None,
     rounds: Annotated[
         list[int] | None,
         typer.Option(min=3, help="Iterations of the cascade; repeatable. Default: 200, 800."),
@@ -82,7 +76,6 @@ def adversaries(
         raise InvalidValueError(None, "KIND", kind, f"is not one of {', '.join(KINDS)}")
     check_output(out, (".csv", ".md"))
     check_output(plot, (".png", ".svg"), "--plot")
-    import_sources(imports or [])
     for name in policy or []:
         make_policy(name)
     if plot is not None:

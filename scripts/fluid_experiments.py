@@ -28,16 +28,27 @@ from studies.reproduction.a25 import fluid_experiments as experiments
 
 COLUMNS = {
     "gaps": (
-        *("case", "T, s", "mean gap, tokens/s", "standard error"),
-        *("exponent [95 %]", "exponent in [A25]"),
+        "case",
+        "T, s",
+        "mean gap, tokens/s",
+        "standard error",
+        "exponent [95 %]",
+        "exponent in [A25]",
     ),
     "loads": (
-        *("policy", "d1 W", "W (d1 + d0 / C)", "T, s"),
-        *("mean latency, s", "standard error"),
+        "policy",
+        "d1 W",
+        "W (d1 + d0 / C)",
+        "T, s",
+        "mean latency, s",
+        "standard error",
     ),
     "memory": ("C, tokens", "runs", "runs with overflow", "evictions", "highest peak, tokens"),
     "segments": (
-        *("rate", "T, s", "delta", "segments"),
+        "rate",
+        "T, s",
+        "delta",
+        "segments",
         *(f"{term}, tokens" for term in ("batch", "boundary", "buffer", "total")),
     ),
 }
@@ -144,8 +155,11 @@ def memory(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measur
     for limit in (need, math.ceil(plan.batch_memory)):
         use = experiments.nested_memory_use(experiments.THREE_LENGTHS, plan, limit, length, seeds)
         counts = (
-            *(limit, len(use), sum(u.evictions > 0 for u in use)),
-            *(sum(u.evictions for u in use), max(u.peak_memory for u in use)),
+            limit,
+            len(use),
+            sum(u.evictions > 0 for u in use),
+            sum(u.evictions for u in use),
+            max(u.peak_memory for u in use),
         )
         yield use, [tuple(map(str, counts))]
 

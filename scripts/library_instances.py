@@ -55,8 +55,12 @@ COUNTS = {10: 3, 15: 3, 20: 5, 25: 5, 30: 10, 40: 3, 50: 5, 60: 3, 75: 1}
 """Instances of each size of the arrival models."""
 
 STORED = (
-    *("arrival-model-1", "arrival-model-2", "fcfs-cascade", "conversations"),
-    *("lmsys-like", "mixed-long-short"),
+    "arrival-model-1",
+    "arrival-model-2",
+    "fcfs-cascade",
+    "conversations",
+    "lmsys-like",
+    "mixed-long-short",
 )
 """Requests are stored where NumPy does not promise to keep the streams that are drawn from, and
 where the law that is drawn from takes seconds to make."""
@@ -176,7 +180,8 @@ def adversary() -> Iterator[Entry]:
             yield drawn("adversary-cascade-" + example, "fcfs-cascade", **parameters)
     for scale, limit in ((2, 24), (5, 40), (20, 80)):
         yield drawn(
-            *("adversary-two-point-worst-case", "two-point-worst-case"),
+            "adversary-two-point-worst-case",
+            "two-point-worst-case",
             scale=scale,
             memory_limit=limit,
         )
@@ -275,7 +280,8 @@ def blocks(traces: Path) -> Iterator[Entry]:
             name, generator = f"blocks-j25-m{model}", f"arrival-model-{model}"
             yield drawn(name, generator, n=n, memory_limit=48, memory_rule=rule, source=FROM_J25)
     yield drawn(
-        *("blocks-lmsys-like", "lmsys-like"),
+        "blocks-lmsys-like",
+        "lmsys-like",
         n=50,
         memory_limit=2048,
         memory_rule=VLLM_BLOCKS,

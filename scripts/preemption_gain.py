@@ -27,7 +27,8 @@ from studies.preemption import PreemptionGain, gain_table, preemption_gain
 Task = tuple[str, instances.Instance, float]
 
 FAMILIES = (
-    *("arrival-model-1:n=6", "arrival-model-2:n=6"),
+    "arrival-model-1:n=6",
+    "arrival-model-2:n=6",
     *(f"{name}:n=6" for name in ("uniform", "normal", "binomial", "exponential", "mixed")),
 )
 

@@ -17,6 +17,7 @@ SECTION = re.compile(
 ENTRY = re.compile(r"^(?P<names>\*{0,2}\w+(?:, \*{0,2}\w+)*) : \S")
 ELSEWHERE = "parameters and errors are those of"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def documented(docstring: str) -> set[str] | None:
@@ -45,51 +46,42 @@ def taken(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return names
 
 
-def public(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+def public(body: list[ast.stmt]) -> Iterator[Documented]:
     for node in body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, Documented):
             if not node.name.startswith("_"):
                 yield node
             if isinstance(node, ast.ClassDef):
                 yield from public(node.body)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_parameters_are_those_of_the_function(package: str) -> None:
-    wrong, seen = [], 0
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for node in public(ast.parse(path.read_text(encoding="utf-8")).body):
-            docstring = ast.get_docstring(node) or ""
-            names = documented(docstring)
-            if names is None or isinstance(node, ast.ClassDef):
-                continue
-            seen += 1
-            there = taken(node)
-            if names != there and not (ELSEWHERE in docstring and names <= there):
-                wrong.append((path.name, node.name, sorted(names ^ there)))
-    assert not wrong
-    assert seen > 15
+def refusals(node: Documented, names: set[str]) -> list[str]:
+    """Names documented and not taken, or of a function taken and not documented."""
+    docstring = ast.get_docstring(node) or ""
+    if not isinstance(node, ast.ClassDef):
+        there = taken(node)
+        of_another = ELSEWHERE in docstring and names <= there
+        return [] if of_another else sorted(names ^ there)
+    # Those left out say what they are by name and type, or stand among the attributes.
+    makers = [one for one in node.body if isinstance(one, FUNCTIONS) and one.name == "__init__"]
+    fields = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
+    there = {one.id for one in fields if isinstance(one, ast.Name)}
+    return sorted(names - (taken(makers[0]) if makers else there))
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_parameters_of_a_class_are_taken_by_it(package: str) -> None:
-    """Those left out say what they are by name and type, or stand among the attributes."""
-    wrong, seen = [], 0
+def test_parameters_are_those_of_the_function_or_class(package: str) -> None:
+    wrong, seen = [], {True: 0, False: 0}
     for path in sorted((ROOT / package).rglob("*.py")):
         for node in public(ast.parse(path.read_text(encoding="utf-8")).body):
             names = documented(ast.get_docstring(node) or "")
-            if names is None or not isinstance(node, ast.ClassDef):
-                continue
-            seen += 1
-            makers = [one for one in node.body if isinstance(one, FUNCTIONS)]
-            there = next((taken(one) for one in makers if one.name == "__init__"), None)
-            if there is None:
-                fields = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
-                there = {one.id for one in fields if isinstance(one, ast.Name)}
-            if not names <= there:
-                wrong.append((path.name, node.name, sorted(names - there)))
+            if names is not None:
+                seen[isinstance(node, ast.ClassDef)] += 1
+                if found := refusals(node, names):
+                    wrong.append((path.name, node.name, found))
     assert not wrong
-    assert seen
+    assert seen[True]
+    assert seen[False] > 15
 
 
 def test_the_section_is_read() -> None:

@@ -11,12 +11,10 @@ import hindsight
 import online.testing
 from hindsight.testing.verdicts import CheckReport
 from instances import InvalidValueError
-from instances.user_modules import import_sources
 from online.policy_interface.specs import read_policy
 
-from .console import say
-from .json_output import JsonFile, check_json, write_json
-from .policy_options import POLICY_METAVAR, Imports
+from .json_output import JsonFile, answer
+from .options import POLICY_METAVAR, Seed, importing
 
 FAILED_STATUS = 1
 
@@ -30,6 +28,7 @@ class Kind(StrEnum):
     strategy = "strategy"
 
 
+@importing
 def check(
     kind: Annotated[Kind, typer.Argument(help="What is checked.")],
     subject: Annotated[
@@ -39,12 +38,11 @@ def check(
         int | None,
         typer.Option(min=1, help="Instances drawn; default: 100, for a strategy 40."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the instances.")] = 0,
+    seed: Seed = 0,
     by_design: Annotated[
         list[str] | None,
         typer.Option(metavar="CHECK", help="policy: known not to pass this one; repeatable."),
     ] = None,
-    imports: Imports = None,
     json_file: JsonFile = None,
 ) -> int:
     """Check code of your own on drawn instances, smallest first.
@@ -58,22 +56,15 @@ def check(
     """
     if by_design and kind is not Kind.policy:
         raise InvalidValueError(None, "--by-design", by_design[0], f"means nothing to a {kind}")
-    check_json(json_file)
-    import_sources(imports or [])
     count = count or (40 if kind is Kind.strategy else 100)
     report: CheckReport
     if kind is Kind.policy:
         policy = read_policy(subject)
         report = online.testing.check_policy(policy, count, seed=seed, by_design=by_design or ())
-    elif kind is Kind.bound:
-        report = hindsight.check_bound(subject, count, seed=seed)
-    elif kind is Kind.cut:
-        report = hindsight.check_cut(subject, count, seed=seed)
     else:
-        report = hindsight.check_strategy(subject, count, seed=seed)
+        report = getattr(hindsight, f"check_{kind}")(subject, count, seed=seed)
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}
     found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
     found["notes"] = report.notes
-    if not write_json(json_file, f"check-{kind}", found):
-        say(str(report))
+    answer(json_file, f"check-{kind}", found, str(report))
     return 0 if report.passed else FAILED_STATUS

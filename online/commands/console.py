@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from instances import (
-    FileFormatError,
-    InvalidTypeError,
-    InvalidValueError,
-    UnknownNameError,
-)
+from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.ctrl_c import Interruption
 from instances.errors import printable
 from online.runtime.table import Table
@@ -42,8 +37,6 @@ INTERRUPTED_STATUS = 130
 """What a shell expects of a command ended by Ctrl-C."""
 
 ERROR_STATUS = 2
-VERIFIED_LOWER_BOUND = "verified lower bound"
-"""What a certificate proves by itself; a solve may have certified more."""
 
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
@@ -58,7 +51,7 @@ def complain(message: object) -> None:
 
 
 def reject(claim: object) -> None:
-    """Print there why a claim that was checked does not hold."""
+    """Print on the error output why a claim that was checked does not hold."""
     _tell("rejected", claim)
 
 
@@ -68,14 +61,16 @@ def _tell(kind: str, message: object) -> None:
 
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
-LATE_ERRORS = (
-    ("hindsight.outcomes.errors", "SolverError"),
-    ("hindsight.outcomes.errors", "DisagreementError"),
-    ("online.policy_interface.policy", "PolicyError"),
-    ("online.runtime.processes", "WorkerDiedError"),
-    ("online.simulation.run", "NoScheduleError"),
-)
-"""Looked up only where they have been loaded: a solver takes a second."""
+LATE_ERRORS = {
+    "hindsight.outcomes.errors.SolverError",
+    "hindsight.outcomes.errors.DisagreementError",
+    "online.policy_interface.policy.PolicyError",
+    "online.runtime.processes.WorkerDiedError",
+    "online.simulation.run.NoScheduleError",
+    "online.experiment.dask_cluster.ClusterError",
+    "online.experiment.work.WorkerVersionError",
+}
+"""Named rather than imported: a solver takes a second to load."""
 
 
 _unwritten: list[str] = []
@@ -84,7 +79,7 @@ _is_read = True
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Write an output by itself: that it cannot be is told at the end, and loses nothing else."""
+    """Write an output; a failure is reported at the end, so that nothing else is lost."""
     try:
         yield
     except OSError as error:
@@ -131,7 +126,7 @@ def run(command: Callable[..., int | None]) -> NoReturn:
 
 
 def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """The command, its Ctrl-C and its missing readers kept from typer."""
+    """Wrap a command so that typer sees neither its Ctrl-C nor a missing reader."""
 
     @functools.wraps(command)
     def kept(*arguments: Any, **options: Any) -> int | None:
@@ -206,22 +201,21 @@ def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, s
 
 
 def _explanation(error: Exception) -> str | None:
-    """The line that explains an expected error; None for a bug."""
+    """Explain an expected error in a line; None for a bug."""
     if hasattr(error, "format_message"):
         # typer's own complaints about the command line, and of what is missing what it is.
         missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
         about, complaint = getattr(missing, "help", None), str(error.format_message())
         return f"{complaint.rstrip('.')}: {about}" if about else complaint
-    if isinstance(error, OPTION_ERRORS):
+    kinds = {f"{one.__module__}.{one.__name__}" for one in type(error).__mro__}
+    if isinstance(error, OPTION_ERRORS) or kinds & LATE_ERRORS:
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return place + (error.strerror or str(error))
-    loaded = [(sys.modules[module], name) for module, name in LATE_ERRORS if module in sys.modules]
-    kinds = tuple(getattr(module, name) for module, name in loaded)
-    return str(error) if isinstance(error, kinds) else None
+    return None
 
 
 def check_output(
@@ -234,7 +228,7 @@ def check_output(
 ) -> None:
     """Refuse an output that could not be written, before anything is computed.
 
-    Nor is it written over ``source``, what is read.
+    ``source``, the file that is read, is not written over.
 
     Raises
     ------
@@ -314,6 +308,17 @@ def print_table(table: Table, *, wide: bool = False) -> None:
         say(f"left out: {'; '.join(left_out)} (--wide shows all columns)")
 
 
+def table_of(
+    rows: Sequence[Mapping[str, str]],
+    text: Collection[str],
+    main: tuple[str, ...] = (),
+    prose: Collection[str] = (),
+) -> Table:
+    """A table without a title, from its rows by heading; see `Table` for the rest."""
+    cells = tuple(tuple(row.values()) for row in rows)
+    return Table("", tuple(rows[0]), cells, frozenset(text), main, frozenset(prose))
+
+
 def fitting(table: Table, width: float) -> Table:
     """The most important columns that fit beside each other; the first of them always stays."""
     names = table.by_importance
@@ -327,7 +332,7 @@ def _width(widths: Sequence[int]) -> int:
 
 
 def _least_widths(table: Table) -> list[int]:
-    """Of each column: headings and prose may be broken at blanks, other cells not at all."""
+    """Least width of each column: headings and prose may be broken at blanks, other cells not."""
     widths = []
     for name, *cells in zip(table.columns, *table.rows, strict=True):
         whole = cells

@@ -8,26 +8,16 @@ from typing import Annotated
 
 import typer
 
-from instances.user_modules import import_sources
-from online.experiment import (
-    preset,
-    preset_names,
-    ratio_reasons,
-    ratio_rows,
-    read_experiment,
-    read_results,
-)
-from online.experiment import run_experiment as run_trials
-from online.experiment.dask_cluster import ClusterError
-from online.experiment.work import WorkerVersionError
+from online import experiment as experiments
 
-from .console import INTERRUPTED_STATUS, Wide, fail, print_table, say
-from .json_output import JsonFile, check_json, plain, write_json
-from .policy_options import Imports, trial_bar
+from .console import INTERRUPTED_STATUS, Wide, fail
+from .json_output import JsonFile, answer, plain
+from .options import Jobs, importing, trial_bar
 
 FAILED_STATUS = 1
 
 
+@importing
 def experiment(
     results: Annotated[
         Path, typer.Option(help="SQLite file; made if it is not there, otherwise completed.")
@@ -38,10 +28,11 @@ def experiment(
     preset_name: Annotated[
         str | None,
         typer.Option(
-            "--preset", help=f"An experiment that comes along: {', '.join(preset_names())}."
+            "--preset",
+            help=f"An experiment that comes along: {', '.join(experiments.preset_names())}.",
         ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    jobs: Jobs = None,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Dask scheduler, instead of local processes."),
@@ -49,7 +40,6 @@ def experiment(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
     ] = False,
-    imports: Imports = None,
     wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int:
@@ -74,14 +64,14 @@ def experiment(
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
-    check_json(json_file)
-    import_sources(imports or [])
     declared = (
-        read_experiment(declaration) if declaration is not None else preset(preset_name or "")
+        experiments.preset(preset_name or "")
+        if declaration is None
+        else experiments.read_experiment(declaration)
     )
     try:
         with trial_bar() as update:
-            outcome = run_trials(
+            outcome = experiments.run_experiment(
                 declared,
                 results,
                 jobs=jobs or os.cpu_count() or 1,
@@ -91,10 +81,11 @@ def experiment(
             )
     except KeyboardInterrupt:
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
-    except (ClusterError, WorkerVersionError) as error:
-        fail(error)
-    rows = ratio_rows(read_results(results, declared.name)) if outcome.failed else []
-    found = {"experiment": declared.name, "results": results, **plain(outcome)}
+    rows = (
+        experiments.ratio_rows(experiments.read_results(results, declared.name))
+        if outcome.failed
+        else []
+    )
     told = [
         {
             **{name: getattr(row, name) for name in ("family", "predictions", "policy")},
@@ -105,11 +96,11 @@ def experiment(
         for row in rows
         for count, status, reason in row.reasons
     ]
-    if not write_json(json_file, "experiment", {**found, "reasons": told}):
-        say(
-            f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
-            f"{outcome.computed} computed now, {outcome.failed} failed"
-        )
-        if told:
-            print_table(ratio_reasons(rows), wide=wide)
+    found = {"experiment": declared.name, "results": results, **plain(outcome), "reasons": told}
+    line = (
+        f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
+        f"{outcome.computed} computed now, {outcome.failed} failed"
+    )
+    parts = (line, experiments.ratio_reasons(rows)) if told else (line,)
+    answer(json_file, "experiment", found, *parts, wide=wide)
     return FAILED_STATUS if outcome.failed else 0

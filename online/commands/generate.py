@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import instances
 from instances import Instance, InvalidValueError
 from instances.files import all_or_nothing
-from instances.user_modules import import_sources
-from online.runtime.table import Table
 
-from .console import Wide, check_output, fail, parameters_text, print_table, say
-from .json_output import JsonFile, check_json, write_json
-from .policy_options import Imports
+from .console import Wide, check_output, fail, parameters_text, table_of
+from .json_output import JsonFile, answer
+from .options import importing
 from .sources import SourceTexts, in_rounds, parse_source, read_sources, rounding_notes
 
 
+@importing
 def generate(
     sources: SourceTexts = None,
     out: Annotated[
         Path | None,
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
-    imports: Imports = None,
     wide: Wide = False,
     json_file: JsonFile = None,
     list_: Annotated[
@@ -35,20 +33,17 @@ def generate(
     ] = False,
 ) -> None:
     """Draw instances and write them as JSON. Equal seeds give equal digests."""
-    check_json(json_file)
-    import_sources(imports or [])
     if list_:
-        listed = _catalogue()
-        known = [dict(zip(listed.columns, row, strict=True)) for row in listed.rows]
-        if not write_json(json_file, "generate", {"generators": known}):
-            print_table(listed, wide=wide)
+        known = _catalogue()
+        main, prose = ("generator", "what", "parameters"), ("what", "parameters")
+        table = table_of(known, text=main, main=main, prose=prose)
+        answer(json_file, "generate", {"generators": known}, table, wide=wide)
         return
     if not sources:
         fail("a SOURCE is missing, such as generator:uniform; --list shows the generators")
     single = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
     check_output(out, folder=not single)
-    parsed = [parse_source(text) for text in sources]
-    read = read_sources(parsed)
+    read = read_sources([parse_source(text) for text in sources])
     drawn = [in_rounds(one) for one in read.problems]
     if single and len(drawn) > 1:
         fail(f"--out {out} is one file for {len(drawn)} instances; give a folder")
@@ -57,7 +52,6 @@ def generate(
         double = next(path for path in paths if paths.count(path) > 1)
         raise InvalidValueError(None, "--out", str(double), "would hold two of the instances")
     _save(drawn, paths)
-    notes = read.notes + rounding_notes(drawn)
     found = [
         {
             "instance": one.name,
@@ -68,17 +62,15 @@ def generate(
         }
         for one, path in zip(drawn, paths, strict=True)
     ]
-    if not write_json(json_file, "generate", {"instances": found, "notes": notes}):
-        for note in notes:
-            say(note)
-        print_table(_drawn_table(found, is_written=out is not None), wide=wide)
-
-
-def _drawn_table(found: Sequence[dict[str, Any]], *, is_written: bool) -> Table:
-    columns = ("instance", "n", "M", "digest", "file")[: 5 if is_written else 4]
-    rows = tuple(tuple(str(value or "") for value in one.values())[: len(columns)] for one in found)
-    text = frozenset({"instance", "digest", "file"})
-    return Table("", columns, rows, text, ("instance", "n", "M", "file", "digest"))
+    columns = ("instance", "n", "M", "digest", "file")[: 4 if out is None else 5]
+    shown = [
+        {name: str(value or "") for name, value in zip(columns, one.values(), strict=False)}
+        for one in found
+    ]
+    order = ("instance", "n", "M", "file", "digest")
+    table = table_of(shown, text=("instance", "digest", "file"), main=order)
+    notes = read.notes + rounding_notes(drawn)
+    answer(json_file, "generate", {"instances": found, "notes": notes}, *notes, table, wide=wide)
 
 
 def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
@@ -99,13 +91,12 @@ def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
         raise
 
 
-def _catalogue() -> Table:
-    rows = []
-    for name in instances.generator_names():
-        settings = parameters_text(instances.generator_parameters(name))
-        described = instances.generator_documentation(name)
-        rows.append((name, settings, described.partition("\n")[0]))
-    columns = ("generator", "parameters", "what")
-    prose = frozenset({"parameters", "what"})
-    order = ("generator", "what", "parameters")
-    return Table("", columns, tuple(rows), frozenset(columns), order, prose)
+def _catalogue() -> list[dict[str, str]]:
+    return [
+        {
+            "generator": name,
+            "parameters": parameters_text(instances.generator_parameters(name)),
+            "what": instances.generator_documentation(name).partition("\n")[0],
+        }
+        for name in instances.generator_names()
+    ]

@@ -13,8 +13,7 @@ from hindsight.runtime.interruption import interruption
 from instances import read_log
 from instances.batch_time import preset_names
 from instances.files import write_atomically
-from instances.user_modules import import_sources
-from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
+from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
 from online.headroom.log_requests import requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
@@ -22,19 +21,9 @@ from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
 from online.report.self_contained import written_by
 
-from .console import (
-    INTERRUPTED_STATUS,
-    Wide,
-    check_output,
-    fail,
-    print_fields,
-    print_table,
-    progress_bar,
-    say,
-    writing,
-)
-from .json_output import JsonFile, check_json, write_json
-from .policy_options import POLICY_METAVAR, Imports, chosen_policies
+from .console import INTERRUPTED_STATUS, Wide, check_output, fail, progress_bar, writing
+from .json_output import JsonFile, answer, check_json
+from .options import POLICY_METAVAR, Jobs, Seed, chosen_policies, importing
 from .sources import LOG_SETTINGS, parse_source, trace_options
 
 READING = ("format", "columns", "bad_rows")
@@ -43,6 +32,7 @@ READING = ("format", "columns", "bad_rows")
 UNDONE_STATUS = 1
 
 
+@importing
 def headroom(
     log: Annotated[
         str,
@@ -75,7 +65,6 @@ def headroom(
             "for vllm.",
         ),
     ] = None,
-    imports: Imports = None,
     baseline: Annotated[
         str, typer.Option(help="The policy that stands for what is there today.")
     ] = BASELINE.name,
@@ -96,8 +85,8 @@ def headroom(
         ),
     ] = 0.5,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 600.0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of every random choice.")] = 0,
+    jobs: Jobs = None,
+    seed: Seed = 0,
     fit_error: Annotated[
         float,
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
@@ -115,7 +104,6 @@ def headroom(
     source.refuse_settings_except(LOG_SETTINGS)
     check_output(out, (".html", ".htm"), source=source.file)
     check_json(json_file, source=source.file)
-    import_sources(imports or [])
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
@@ -153,20 +141,9 @@ def headroom(
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
     document = {**headroom_record(found), "skipped_rows": whole.skipped}
-    if not write_json(json_file, "headroom", document):
-        _show(found, facts, wide=wide)
+    shown = [part for table in tables(found).values() for part in ("", table)]
+    parts = (sentence(found), "", fields(found, facts), *shown, "", *notes(found))
+    answer(json_file, "headroom", document, *parts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS
     return UNDONE_STATUS if found.unfinished or not found.savings else 0
-
-
-def _show(found: Headroom, facts: dict[str, str], *, wide: bool) -> None:
-    say(sentence(found))
-    print()
-    print_fields(fields(found, facts))
-    for table in tables(found).values():
-        print()
-        print_table(table, wide=wide)
-    print()
-    for note in notes(found):
-        say(note)

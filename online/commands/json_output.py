@@ -21,8 +21,9 @@ from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.ratio_tables import record_cells
 from online.comparison.ratios import Interval
 from online.comparison.trial import Trial
+from online.runtime.table import Table
 
-from .console import check_output, writing
+from .console import check_output, print_fields, print_table, say, writing
 
 STANDARD_OUTPUT = Path("-")
 
@@ -50,6 +51,8 @@ def check_json(path: Path | None, source: Path | None = None) -> None:
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
         return
+    if _set_apart is not None:
+        return
     # Where it is no file, as in a notebook, there are no workers that share it either.
     with suppress(OSError):
         sys.stdout.flush()
@@ -58,7 +61,7 @@ def check_json(path: Path | None, source: Path | None = None) -> None:
 
 
 def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> bool:
-    """Write what a subcommand found; whether that takes the place of what it prints."""
+    """Write what a subcommand found; return whether that takes the place of what it prints."""
     global _set_apart
     if path is None:
         return False
@@ -75,6 +78,25 @@ def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> 
     with writing():
         write_atomically(path, text)
     return False
+
+
+def answer(
+    path: Path | None,
+    subcommand: str,
+    found: Mapping[str, Any],
+    *parts: Table | Mapping[str, str] | str,
+    wide: bool = False,
+) -> None:
+    """Write what a subcommand found; unless that took the place of the screen, print its parts."""
+    if write_json(path, subcommand, found):
+        return
+    for part in parts:
+        if isinstance(part, Table):
+            print_table(part, wide=wide)
+        elif isinstance(part, str):
+            say(part)
+        else:
+            print_fields(part)
 
 
 def about(instance: Instance) -> dict[str, Any]:
@@ -98,7 +120,7 @@ def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def record_entry(record: Trial) -> dict[str, Any]:
-    """A record; its latencies are in the unit that it names."""
+    """Return a trial for JSON; its latencies are in the unit that it names."""
     entry = plain(record.figures())
     # Bounds are rounded outwards, as in CSV.
     cells = record_cells(record)
@@ -123,7 +145,7 @@ def record_entry(record: Trial) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's types: intervals as [low, high], null for what is not known."""
+    """Return a value in JSON's types: intervals as [low, high], None for what is not known."""
     if isinstance(value, Interval):
         value = value.ends
     elif isinstance(value, ConfidenceInterval):

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 import instances
 from hindsight.outcomes.results import percent
-from instances import (
-    FileFormatError,
-    Instance,
-    InvalidValueError,
-    LibraryEntry,
-    LibrarySet,
-    Record,
-    RecordStore,
-)
+from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.validation import as_number
 from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
 
-from .console import (
-    INTERRUPTED_STATUS,
-    Wide,
-    complain,
-    fail,
-    print_fields,
-    print_table,
-    progress_bar,
-    reject,
-)
-from .json_output import JsonFile, check_json, write_json
-from .sources import Source
+from .console import INTERRUPTED_STATUS, Wide, complain, fail, progress_bar, reject, table_of
+from .json_output import JsonFile, answer, check_json
+from .options import OwnRecords, record_store
+from .sources import GOALS, Source
 
 if TYPE_CHECKING:
     from hindsight.records.improvement import Gain
@@ -50,12 +35,6 @@ REFUSED_STATUS = 1
 """A claim was checked and does not hold."""
 
 DEFAULT_SECONDS = 60.0
-GOALS = {
-    "total_latency": "total latency, rounds",
-    "makespan": "makespan, rounds",
-    "preemptive_total_latency": "total latency with preemption, rounds",
-    "seconds": "total latency, seconds",
-}
 
 
 class Action(StrEnum):
@@ -66,6 +45,13 @@ class Action(StrEnum):
     VERIFY = "verify"
     IMPROVE = "improve"
     SUBMIT = "submit"
+
+
+class Show(Protocol):
+    """Tell what an action found: as JSON, or on the screen."""
+
+    def __call__(self, found: Mapping[str, Any], *parts: Table | Mapping[str, str] | str) -> None:
+        """See `json_output.answer`."""
 
 
 def library(
@@ -91,13 +77,7 @@ def library(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="verify, improve: processes; default: 1.")
     ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Records of your own, over those of the package; improve and submit write them.",
-        ),
-    ] = None,
+    records: OwnRecords = None,
     instance: Annotated[
         str | None,
         typer.Option(
@@ -132,13 +112,14 @@ def library(
     ):
         if value is not None and action not in takers:
             raise InvalidValueError(None, option, value, f"means nothing to {action}")
-    store = RecordStore(records)
+    show: Show = partial(answer, json_file, "library", wide=wide)
     if action in (Action.IMPROVE, Action.SUBMIT):
+        store = RecordStore(records)
         store.require_writable()
-    elif records is not None and not records.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(records))
+    else:
+        store = record_store(records)
     if action is Action.SUBMIT:
-        return _submit(names or [], store, instance, by, json_file)
+        return _submit(names or [], store, instance, by, show)
     if action is Action.SHOW and not names:
         fail("show needs a name, a set or a pattern: list tells what there is")
     chosen = [
@@ -148,89 +129,71 @@ def library(
     ]
     if not chosen:
         raise InvalidValueError(None, "--largest", largest, "leaves no instance: all are larger")
-    if action is Action.LIST:
-        return _list(chosen, store, json_file, in_sets=not names, wide=wide)
-    if action is Action.SHOW:
-        return _show(chosen, store, json_file)
     if action is Action.VERIFY:
-        return _verify(chosen, records, jobs or 1, json_file, wide=wide)
-    seconds = DEFAULT_SECONDS if time_limit is None else time_limit
-    seconds = as_number(seconds, None, "--time-limit", above=0)
-    return _improve(chosen, store, seconds, jobs or 1, json_file, wide=wide)
-
-
-def _list(
-    entries: Sequence[LibraryEntry],
-    store: RecordStore,
-    json_file: Path | None,
-    *,
-    in_sets: bool,
-    wide: bool,
-) -> int:
-    known = {entry.name: store.record(entry) for entry in entries}
-    if write_json(json_file, "library", {"instances": [_about(e, known[e.name]) for e in entries]}):
-        return 0
-    if not in_sets:
-        print_table(_entry_table(entries, known), wide=wide)
-        return 0
-    rows = []
-    for one in instances.library().sets:
-        own = [entry for entry in one.entries if entry.name in known]
-        if own:
-            rows.append(_set_row(one, own, [known[entry.name] for entry in own]))
-    columns = ("set", "instances", "n", "closed", "open", "no record", "median gap", "what")
-    table = Table(
-        "",
-        columns,
-        tuple(rows),
-        frozenset({"set", "what"}),
-        ("set", "instances", "closed", "open", "median gap", "what", "n", "no record"),
-        frozenset({"what"}),
-    )
-    print_table(table, wide=wide)
+        return _verify(chosen, records, jobs or 1, show)
+    if action is Action.IMPROVE:
+        seconds = DEFAULT_SECONDS if time_limit is None else time_limit
+        seconds = as_number(seconds, None, "--time-limit", above=0)
+        return _improve(chosen, store, seconds, jobs or 1, show)
+    known = {entry.name: store.record(entry) for entry in chosen}
+    found = {"instances": [_about(entry, known[entry.name]) for entry in chosen]}
+    sets = {one.name: one for one in instances.library().sets}
+    if action is Action.SHOW:
+        shown = [_fields(entry, sets[entry.set], known[entry.name]) for entry in chosen]
+        show(found, *[part for fields in shown for part in ("", fields)][1:])
+    else:
+        show(found, _entry_table(chosen, known) if names else _set_table(chosen, known))
     return 0
 
 
-def _set_row(
-    one: LibrarySet, entries: Sequence[LibraryEntry], known: Sequence[Record | None]
-) -> tuple[str, ...]:
-    found = [record for record in known if record is not None]
-    is_open = len(open_gaps(found))
-    sizes = [entry.n for entry in entries]
-    counts = (len(found) - is_open, is_open, len(known) - len(found))
-    span = "..".join(map(str, sorted({min(sizes), max(sizes)})))
-    return one.name, str(len(entries)), span, *map(str, counts), median_gap(found, ""), one.title
+def _set_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | None]) -> Table:
+    rows = []
+    for one in instances.library().sets:
+        own = [entry for entry in entries if entry.set == one.name]
+        if not own:
+            continue
+        found = [record for entry in own if (record := known[entry.name]) is not None]
+        is_open = len(open_gaps(found))
+        sizes = [entry.n for entry in own]
+        row = {
+            "set": one.name,
+            "instances": str(len(own)),
+            "n": "..".join(map(str, sorted({min(sizes), max(sizes)}))),
+            "closed": str(len(found) - is_open),
+            "open": str(is_open),
+            "no record": str(len(own) - len(found)),
+            "median gap": median_gap(found, ""),
+            "what": one.title,
+        }
+        rows.append(row)
+    main = ("set", "instances", "closed", "open", "median gap", "what", "n", "no record")
+    return table_of(rows, text=("set", "what"), main=main, prose=("what",))
 
 
-def _entry_table(entries: Sequence[LibraryEntry], known: dict[str, Record | None]) -> Table:
+def _entry_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | None]) -> Table:
     rows = []
     for entry in entries:
         record = known[entry.name]
-        cells = ("", "", "no record", "", "")
+        told = "no record"
         if record is not None:
             told = f"{record.status} ({record.claim} claimed)" if record.claim else record.status
-            cells = (record.interval, percent(record.gap), told, record.proof, record.date)
-        rows.append((entry.name, str(entry.n), GOALS[entry.goal], *cells))
-    columns = ("instance", "n", "goal", "optimum", "gap", "status", "proof", "date")
-    text = frozenset({"instance", "goal", "status", "proof", "date"})
+        row = {
+            "instance": entry.name,
+            "n": str(entry.n),
+            "goal": GOALS[entry.goal],
+            "optimum": record.interval if record else "",
+            "gap": percent(record.gap) if record else "",
+            "status": told,
+            "proof": record.proof if record else "",
+            "date": record.date if record else "",
+        }
+        rows.append(row)
+    text = ("instance", "goal", "status", "proof", "date")
     main = ("instance", "optimum", "gap", "status", "n", "goal")
-    return Table("", columns, tuple(rows), text, main, frozenset({"goal", "status"}))
+    return table_of(rows, text=text, main=main, prose=("goal", "status"))
 
 
-def _show(entries: Sequence[LibraryEntry], store: RecordStore, json_file: Path | None) -> int:
-    if write_json(
-        json_file, "library", {"instances": [_about(e, store.record(e)) for e in entries]}
-    ):
-        return 0
-    sets = {one.name: one for one in instances.library().sets}
-    for number, entry in enumerate(entries):
-        if number:
-            print()
-        print_fields(_fields(entry, sets[entry.set], store.record(entry)))
-    return 0
-
-
-def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[str, str]:
+def _fields(entry: LibraryEntry, of: instances.LibrarySet, record: Record | None) -> dict[str, str]:
     problem = entry.instance
     note = instances.rounding_note(problem.metadata)
     fields = {
@@ -307,14 +270,7 @@ def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
     }
 
 
-def _verify(
-    entries: Sequence[LibraryEntry],
-    folder: Path | None,
-    jobs: int,
-    json_file: Path | None,
-    *,
-    wide: bool,
-) -> int:
+def _verify(entries: Sequence[LibraryEntry], folder: Path | None, jobs: int, show: Show) -> int:
     from online.records.working import verify_records
 
     began = time.monotonic()
@@ -325,57 +281,49 @@ def _verify(
             update(len(verdicts), verdict.name)
     seconds = time.monotonic() - began
     store = RecordStore(folder)
-    names = frozenset(entry.name for entry in instances.library())
-    sets = dict.fromkeys(entry.set for entry in entries)
-    strangers = [name for one in sets for name in _strangers(store, one, names)]
     refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
-    refused += [f"{name}: no instance of the library has this name" for name in strangers]
+    for name in dict.fromkeys(entry.set for entry in entries):
+        # Each instance of a file that cannot be read is refused for that already.
+        with suppress(instances.FileFormatError):
+            strangers = store.unknown(name, frozenset(one.name for one in instances.library()))
+            refused += [f"{one}: no instance of the library has this name" for one in strangers]
     found = {"verdicts": verdicts, "refused": refused, "runtime_seconds": seconds}
-    if not write_json(json_file, "library", found):
-        print_table(_verdict_table(entries, verdicts, list(sets)), wide=wide)
-        count = sum(verdict.kind != "none" for verdict in verdicts)
-        records = f"{count} record{'' if count == 1 else 's'}"
-        print(f"{records} checked in {seconds:.1f} s, {len(refused)} refused")
+    count = sum(verdict.kind != "none" for verdict in verdicts)
+    line = f"{_count(count, 'record')} checked in {seconds:.1f} s, {len(refused)} refused"
+    show(found, _verdict_table(entries, verdicts), line)
     for line in refused:
         reject(line)
     return REFUSED_STATUS if refused else 0
 
 
-def _strangers(store: RecordStore, set_name: str, names: frozenset[str]) -> list[str]:
-    try:
-        return store.unknown(set_name, names)
-    except FileFormatError:
-        # Each of its instances is refused for that already.
-        return []
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _verdict_table(
-    entries: Sequence[LibraryEntry], verdicts: Sequence[RecordVerdict], sets: list[str]
-) -> Table:
+def _verdict_table(entries: Sequence[LibraryEntry], verdicts: Sequence[RecordVerdict]) -> Table:
+    """A row for each set, and their sums."""
+    own: dict[str, list[RecordVerdict]] = {}
+    for entry, verdict in zip(entries, verdicts, strict=True):
+        own.setdefault(entry.set, []).append(verdict)
     rows = []
-    for name in sets:
-        own = [v for e, v in zip(entries, verdicts, strict=True) if e.set == name]
-        count = dict.fromkeys(("closed", "open", "refused", "none"), 0)
-        for verdict in own:
-            count[verdict.kind] += 1
-        holding = [verdict for verdict in own if verdict.kind in ("closed", "open")]
-        bare = sum(not verdict.has_certificate for verdict in holding)
-        counts = (len(own), count["closed"], count["open"], bare, count["none"], count["refused"])
-        rows.append((name, *map(str, counts)))
-    totals = (sum(int(row[k]) for row in rows) for k in range(1, 7))
-    rows.append(("all", *map(str, totals)))
-    columns = ("set", "instances", "closed", "open", "no certificate", "no record", "refused")
-    return Table("", columns, tuple(rows), frozenset({"set"}))
+    for name, some in {**own, "all": verdicts}.items():
+        kinds = Counter(verdict.kind for verdict in some)
+        holding = [verdict for verdict in some if verdict.kind in ("closed", "open")]
+        row = {
+            "set": name,
+            "instances": len(some),
+            "closed": kinds["closed"],
+            "open": kinds["open"],
+            "no certificate": sum(not verdict.has_certificate for verdict in holding),
+            "no record": kinds["none"],
+            "refused": kinds["refused"],
+        }
+        rows.append({column: str(cell) for column, cell in row.items()})
+    return table_of(rows, text=("set",))
 
 
 def _improve(
-    entries: Sequence[LibraryEntry],
-    store: RecordStore,
-    seconds: float,
-    jobs: int,
-    json_file: Path | None,
-    *,
-    wide: bool,
+    entries: Sequence[LibraryEntry], store: RecordStore, seconds: float, jobs: int, show: Show
 ) -> int:
     from online.records.working import Failure, improve_records
 
@@ -390,36 +338,27 @@ def _improve(
     gains = [news for news in done.attempts if not isinstance(news, Failure)]
     better = [gain for gain in gains if gain.improves]
     lost = [news for news in done.attempts if isinstance(news, Failure)]
-    count = len(done.attempts)
     closed = sum(
         gain.after.status == "closed" and (gain.before is None or gain.before.status == "open")
         for gain in gains
     )
-    found: dict[str, Any] = {
-        "attempts": count,
-        "closed": closed,
-        "interrupted": done.interrupted,
-    }
     # A damaged file is one line, however many instances it has records of.
     left_out = Counter(one.reason for one in done.left_out)
-    refused = [
-        f"{reason}; {many} instance{'' if many == 1 else 's'} left out"
-        for reason, many in left_out.items()
-    ]
-    found |= {
+    refused = [f"{why}; {_count(many, 'instance')} left out" for why, many in left_out.items()]
+    found = {
+        "attempts": len(done.attempts),
+        "closed": closed,
+        "interrupted": done.interrupted,
         "improved": [_gained(gain) for gain in better],
         "failed": [{"instance": one.name, "reason": one.reason} for one in lost],
         "refused": refused,
     }
-    if not write_json(json_file, "library", found):
-        if better:
-            print_table(_gain_table(better), wide=wide)
-        print(
-            f"{count} attempt{'' if count == 1 else 's'} in {time.monotonic() - began:.0f} s: "
-            f"{len(better)} improved, {closed} closed, {len(lost)} failed"
-        )
-    for gain in gains:
-        _tell_of_refuted(gain)
+    line = (
+        f"{_count(len(done.attempts), 'attempt')} in {time.monotonic() - began:.0f} s: "
+        f"{len(better)} improved, {closed} closed, {len(lost)} failed"
+    )
+    show(found, *([_gain_table(better)] if better else []), line)
+    _tell_of_refuted(gains)
     for failure in lost:
         complain(f"{failure.name}: {failure.reason}")
     for line in refused:
@@ -431,20 +370,19 @@ def _improve(
 
 def _gain_table(gains: Sequence[Gain]) -> Table:
     rows = [
-        (
-            gain.entry.name,
-            "none" if gain.before is None else gain.before.interval,
-            gain.after.interval,
-            "" if gain.before is None else percent(gain.before.gap),
-            percent(gain.after.gap),
-            gain.after.proof,
-            gain.after.claim,
-        )
+        {
+            "instance": gain.entry.name,
+            "before": "none" if gain.before is None else gain.before.interval,
+            "now": gain.after.interval,
+            "gap before": "" if gain.before is None else percent(gain.before.gap),
+            "gap now": percent(gain.after.gap),
+            "proof": gain.after.proof,
+            "claimed": gain.after.claim,
+        }
         for gain in gains
     ]
-    columns = ("instance", "before", "now", "gap before", "gap now", "proof", "claimed")
     main = ("instance", "now", "gap now", "before", "gap before", "proof", "claimed")
-    return Table("", columns, tuple(rows), frozenset({"instance", "proof"}), main)
+    return table_of(rows, text=("instance", "proof"), main=main)
 
 
 def _gained(gain: Gain) -> dict[str, Any]:
@@ -454,11 +392,7 @@ def _gained(gain: Gain) -> dict[str, Any]:
 
 
 def _submit(
-    names: Sequence[str],
-    store: RecordStore,
-    name: str | None,
-    by: str | None,
-    json_file: Path | None,
+    names: Sequence[str], store: RecordStore, name: str | None, by: str | None, show: Show
 ) -> int:
     if len(names) != 1:
         given = f"not {len(names)}" if names else "and none is given"
@@ -475,20 +409,18 @@ def _submit(
         reject(error)
         return REFUSED_STATUS
     found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
-    if not write_json(json_file, "library", found):
-        for gain in gains:
-            print(f"{gain.entry.name}: {_told(gain)}")
-    for gain in gains:
-        _tell_of_refuted(gain)
+    show(found, *(f"{gain.entry.name}: {_told(gain)}" for gain in gains))
+    _tell_of_refuted(gains)
     return 0
 
 
-def _tell_of_refuted(gain: Gain) -> None:
-    if gain.refuted_claim is not None:
-        complain(
-            f"{gain.entry.name}: a solve claimed {gain.refuted_claim}, and a schedule of "
-            f"{gain.after.upper_bound} shows it wrong; the claim is dropped"
-        )
+def _tell_of_refuted(gains: Sequence[Gain]) -> None:
+    for gain in gains:
+        if gain.refuted_claim is not None:
+            complain(
+                f"{gain.entry.name}: a solve claimed {gain.refuted_claim}, and a schedule of "
+                f"{gain.after.upper_bound} shows it wrong; the claim is dropped"
+            )
 
 
 def _told(gain: Gain) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from enum import StrEnum
@@ -12,34 +11,24 @@ from typing import Annotated
 import typer
 
 import instances
-from instances import RecordStore
 from instances.files import all_or_nothing, write_atomically
-from instances.user_modules import import_sources
-from online.leaderboard import (
-    beaten,
-    equal_policies,
-    leaderboard_tables,
-    play,
-    scores_csv,
-    standings,
-    standings_csv,
-    without_ratio,
-)
-from online.leaderboard.trials import SEED
+from online.leaderboard import standings
+from online.leaderboard.scores import SEED, play, scores_csv
 
-from .console import INTERRUPTED_STATUS, Wide, check_output, fail, print_table, say
-from .json_output import JsonFile, check_json, plain, write_json
-from .policy_options import Imports, Policies, chosen_policies, trial_bar
-from .table import Format
+from .console import INTERRUPTED_STATUS, Wide, check_output, fail
+from .json_output import JsonFile, answer, plain, write_json
+from .options import Jobs, OwnRecords, Policies, chosen_policies, importing, record_store, trial_bar
+from .table import Format, OutputFormat, rendered
 
 
 class Statistic(StrEnum):
-    """Of the ratios of a set."""
+    """Mean or largest of the ratios of a set."""
 
     mean = "mean"
     max = "max"
 
 
+@importing
 def library_leaderboard(
     names: Annotated[
         list[str] | None,
@@ -48,7 +37,6 @@ def library_leaderboard(
         ),
     ] = None,
     policy: Policies = None,
-    imports: Imports = None,
     statistic: Annotated[
         Statistic, typer.Option(help="Of each set's ratios; csv and JSON have both.")
     ] = Statistic.mean,
@@ -59,14 +47,9 @@ def library_leaderboard(
             help="Trials are stored there as they go; a killed run goes on where it stopped.",
         ),
     ] = Path("results/leaderboard.sqlite"),
-    records: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Records of your own, over those of the package."),
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
-    output_format: Annotated[
-        Format, typer.Option("--format", help="csv has every figure in full.")
-    ] = Format.text,
+    records: OwnRecords = None,
+    jobs: Jobs = None,
+    output_format: OutputFormat = Format.text,
     out: Annotated[Path | None, typer.Option(help="Write the tables to a file.")] = None,
     scores: Annotated[
         Path | None,
@@ -76,7 +59,7 @@ def library_leaderboard(
     ] = None,
     wide: Wide = False,
     json_file: JsonFile = None,
-) -> int | None:
+) -> None:
     """Ratios of every policy, as intervals, by set of the library.
 
     Each column names the optimum that it is compared with; ratios to different optima stand in
@@ -86,10 +69,7 @@ def library_leaderboard(
     """
     check_output(out)
     check_output(scores, (".csv",), "--scores")
-    check_json(json_file)
-    if records is not None and not records.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(records))
-    import_sources(imports or [])
+    store = record_store(records)
     specs = chosen_policies(policy) if policy else None
     library = instances.library()
     entries = library.matching(*names or ())
@@ -102,40 +82,27 @@ def library_leaderboard(
             found = play(entries, results, policies=specs, jobs=workers, progress=update)
     except KeyboardInterrupt:
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
-    store = RecordStore(records)
     known = {entry.name: store.record(entry) for entry in entries}
-    standing = standings(found, library, known.get)
+    standing = standings.standings(found, library, known.get)
     notes = [
-        *(f"equal on all instances: {', '.join(group)}" for group in equal_policies(found)),
-        *(f"better than its record: {line}" for line in beaten(found, known.get)),
+        f"equal on all instances: {', '.join(group)}" for group in standings.equal_policies(found)
     ]
-    document = {"seed": SEED, "notes": notes, "standings": plain(standing)}
-    tables = leaderboard_tables(standing, statistic.value)
-    reasons = without_ratio(standing)
-    made = [*tables, *([reasons] if reasons.rows else [])]
-    if output_format is Format.csv:
-        text = standings_csv(standing)
-    elif output_format is Format.markdown:
-        text = "\n".join([*(one.to_markdown() for one in made), *(f"- {note}\n" for note in notes)])
-    elif output_format is Format.latex:
-        text = "\n".join(one.to_latex() for one in made)
-        text += "".join(f"% {note}\n" for note in notes)
-    else:
-        text = "\n".join(one.to_text() for one in made) + "".join(f"{note}\n" for note in notes)
+    notes += [f"better than its record: {line}" for line in standings.beaten(found, known.get)]
+    made = standings.leaderboard_tables(standing, statistic.value)
+    if (reasons := standings.without_ratio(standing)).rows:
+        made.append(reasons)
+    is_csv = output_format is Format.csv
+    text = standings.standings_csv(standing) if is_csv else rendered(made, notes, output_format)
     with all_or_nothing():
         if scores is not None:
             write_atomically(scores, scores_csv(found))
         if out is not None:
             write_atomically(out, text)
-    if write_json(json_file, "leaderboard", document) or out is not None:
-        return None
-    if output_format is not Format.text:
+    document = {"seed": SEED, "notes": notes, "standings": plain(standing)}
+    if out is not None:
+        write_json(json_file, "leaderboard", document)
+    elif output_format is Format.text:
+        parts = [part for table in made for part in ("", table)][1:]
+        answer(json_file, "leaderboard", document, *parts, *notes, wide=wide)
+    elif not write_json(json_file, "leaderboard", document):
         sys.stdout.write(text)
-    else:
-        for number, one in enumerate(made):
-            if number:
-                print()
-            print_table(one, wide=wide)
-        for note in notes:
-            say(note)
-    return None

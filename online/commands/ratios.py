@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,37 +16,26 @@ from instances.batch_time import parse_batch_time, preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
-from instances.user_modules import import_sources
+from online.comparison import ratio_tables
 from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
-from online.comparison.ratio_tables import (
-    confidences_of,
-    optimum_notes,
-    reasons_table,
-    records_csv,
-    records_table,
-    report_markdown,
-    summary_notes,
-    summary_sentence,
-    summary_table,
-)
 from online.comparison.summaries import summarise
+from online.runtime.table import Table
 
-from .console import (
-    INTERRUPTED_STATUS,
-    Wide,
-    check_output,
-    fail,
-    print_table,
-    progress_bar,
-    say,
-    writing,
-)
+from .console import INTERRUPTED_STATUS, Wide, check_output, fail, progress_bar, writing
 from .demo_instances import POLICIES, SECONDS, demo_instances
-from .json_output import JsonFile, check_json, plain, record_entry, write_json
-from .library_names import goal_notes
-from .policy_options import Imports, Policies, chosen_policies
-from .sources import SourceTexts, parse_source, read_sources, rounding_notes
-from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
+from .json_output import JsonFile, answer, plain, record_entry
+from .options import (
+    DEFAULT_SECONDS,
+    Jobs,
+    Policies,
+    Seed,
+    TimeLimit,
+    chosen_policies,
+    importing,
+    limit_note,
+    limit_of,
+)
+from .sources import SourceTexts, goal_notes, parse_source, read_sources, rounding_notes
 
 FEW_RECORDS = 10
 """Trials up to which they are shown one by one without --trials."""
@@ -54,6 +43,7 @@ FEW_RECORDS = 10
 FAILED_STATUS = 1
 
 
+@importing
 def ratios(
     sources: SourceTexts = None,
     demo: Annotated[
@@ -68,15 +58,8 @@ def ratios(
         ),
     ] = None,
     policy: Policies = None,
-    imports: Imports = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of policies and solver.")] = 0,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help=f"Seconds an optimum; default: {DEFAULT_SECONDS:g}. inf: until it is proved.",
-        ),
-    ] = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
     policy_time_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Seconds for each policy's run, which then counts as failed."),
@@ -88,7 +71,7 @@ def ratios(
             help="Compare every policy with the preemptive optimum, not only those that preempt.",
         ),
     ] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    jobs: Jobs = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Solver threads in each; default: 1 if --jobs > 1.")
     ] = None,
@@ -116,8 +99,6 @@ def ratios(
     policy failed: the tables say why, and have what the others did.
     """
     check_output(out, (".csv", ".md", ".tex"))
-    check_json(json_file)
-    import_sources(imports or [])
     specs = chosen_policies(policy or (POLICIES if demo else None))
     if demo == bool(sources):
         fail("give either SOURCEs or --demo; --help explains")
@@ -136,6 +117,11 @@ def ratios(
     # However often it is pressed: what Ctrl-C has ended is saved.
     with interruption(math.inf):
         with progress_bar(len(problems)) as update:
+
+            def tell(news: ComparisonProgress) -> None:
+                gap = "done" if news.gap is None else f"gap {percent(news.gap)}"
+                update(news.finished, f"{news.instance}: {gap}")
+
             found = compare_many(
                 problems,
                 specs,
@@ -143,7 +129,7 @@ def ratios(
                 time_limit=limit_of(time_limit, default),
                 seed=seed,
                 threads=threads,
-                progress=_teller(update),
+                progress=tell,
                 policy_time_limit=policy_time_limit,
                 preemptive=preemptive,
                 batch_time=seconds,
@@ -155,10 +141,9 @@ def ratios(
         if out is not None:
             with writing():
                 write_atomically(out, _rendered(found, notes, out.suffix.lower()))
-    if not write_json(json_file, "ratios", _document(found, notes)):
-        _show(found, notes, trials=trials, wide=wide)
-        if demo and (sentence := summary_sentence(found.records)):
-            say(sentence)
+    sentence = ratio_tables.summary_sentence(found.records) if demo else None
+    parts = [*_parts(found, notes, trials=trials), *([sentence] if sentence else [])]
+    answer(json_file, "ratios", _document(found, notes), *parts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS
     return FAILED_STATUS if any(record.status == "failed" for record in found.records) else 0
@@ -176,42 +161,33 @@ def _problems(
         one if one.name or not isinstance(one, Instance) else one.renamed(printable(stem))
         for one, stem in zip(read.problems, read.stems, strict=True)
     ]
-    if not in_seconds:
-        for one in problems:
-            if isinstance(one, Workload):
-                reason = "has arrivals in seconds: give --batch-time"
-                raise InvalidValueError(None, "instance", one.name, reason)
-    return problems, [*read.notes, *_synthetic(problems), *rounding_notes(problems)]
-
-
-def _synthetic(problems: Sequence[Any]) -> list[str]:
-    """What instances stand in for, said on every report they enter."""
-    imitated = {one.metadata.get(SYNTHETIC) for one in problems if hasattr(one, "metadata")}
-    return [f"synthetic: {text}" for text in sorted(imitated - {None})]
-
-
-def _teller(update: Callable[[int, str], None]) -> Callable[[ComparisonProgress], None]:
-    def tell(news: ComparisonProgress) -> None:
-        gap = "done" if news.gap is None else f"gap {percent(news.gap)}"
-        update(news.finished, f"{news.instance}: {gap}")
-
-    return tell
+    for one in problems:
+        if isinstance(one, Workload) and not in_seconds:
+            reason = "has arrivals in seconds: give --batch-time"
+            raise InvalidValueError(None, "instance", one.name, reason)
+    # What instances stand in for is said on every report they enter.
+    described = [one.metadata for one in problems if hasattr(one, "metadata")]
+    imitated = sorted({one[SYNTHETIC] for one in described if one.get(SYNTHETIC) is not None})
+    synthetic = [f"synthetic: {text}" for text in imitated]
+    return problems, [*read.notes, *synthetic, *rounding_notes(problems)]
 
 
 def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
     if suffix == ".csv":
-        return records_csv(found.records)
+        return ratio_tables.records_csv(found.records)
     if suffix == ".tex":
-        table = summary_table(summarise(found.records), confidences_of(found.records))
+        table = ratio_tables.summary_table(
+            summarise(found.records), ratio_tables.confidences_of(found.records)
+        )
         return table.to_latex() + "".join(f"% {note}\n" for note in notes)
-    return report_markdown(found.records, summarise(found.records), notes)
+    return ratio_tables.report_markdown(found.records, summarise(found.records), notes)
 
 
 def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
-    summaries, confidences = summarise(found.records), confidences_of(found.records)
+    summaries, confidences = summarise(found.records), ratio_tables.confidences_of(found.records)
     intervals: Sequence[Any] = confidences or [(None, None)] * len(summaries)
     return {
-        "notes": [*notes, *summary_notes(found.records, confidences)],
+        "notes": [*notes, *ratio_tables.summary_notes(found.records, confidences)],
         "interrupted": found.interrupted,
         "policies": [
             {**plain(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
@@ -221,19 +197,16 @@ def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _show(found: Comparison, notes: Sequence[str], *, trials: bool, wide: bool) -> None:
-    for note in [*notes, *optimum_notes(found.records)]:
-        say(note)
+def _parts(found: Comparison, notes: Sequence[str], *, trials: bool) -> list[str | Table]:
+    """Notes and tables of the screen."""
+    parts: list[str | Table] = [*notes, *ratio_tables.optimum_notes(found.records)]
     if not found.records:
-        return
-    confidences = confidences_of(found.records)
+        return parts
+    confidences = ratio_tables.confidences_of(found.records)
     if trials or len(found.records) <= FEW_RECORDS:
-        print_table(records_table(found.records), wide=wide)
-        print()
-    print_table(summary_table(summarise(found.records), confidences), wide=wide)
-    print()
-    for note in summary_notes(found.records, confidences):
-        say(note)
+        parts += [ratio_tables.records_table(found.records), ""]
+    parts += [ratio_tables.summary_table(summarise(found.records), confidences), ""]
+    parts += ratio_tables.summary_notes(found.records, confidences)
     if any(record.ratio is None for record in found.records):
-        print_table(reasons_table(found.records), wide=wide)
-        print()
+        parts += [ratio_tables.reasons_table(found.records), ""]
+    return parts

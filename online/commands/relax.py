@@ -12,21 +12,18 @@ import instances
 from hindsight.outcomes.conditions import claim
 from hindsight.outcomes.results import percent
 from instances import Instance
-from instances.user_modules import import_sources
 from online.comparison.ratios import rounded_down, rounded_up
 
-from .console import INTERRUPTED_STATUS, print_fields, progress_bar
-from .json_output import JsonFile, about, about_fields, check_json, write_json
-from .policy_options import Cuts, Imports
+from .console import INTERRUPTED_STATUS, progress_bar
+from .json_output import JsonFile, about, about_fields, answer, check_json
+from .options import DEFAULT_SECONDS, Cuts, Threads, TimeLimit, importing, limit_note, limit_of
 from .sources import OneSource, parse_source, read_in_time
-from .time_limits import DEFAULT_SECONDS, TimeLimit, limit_note, limit_of
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from hindsight import Relaxation, RelaxationProgress
 
 
+@importing
 def relax(
     source: OneSource,
     method: Annotated[
@@ -36,11 +33,8 @@ def relax(
         float, typer.Option(min=1e-9, max=1, help="Relative gap at which lagrangian stops.")
     ] = 0.01,
     time_limit: TimeLimit = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of HiGHS; default: its choice.")
-    ] = None,
+    threads: Threads = None,
     cuts: Cuts = None,
-    imports: Imports = None,
     json_file: JsonFile = None,
 ) -> int:
     """A certified lower bound on the optimum, and an interval for the value of the relaxation.
@@ -49,7 +43,6 @@ def relax(
 
     Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
-    import_sources(imports or [])
     parsed = parse_source(source)
     check_json(json_file, source=parsed.file)
     # The whole model has no bound to show before it is solved.
@@ -67,16 +60,15 @@ def relax(
         def show(news: RelaxationProgress) -> None:
             low, high = rounded_down(news.dual_value, 1), rounded_up(news.upper_bound, 1)
             waiting = percent(relative_waiting_gap(instance, news.dual_value, news.upper_bound))
-            value = f"[{low}, {high}] {percent(news.gap)}, waiting {waiting}"
             update(
                 0,
-                f"{news.phase} {news.iterations}: at least {news.lower_bound}, "
-                f"value {value}, {news.memory / 1e6:.0f} MB",
+                f"{news.phase} {news.iterations}: at least {news.lower_bound}, value [{low}, "
+                f"{high}] {percent(news.gap)}, waiting {waiting}, {news.memory / 1e6:.0f} MB",
             )
 
         relaxed = relax_instance(
             instance,
-            method=cast('Literal["auto", "lp", "lagrangian"]', method),  # checked by hindsight
+            method=cast(Any, method),  # checked by hindsight
             tolerance=gap,
             cuts=cuts or (),
             time_limit=limit,
@@ -86,8 +78,7 @@ def relax(
         )
     ended = limit_note(time_limit, relaxed.stop_reason)
     found = _found(instance, relaxed, resident_bytes(), ended)
-    if not write_json(json_file, "relax", found):
-        print_fields(_fields(found, ended))
+    answer(json_file, "relax", found, _fields(found, ended))
     return INTERRUPTED_STATUS if relaxed.stop_reason == "interrupted" else 0
 
 

@@ -16,6 +16,7 @@ from online.report.self_contained import written_by
 
 from .console import check_output, fail
 from .demo_instances import SECONDS, demo_instances
+from .options import OneExperiment
 
 DEMO_POLICIES = ("mc-sf", "mc-benchmark", "a-min", "fcfs")
 
@@ -29,9 +30,7 @@ def report(
     demo: Annotated[
         bool, typer.Option("--demo", help="Instead of results: policies on built-in instances.")
     ] = False,
-    experiment: Annotated[
-        str | None, typer.Option(help="Only this experiment; default: all in the file.")
-    ] = None,
+    experiment: OneExperiment = None,
     title: Annotated[
         str | None,
         typer.Option(help="Heading of the page. Default: competitive ratios, and the experiment."),

@@ -15,31 +15,16 @@ from hindsight.outcomes.conditions import claim
 from hindsight.outcomes.results import percent
 from instances import Instance, InvalidValueError, Schedule, UnknownNameError
 from instances.problem.memory_rule import TOKENS
-from instances.user_modules import import_sources
 from online.comparison.ratios import Interval
 
-from .console import (
-    INTERRUPTED_STATUS,
-    VERIFIED_LOWER_BOUND,
-    check_output,
-    print_fields,
-    progress_bar,
-    say,
-    writing,
-)
-from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, check_json, write_json
-from .library_names import goal_notes, record_of
-from .policy_options import OWN_METAVAR, Cuts, Imports
-from .sources import OneSource, Source, parse_source, read_in_time, rounding_notes
-from .time_limits import TimeLimit, limit_note, limit_of
+from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
+from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, answer, check_json
+from .options import OWN_METAVAR, Cuts, Seed, Threads, TimeLimit, importing, limit_note, limit_of
+from .sources import OneSource, goal_notes, parse_source, read_in_time, record_of, rounding_notes
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
     from hindsight.integer_program.cbc import SecondOpinion
-    from hindsight.integer_program.models import Formulation
-    from hindsight.outcomes.results import Objective
-    from instances.problem.preemptive_schedule import AnySchedule
-
 
 CERTIFICATE_SHARE = 0.25
 """Of the time limit, kept for the certificate."""
@@ -49,15 +34,24 @@ GOAL_OPTIONS = {
     "preemptive_total_latency": "--objective preemptive-total-latency",
 }
 
-OBJECTIVES = ["total-latency", "makespan", "preemptive-total-latency"]
-
 PREEMPTIVE = "preemptive_"
 """What the goal with preemption adds to the objective."""
+
+REFUSED = {
+    "total_latency": ((), ""),
+    "makespan": (("--crosscheck", "--out", "--certificate"), "is about total latency"),
+    "preemptive_total_latency": (
+        ("--crosscheck", "--out", "--export", "--formulation"),
+        "is about the optimum without preemption: leave out --objective preemptive-...",
+    ),
+}
+"""Options refused with an objective, and why."""
 
 LARGE_MODEL = 100_000_000
 """Bytes from which the size of a model is told though it is solved as well: it takes seconds."""
 
 
+@importing
 def solve(
     source: OneSource,
     method: Annotated[
@@ -81,10 +75,8 @@ def solve(
     gap: Annotated[
         float, typer.Option(min=0, max=1, help="Relative gap at which the search ends.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the solver.")] = 0,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
-    ] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
     crosscheck: Annotated[
         bool, typer.Option("--crosscheck", help="Solve again with PuLP and CBC, and compare.")
     ] = False,
@@ -96,9 +88,8 @@ def solve(
             "solved as well."
         ),
     ] = None,
-    formulation_name: Annotated[
-        str,
-        typer.Option("--formulation", help="Program solved and exported: dense or sparse."),
+    formulation: Annotated[
+        str, typer.Option(help="Program solved and exported: dense or sparse.")
     ] = "dense",
     out: Annotated[
         Path | None, typer.Option(help="Write the instance with the bounds found, as JSON.")
@@ -116,7 +107,6 @@ def solve(
         typer.Option("--bound", metavar=OWN_METAVAR, help="Lower bound of your own; repeatable."),
     ] = None,
     cuts: Cuts = None,
-    imports: Imports = None,
     json_file: JsonFile = None,
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
@@ -133,39 +123,33 @@ def solve(
     What bounds and cuts of your own claim is shown as a conditional lower bound, with what it rests
     on; the other bounds hold without it. docs/own-bounds.md has how to write them.
     """
-    if objective_name not in OBJECTIVES:
-        raise UnknownNameError("objective", objective_name, OBJECTIVES)
-    objective = objective_name.replace("-", "_")
     given = {"--crosscheck": crosscheck, "--out": out, "--export": export}
-    given |= {"--formulation": formulation_name != "dense", "--certificate": certificate}
-    _check_objective(objective, given)
-    import hindsight
-    from hindsight.runtime.interruption import interruption
-
-    import_sources(imports or [])
+    given |= {"--formulation": formulation != "dense", "--certificate": certificate}
+    objective = _objective(objective_name, given)
     parsed = parse_source(source)
     check_output(export, (".lp", ".mps"), "--export")
     check_output(out, (".json",), source=parsed.file)
     check_output(certificate, (".json",), "--certificate", source=parsed.file)
     check_json(json_file, source=parsed.file)
     instance, limit, reading = read_in_time(parsed, limit_of(time_limit))
+    import hindsight
+    from hindsight.runtime.interruption import interruption
+
     if crosscheck:
         _refuse_too_large(instance)
-    formulation = cast("Formulation", formulation_name)  # checked by hindsight
     notes = [*rounding_notes([instance]), *goal_notes([instance], objective, GOAL_OPTIONS)]
     record = {**about(instance), "notes": notes}
     if export is not None:
-        asked = (out, certificate, crosscheck or None, time_limit, gap or None, own_bounds, cuts)
-        alone = asked == (None,) * len(asked) and method == "auto"
-        told = json_file != STANDARD_OUTPUT
-        record["export"] = _export(instance, formulation, objective, export, alone, told)
+        others = (out, certificate, crosscheck, gap, own_bounds, cuts, method != "auto")
+        alone = time_limit is None and not any(others)
+        told_from = math.inf if json_file == STANDARD_OUTPUT else 0 if alone else LARGE_MODEL
+        record["export"] = _export(instance, formulation, objective, export, told_from)
         if alone:
-            if not write_json(json_file, "solve", record):
-                say(f"written to  {export}")
+            answer(json_file, "solve", record, f"written to  {export}")
             return 0
     if time_limit is not None and limit is not None and certificate is not None:
         limit *= 1 - CERTIFICATE_SHARE
-    start = cast(Any, _start(instance, parsed, objective, notes))
+    start = _start(instance, objective, notes, is_named=parsed.kind == "library")
     # However often it is pressed: a search that Ctrl-C has ended is saved.
     with interruption(math.inf), _shown_progress(instance, objective) as show:
         result = hindsight.solve(
@@ -173,9 +157,9 @@ def solve(
             limit,
             threads,
             seed,
-            objective=cast("Objective", objective.removeprefix(PREEMPTIVE)),  # checked there
+            objective=cast(Any, objective.removeprefix(PREEMPTIVE)),
             method=method,
-            formulation=formulation,
+            formulation=cast(Any, formulation),  # checked by hindsight
             start=start,
             preemptive=objective.startswith(PREEMPTIVE),
             gap=gap,
@@ -184,10 +168,11 @@ def solve(
             progress=show,
         )
         if out is not None:
-            _save(instance, result, out)
-    record |= _record(result)
-    if ended := limit_note(time_limit, result.stop_reason):
-        record["notes"] = [*notes, ended]
+            bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
+            with writing():
+                instances.save(bounds.attached_to(instance), out)
+    ended = limit_note(time_limit, result.stop_reason)
+    record |= {**_record(result), "notes": [*notes, *([ended] if ended else [])]}
     try:
         if certificate is not None:
             with writing():
@@ -196,9 +181,21 @@ def solve(
         if crosscheck and result.stop_reason != "interrupted":
             record["cbc"] = _opinion(hindsight.crosscheck(instance, result, limit))
     finally:
-        if not write_json(json_file, "solve", record):
-            print_fields(_fields(record, "; ".join(notes), ended))
+        answer(json_file, "solve", record, _fields(record, "; ".join(notes), ended))
     return INTERRUPTED_STATUS if result.stop_reason == "interrupted" else 0
+
+
+def _objective(name: str, given: Mapping[str, object]) -> str:
+    """The objective by its name in JSON; refuse options given that it has no use for."""
+    names = [one.replace("_", "-") for one in REFUSED]
+    if name not in names:
+        raise UnknownNameError("objective", name, names)
+    objective = name.replace("-", "_")
+    refused, reason = REFUSED[objective]
+    for option in refused:
+        if given[option]:
+            raise InvalidValueError(None, option, str(given[option]), reason)
+    return objective
 
 
 def _refuse_too_large(instance: Instance) -> None:
@@ -208,40 +205,21 @@ def _refuse_too_large(instance: Instance) -> None:
     refuse_too_large(instance)
 
 
-def _check_objective(objective: str, given: Mapping[str, object]) -> None:
-    """Refuse options that were given and that the objective has no use for."""
-    refused: tuple[str, ...] = ()
-    if objective == "makespan":
-        refused = ("--crosscheck", "--out", "--certificate")
-        reason = "is about total latency"
-    elif objective.startswith(PREEMPTIVE):
-        refused = ("--crosscheck", "--out", "--export", "--formulation")
-        reason = "is about the optimum without preemption: leave out --objective preemptive-..."
-    for option in refused:
-        if given[option]:
-            raise InvalidValueError(None, option, str(given[option]), reason)
-
-
 def _export(
-    instance: Instance,
-    formulation: Formulation,
-    objective: str,
-    path: Path,
-    alone: bool,
-    told: bool,
+    instance: Instance, formulation: str, objective: str, path: Path, told_from: float
 ) -> dict[str, Any]:
-    """Write the model; its size is told before anything is built."""
+    """Write the model; its size, from ``told_from`` bytes, is told before anything is built."""
     import hindsight
     from hindsight.bounds.makespan import makespan_lower_bound
     from hindsight.integer_program.horizon import proved_horizon
     from hindsight.integer_program.models import BUILDERS, model_size
 
-    horizon = None
+    kind, horizon = cast(Any, formulation), None
     found: dict[str, Any] = {"file": path, "formulation": formulation}
     if formulation in BUILDERS and objective == "total_latency" and instance.memory_rule == TOKENS:
-        model_size(instance, formulation, makespan_lower_bound(instance)).refuse_too_large()
+        model_size(instance, kind, makespan_lower_bound(instance)).refuse_too_large()
         horizon = proved_horizon(instance).horizon
-        size = model_size(instance, formulation, horizon)
+        size = model_size(instance, kind, horizon)
         size.refuse_too_large()
         found |= {
             "horizon_rounds": horizon,
@@ -250,30 +228,26 @@ def _export(
             "non_zeros": size.non_zeros,
             "memory_bytes": size.bytes,
         }
-        if told and (alone or size.bytes >= LARGE_MODEL):
+        if size.bytes >= told_from:
             say(
                 f"model  {size.columns:,} variables, {size.rows:,} constraints, {size.non_zeros:,} "
                 f"non-zeros, rounds 1 .. {horizon:,}; about {size.bytes / 1e6:,.0f} MB to build"
             )
-    model = hindsight.build_model(
-        instance, formulation, horizon=horizon, objective=cast("Objective", objective)
-    )
+    model = hindsight.build_model(instance, kind, horizon=horizon, objective=cast(Any, objective))
     hindsight.export_model(model, path)
     return found
 
 
-def _start(
-    instance: Instance, source: Source, objective: str, notes: list[str]
-) -> AnySchedule | None:
+def _start(instance: Instance, objective: str, notes: list[str], *, is_named: bool) -> Any:
     """The best schedule that the file carries, or that the library has of a name."""
     known = instances.known_bounds(instance)
     if known is not None and known.start_times is not None:
         return Schedule(instance, known.start_times)
-    best = record_of(instance, objective) if source.kind == "library" else None
+    best = record_of(instance, objective) if is_named else None
     if best is None:
         return None
     notes.append(f"starts from the library's schedule of {best.upper_bound}")
-    return cast("AnySchedule", best.schedule)
+    return best.schedule
 
 
 @contextmanager
@@ -291,13 +265,6 @@ def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Pr
             update(0, text)
 
         yield show
-
-
-def _save(instance: Instance, result: SolveResult, path: Path) -> None:
-    """Write the instance with the bounds found."""
-    bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
-    with writing():
-        instances.save(bounds.attached_to(instance), path)
 
 
 def _certify(result: SolveResult, path: Path, left: float | None) -> dict[str, Any]:
@@ -370,7 +337,7 @@ def _fields(found: Mapping[str, Any], note: str, ended: str | None) -> dict[str,
     if certificate := found.get("certificate"):
         shown = "optimal" if certificate["is_optimal"] else "valid interval"
         fields["certificate"] = f"{shown}, by {certificate['kind']}"
-        fields[of + VERIFIED_LOWER_BOUND] = str(certificate["verified_lower_bound_rounds"])
+        fields[of + "verified lower bound"] = str(certificate["verified_lower_bound_rounds"])
     if opinion := found.get("cbc"):
         total = opinion["total_latency_rounds"]
         proof = "optimal" if opinion["is_optimal"] else "not proved"

@@ -18,10 +18,10 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -30,7 +30,9 @@ from instances import (
     FileFormatError,
     Instance,
     InvalidValueError,
+    LibraryEntry,
     MemoryRule,
+    Record,
     UnknownNameError,
     Workload,
 )
@@ -57,6 +59,14 @@ TRACE_SETTINGS = (
 )
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster")
 """Settings of a log that `headroom` reads."""
+
+GOALS = {
+    "total_latency": "total latency, rounds",
+    "makespan": "makespan, rounds",
+    "preemptive_total_latency": "total latency with preemption, rounds",
+    "seconds": "total latency, seconds",
+}
+"""What is minimised, by the name that entries of the library have for it."""
 
 NOT_IN_SECONDS = ("round_seconds", "token_scale")
 LOGS = (".csv", ".jsonl", ".gz")
@@ -112,6 +122,11 @@ class Source:
             if key not in known:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
+    def values(self, *, without: Collection[str]) -> dict[str, Any]:
+        """The settings but some, read as numbers, flags and text."""
+        texts = self.settings.items()
+        return {key: parse_value(text) for key, text in texts if key not in without}
+
     def memory_rule(self) -> MemoryRule:
         """The rule that `MEMORY_SETTINGS` ask for.
 
@@ -120,9 +135,7 @@ class Source:
         UnknownNameError, InvalidValueError, InvalidTypeError
             A rule or value that is none.
         """
-        given: dict[str, Any] = {
-            key: parse_value(text) for key, text in self.settings.items() if key in MEMORY_SETTINGS
-        }
+        given = self.values(without={*self.settings} - {*MEMORY_SETTINGS})
         name = given.pop("memory_rule", None)
         if name is None:
             return MemoryRule(**given)
@@ -214,11 +227,6 @@ class Read:
     stems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, problem: Any, stem: str) -> None:
-        """Append one."""
-        self.problems.append(problem)
-        self.stems.append(stem)
-
 
 def read_sources(
     sources: Sequence[Source], *, in_seconds: bool = False, memory_limit: int | None = None
@@ -240,17 +248,20 @@ def read_sources(
         A source that cannot be read.
     """
     read = Read()
+    common = (*MEMORY_SETTINGS, "faster") if in_seconds else MEMORY_SETTINGS
     for source in sources:
-        rule, first = source.memory_rule(), len(read.problems)
-        if source.kind == "trace":
-            _read_trace(read, source, rule, in_seconds, memory_limit)
-        elif source.kind == "generator":
-            _draw(read, source, in_seconds)
+        rule = source.memory_rule()
+        if source.kind == "generator":
+            found = _drawn(source, common)
+        elif source.kind == "trace":
+            source.refuse_settings_except([*TRACE_SETTINGS, *common])
+            found, notes = _windows(source, rule, in_seconds, memory_limit)
+            read.notes += notes
         else:
-            source.refuse_settings_except(_common(in_seconds))
-            _load(read, source)
-        drawn = read.problems[first:]
-        read.problems[first:] = [_changed(one, source, rule, in_seconds) for one in drawn]
+            source.refuse_settings_except(common)
+            found = _loaded(source)
+        read.problems += [_changed(problem, source, rule, in_seconds) for problem, _ in found]
+        read.stems += [stem for _, stem in found]
     return read
 
 
@@ -296,23 +307,21 @@ def in_rounds(problem: Any) -> Instance:
 
 
 def rounding_notes(problems: Iterable[Any]) -> list[str]:
-    """What was rounded in which instances, each line once."""
+    """Say what was rounded in which instances, each line once."""
     found = (instances.rounding_note(getattr(one, "metadata", {})) for one in problems)
     return [note for note in dict.fromkeys(found) if note]
 
 
-def _common(in_seconds: bool) -> tuple[str, ...]:
-    return (*MEMORY_SETTINGS, "faster") if in_seconds else MEMORY_SETTINGS
+_Named: TypeAlias = list[tuple[Any, str]]
+"""Problems, each with the name of a file that is to hold it."""
 
 
-def _load(read: Read, source: Source) -> None:
+def _loaded(source: Source) -> _Named:
     if source.kind == "library":
-        for entry in instances.library().matching(source.name):
-            read.add(entry.instance, entry.name)
-        return
+        return [(one.instance, one.name) for one in instances.library().matching(source.name)]
     path = Path(source.name)
     try:
-        read.add(instances.load(path), path.stem)
+        return [(instances.load(path), path.stem)]
     except FileFormatError:
         if path.suffix.lower() in LOGS:
             reason = f"is no instance: a trace or log is 'trace:{path}(memory_limit=M)'"
@@ -320,20 +329,20 @@ def _load(read: Read, source: Source) -> None:
         raise
 
 
-def _draw(read: Read, source: Source, in_seconds: bool) -> None:
-    left_out = _common(in_seconds)
-    given = {key: parse_value(text) for key, text in source.settings.items() if key not in left_out}
-    owner = f"generator {source.name!r}"
+def _drawn(source: Source, common: Collection[str]) -> _Named:
+    given, owner = source.values(without=common), f"generator {source.name!r}"
     seed = as_integer(given.pop("seed", 0), owner, "seed", minimum=0)
     count = as_integer(given.pop("count", 1), owner, "count", minimum=1)
-    for one in range(seed, seed + count):
-        read.add(instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
+    return [
+        (instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
+        for one in range(seed, seed + count)
+    ]
 
 
-def _read_trace(
-    read: Read, source: Source, rule: MemoryRule, in_seconds: bool, memory_limit: int | None
-) -> None:
-    source.refuse_settings_except([*TRACE_SETTINGS, *_common(in_seconds)])
+def _windows(
+    source: Source, rule: MemoryRule, in_seconds: bool, memory_limit: int | None
+) -> tuple[_Named, list[str]]:
+    """Instances of windows, and what became of their rows."""
     for name in NOT_IN_SECONDS if in_seconds else ():
         if name in source.settings:
             reason = "goes without --batch-time"
@@ -342,20 +351,17 @@ def _read_trace(
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
-    windows = workload_windows if in_seconds else instances.trace_windows
-    found: list[tuple[Any, Any]] = list(windows(source.name, memory_rule=rule, **options))
-    for place, (problem, report) in enumerate(found):
-        read.add(problem, f"{Path(source.name).name.partition('.')[0]}-window{place}")
-        read.notes.append(f"{problem.name}: {report}" if len(found) > 1 else str(report))
+    windows: Any = workload_windows if in_seconds else instances.trace_windows
+    found = list(windows(source.name, memory_rule=rule, **options))
+    stem = Path(source.name).name.partition(".")[0]
+    notes = [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
+    return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)], notes
 
 
 def trace_options(source: Source) -> dict[str, Any]:
     """Keyword arguments of readers of traces: numbers as such, columns by what they hold."""
     columns = {key: text for key, text in source.settings.items() if key in ROLES}
-    left_out = {*ROLES, *MEMORY_SETTINGS}
-    options = {
-        key: parse_value(text) for key, text in source.settings.items() if key not in left_out
-    }
+    options = source.values(without={*ROLES, *MEMORY_SETTINGS})
     return {**options, "columns": columns} if columns else options
 
 
@@ -371,3 +377,38 @@ def _changed(problem: Any, source: Source, rule: MemoryRule, in_seconds: bool) -
 
         problem = as_workload(problem).faster(cast(float, parse_value(source.settings["faster"])))
     return problem
+
+
+def entry_of(problem: Any) -> LibraryEntry | None:
+    """Return an instance's entry of the library; None where another memory rule has changed it."""
+    told = getattr(problem, "metadata", {}).get("library")
+    name = told.get("name") if isinstance(told, dict) else None
+    library = instances.library()
+    if not isinstance(name, str) or name not in library:
+        return None
+    entry = library[name]
+    return entry if entry.digest == problem.digest else None
+
+
+def record_of(problem: Any, goal: str) -> Record | None:
+    """Return the package's record of an instance of the library whose goal that is."""
+    entry = entry_of(problem)
+    return entry.record if entry is not None and entry.goal == goal else None
+
+
+def goal_notes(problems: Iterable[Any], goal: str, options: Mapping[str, str]) -> list[str]:
+    """Name instances of the library that have another goal, and the options that ask for it.
+
+    Whoever has another goal than total latency in mind chose it by an option.
+    """
+    others: dict[str, list[str]] = {}
+    for entry in map(entry_of, problems):
+        if entry is not None and entry.goal not in ("total_latency", goal):
+            others.setdefault(entry.goal, []).append(entry.name)
+    notes = []
+    for other, names in others.items():
+        of = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        asked = f", asked for by {options[other]}" if other in options else ""
+        told = GOALS[other].removesuffix(", rounds")
+        notes.append(f"the library's goal of {of} is {told}{asked}")
+    return notes

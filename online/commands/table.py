@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,18 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from instances.files import write_atomically
+from online import experiment as experiments
 from online.comparison.ratio_tables import reasons_table, records_csv, records_tables
-from online.experiment import (
-    ratio_csv,
-    ratio_notes,
-    ratio_reasons,
-    ratio_rows,
-    ratio_table,
-    read_results,
-)
+from online.runtime.table import Table
 
 from .console import Wide, check_output, print_table, say
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
+from .options import OneExperiment
 
 
 class Format(StrEnum):
@@ -33,17 +29,26 @@ class Format(StrEnum):
     latex = "latex"
 
 
+OutputFormat = Annotated[Format, typer.Option("--format", help="csv has every figure in full.")]
+
+
+def rendered(tables: Sequence[Table], notes: Sequence[str], output_format: Format) -> str:
+    """Tables and notes as text, Markdown or LaTeX."""
+    if output_format is Format.markdown:
+        items = "".join(f"- {note}\n" for note in notes)
+        return "\n".join([*(one.to_markdown() for one in tables), *([items] if items else [])])
+    if output_format is Format.latex:
+        return "\n".join(one.to_latex() for one in tables) + "".join(f"% {n}\n" for n in notes)
+    return "\n".join(one.to_text() for one in tables) + "".join(f"{note}\n" for note in notes)
+
+
 def table(
     results: Annotated[
         Path,
         typer.Argument(metavar="RESULTS.sqlite", help="Written by llm-hindsight experiment."),
     ],
-    output_format: Annotated[
-        Format, typer.Option("--format", help="csv has every figure in full.")
-    ] = Format.text,
-    experiment: Annotated[
-        str | None, typer.Option(help="Only this experiment; default: all in the file.")
-    ] = None,
+    output_format: OutputFormat = Format.text,
+    experiment: OneExperiment = None,
     trials: Annotated[
         bool, typer.Option("--trials", help="One row for each trial instead of each policy.")
     ] = False,
@@ -61,34 +66,29 @@ def table(
     """
     check_output(out)
     check_json(json_file, source=results)
-    found = read_results(results, experiment)
+    found = experiments.read_results(results, experiment)
+    notes: list[str] = []
     if trials:
         records = found.run
         made = [*records_tables(records), reasons_table(records)]
-        notes: list[str] = []
         entries: list[Any] = [record_entry(record) for record in records]
-        text = records_csv(records) if output_format is Format.csv else ""
     else:
-        rows = ratio_rows(found, confidence_level=confidence)
-        made = [ratio_table(rows), ratio_reasons(rows)]
-        notes = ratio_notes(found)
-        entries = plain(rows)
-        text = ratio_csv(rows) if output_format is Format.csv else ""
-    caption = made[0].title
-    document = {"caption": caption, "notes": notes, "trials" if trials else "policies": entries}
+        rows = experiments.ratio_rows(found, confidence_level=confidence)
+        made, entries = (
+            [experiments.ratio_table(rows), experiments.ratio_reasons(rows)],
+            plain(rows),
+        )
+        notes = experiments.ratio_notes(found)
+    kind = "trials" if trials else "policies"
+    document = {"caption": made[0].title, "notes": notes, kind: entries}
     if write_json(json_file, "table", document):
         return
     if not made[-1].rows:
         del made[-1]
-    if output_format is Format.markdown:
-        parts = [one.to_markdown() for one in made]
-        text = "\n".join([*parts, *(["".join(f"- {note}\n" for note in notes)] if notes else [])])
-    elif output_format is Format.latex:
-        text = "\n".join(one.to_latex() for one in made)
-        text += "".join(f"% {note}\n" for note in notes)
-    elif output_format is Format.text:
-        text = "\n".join(one.to_text() for one in made)
-        text += "".join(f"{note}\n" for note in notes)
+    if output_format is Format.csv:
+        text = records_csv(records) if trials else experiments.ratio_csv(rows)
+    else:
+        text = rendered(made, notes, output_format)
     if out is not None:
         write_atomically(out, text)
     elif output_format is Format.text:

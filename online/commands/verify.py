@@ -16,8 +16,8 @@ from hindsight.certificates.format import (
 )
 from instances import FileFormatError
 
-from .console import VERIFIED_LOWER_BOUND, print_fields, reject
-from .json_output import JsonFile, check_json, write_json
+from .console import reject
+from .json_output import JsonFile, answer, check_json
 
 REJECTED_STATUS = 1
 """A claim was checked and does not hold."""
@@ -63,17 +63,14 @@ def verify(
         "memory_rule": verdict.memory_rule,
         "runtime_seconds": seconds,
     }
-    if write_json(json_file, "verify", found):
-        return 0
     fields = {
         "verdict": "optimal" if verdict.is_optimal else "valid interval",
         "schedules": "with preemption" if verdict.preemptive else "without preemption",
         "upper bound": str(verdict.upper_bound),
-        VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
+        "verified lower bound": str(verdict.lower_bound),
     }
-    for name in ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule"):
-        # The memory rule is empty where it is that of tokens.
-        if found[name] != "":
-            fields[name.replace("_", " ")] = str(found[name])
-    print_fields(fields | {"runtime": f"{seconds:.1f} s"})
+    names = ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule")
+    # The memory rule is empty where it is that of tokens.
+    fields |= {name.replace("_", " "): str(found[name]) for name in names if found[name] != ""}
+    answer(json_file, "verify", found, fields | {"runtime": f"{seconds:.1f} s"})
     return 0

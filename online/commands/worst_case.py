@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from instances.user_modules import import_sources
 from online.comparison.ratios import rounded
 from online.policy_interface.specs import PolicySpec
 from online.worst_cases.archive import archive_path, describe, load, save
@@ -17,14 +16,14 @@ from online.worst_cases.scoring import Case, Target
 from online.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
 
 from .console import INTERRUPTED_STATUS, fail, progress_bar, say
-from .policy_options import Imports, Policies, chosen_policies
+from .options import Policies, Seed, chosen_policies, importing
 
 SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
 
 
+@importing
 def worst_case(
     policy: Policies = None,
-    imports: Imports = None,
     archive: Annotated[
         Path | None,
         typer.Option(help="Folder of the archives, one JSON a policy; found cases are built on."),
@@ -48,7 +47,7 @@ def worst_case(
     evaluations: Annotated[
         int, typer.Option(min=1, help="Runs of the policy in each of a round's four populations.")
     ] = EVALUATIONS,
-    seed: Annotated[int, typer.Option(min=0, help="Of a new search.")] = 0,
+    seed: Seed = 0,
     no_shapes: Annotated[
         bool, typer.Option("--no-shapes", help="Never begin with the known traps' shape.")
     ] = False,
@@ -66,7 +65,6 @@ def worst_case(
     Each policy's archive is written after every round; the same command again goes on from there.
     Ctrl-C keeps the finished rounds (exit status 130).
     """
-    import_sources(imports or [])
     specs = chosen_policies(policy)
     spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
     targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
@@ -96,8 +94,8 @@ def worst_case(
             update(0, text)
             say(text)
 
+        seconds = None if minutes is None else 60 * minutes
         try:
-            seconds = None if minutes is None else 60 * minutes
             search(
                 todo,
                 rounds=rounds,
@@ -135,20 +133,18 @@ def _line(standing: SearchState) -> str:
     if not standing.cases:
         return f"{name}: nothing proved yet"
     best = standing.cases[0]
-    return f"{name}: {rounded(best.ratio)}{_to(best)} on {describe(best.draft)}"
+    return f"{name}: {_ratio(best)} on {describe(best.draft)}"
 
 
-def _to(case: Case) -> str:
-    return f" to the {case.compared_with}" if case.preemptive else ""
+def _ratio(case: Case) -> str:
+    return rounded(case.ratio) + (f" to the {case.compared_with}" if case.preemptive else "")
 
 
 def _exhaust(target: Target) -> None:
     found = worst_of_all(target)
     case = found.case
-    latency = f"{case.total}/{case.runs * case.optimum}"
-    print(
-        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)}{_to(case)} is "
-        f"the worst of all {found.instances} instances ({found.endless} endless, "
-        f"{found.solved} solved), on {describe(case.draft)}",
-        flush=True,
+    say(
+        f"{target.spec.label}, {target.setting}: {case.total}/{case.runs * case.optimum} = "
+        f"{_ratio(case)} is the worst of all {found.instances} instances ({found.endless} endless, "
+        f"{found.solved} solved), on {describe(case.draft)}"
     )

@@ -1,17 +1,19 @@
-"""Scores beside the records of the library: ratios as intervals, by policy and set."""
+"""Scores beside the records of the library: ratios as intervals, by policy and set, as tables."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from instances import InvalidValueError, Library
 from instances import Record as LibraryRecord
 from online.comparison.ratio_tables import Reasons, count_alike
-from online.comparison.ratios import Interval, Latency
+from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import IN_SECONDS, OPTIMA
+from online.runtime.table import Table, csv_text
 
 from .scores import EXACT, Score
 
@@ -26,6 +28,17 @@ COMPARED_WITH: Mapping[str, str] = {
 
 ROUNDING = Fraction(1, 10**12)
 """Share by which a record in seconds may lie above its schedule, for being a float."""
+
+DECIMALS = 3
+OVER_SETS = "mean of these"
+"""Heads the mean over all columns: a set counts as much as another, whatever its size."""
+
+Statistic = Literal["mean", "max"]
+
+CSV_HEAD = (
+    "set,goal,told,compared_with,policy,instances,compared,proved,"
+    "mean_ratio_lower,mean_ratio_upper,max_ratio_lower,max_ratio_upper,reasons\n"
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,7 @@ Records: TypeAlias = Callable[[str], LibraryRecord | None]
 
 
 def standings(scores: Sequence[Score], library: Library, records: Records) -> list[Standing]:
-    """Each policy in each column, in the order of the scores.
+    """Compute the standing of each policy in each column, in the order of the scores.
 
     The optimum of an instance lies in the interval of its record, whose upper end is the best
     policy's figure where that is below it: the run is a schedule too.
@@ -104,20 +117,19 @@ def standings(scores: Sequence[Score], library: Library, records: Records) -> li
 
 
 def beaten(scores: Sequence[Score], records: Records) -> list[str]:
-    """Records that a policy's run is better than, a line each: its schedule can be submitted."""
+    """Name records that a policy's run is better than: its schedule can be submitted."""
     lines = []
-    for name, best in _best(scores).items():
+    for name, (figure, policy) in _best(scores).items():
         upper = _ends(records(name)).upper
-        assert best.figure is not None
         # A record in seconds is rounded up.
-        if upper is not None and best.figure < upper * (1 - ROUNDING):
-            told = f"{best.policy} comes to {_shown(best.figure)}"
-            lines.append(f"{name}: {told}, its record to {_shown(upper)}")
+        if upper is not None and figure < upper * (1 - ROUNDING):
+            shown = f"{float(figure):.10g}, its record to {float(upper):.10g}"
+            lines.append(f"{name}: {policy} comes to {shown}")
     return lines
 
 
 def equal_policies(scores: Sequence[Score]) -> list[list[str]]:
-    """Groups of policies that came to the same on every instance, told lengths exactly."""
+    """Group policies that came to the same on every instance, told lengths exactly."""
     told: dict[str, dict[str, Latency | None]] = {}
     for score in scores:
         if score.told == EXACT:
@@ -129,10 +141,6 @@ def equal_policies(scores: Sequence[Score]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _shown(figure: Latency) -> str:
-    return f"{float(figure):.10g}"
-
-
 def _ends(record: LibraryRecord | None) -> Interval:
     if record is None:
         return Interval(None, None)
@@ -140,25 +148,118 @@ def _ends(record: LibraryRecord | None) -> Interval:
     return Interval(Fraction(record.lower_bound), Fraction(record.upper_bound))
 
 
-def _best(scores: Sequence[Score]) -> dict[str, Score]:
-    best: dict[str, Score] = {}
+def _best(scores: Sequence[Score]) -> dict[str, tuple[Latency, str]]:
+    """The least figure of each instance, and the first policy that comes to it."""
+    best: dict[str, tuple[Latency, str]] = {}
     for score in scores:
-        standing = best.get(score.instance)
-        if score.figure is None:
-            continue
-        if standing is None or standing.figure is None or score.figure < standing.figure:
-            best[score.instance] = score
+        known = best.get(score.instance)
+        if score.figure is not None and (known is None or score.figure < known[0]):
+            best[score.instance] = (score.figure, score.policy)
     return best
 
 
 def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
     optima = {}
-    for name, best in _best(scores).items():
+    for name, (figure, policy) in _best(scores).items():
         known = _ends(records(name))
-        assert best.figure is not None
-        if known.lower is not None and best.figure < known.lower:
-            reason = f"exceeds {best.figure}, which {best.policy} comes to"
+        if known.lower is not None and figure < known.lower:
+            reason = f"exceeds {figure}, which {policy} comes to"
             raise InvalidValueError(name, "lower_bound", known.lower, reason)
-        upper = best.figure if known.upper is None else min(known.upper, best.figure)
+        upper = figure if known.upper is None else min(known.upper, figure)
         optima[name] = Interval.between(known.lower, upper)
     return optima
+
+
+def leaderboard_tables(standings: Sequence[Standing], statistic: Statistic = "mean") -> list[Table]:
+    """Make a table for each optimum compared with and for what was told: a column for each set.
+
+    Best first, by the lower end of the mean over all sets; policies that lack an instance of some
+    set have no such mean, and stand below by how many instances they have.
+    """
+    kinds = sorted(
+        {(one.goal, one.told) for one in standings},
+        key=lambda kind: (list(COMPARED_WITH).index(kind[0]), kind[1] != EXACT),
+    )
+    return [
+        _table([one for one in standings if (one.goal, one.told) == kind], *kind, statistic)
+        for kind in kinds
+    ]
+
+
+def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) -> Table:
+    columns = list(dict.fromkeys(one.set for one in own))
+    policies: dict[str, dict[str, Standing]] = {}
+    for one in own:
+        policies.setdefault(one.policy, {})[one.set] = one
+    means = {
+        policy: _over_sets(list(found.values()), len(columns), statistic)
+        for policy, found in policies.items()
+    }
+
+    def rank(policy: str) -> tuple[bool, Fraction, int, str]:
+        least = means[policy].lower
+        compared = sum(one.compared for one in policies[policy].values())
+        return least is None, Fraction(least or 0), -compared, policy
+
+    head = ["policy", *columns]
+    rows = []
+    for policy in sorted(policies, key=rank):
+        found = policies[policy]
+        cells = [_cell(found[name], statistic) if name in found else "" for name in columns]
+        rows.append([policy, *cells])
+    if len(columns) > 1:
+        head.insert(1, OVER_SETS)
+        for row in rows:
+            mean = means[row[0]]
+            row.insert(1, "-" if mean == NOTHING else mean.text(DECIMALS))
+    figure = "makespan" if goal == "makespan" else "total latency"
+    vague = "" if told == EXACT else f", lengths told as an {told}"
+    ratio = f"{statistic} of {figure} / {COMPARED_WITH[goal]}{vague}"
+    title = f"{ratio}; [at least, at most] where unproved"
+    return Table(title, tuple(head), tuple(map(tuple, rows)), frozenset({"policy"}))
+
+
+def _over_sets(found: Sequence[Standing], columns: int, statistic: Statistic) -> Interval:
+    """Mean over all columns; unknown for a policy that lacks an instance of one of them."""
+    if len(found) < columns or any(one.compared < one.instances for one in found):
+        return NOTHING
+    return Interval.mean_of([_value(one, statistic) for one in found])
+
+
+def _value(one: Standing, statistic: Statistic) -> Interval:
+    return one.mean_ratio if statistic == "mean" else one.max_ratio
+
+
+def _cell(one: Standing, statistic: Statistic) -> str:
+    if not one.compared:
+        return "-"
+    part = "" if one.compared == one.instances else f" ({one.compared} of {one.instances})"
+    return _value(one, statistic).text(DECIMALS) + part
+
+
+def without_ratio(standings: Sequence[Standing]) -> Table:
+    """List why instances have no ratio: a row for each policy and kind of reason."""
+    alike: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
+    for one in standings:
+        for count, _, reason in one.reasons:
+            kind = (one.policy, re.sub(r"\d+", "0", reason))
+            alike.setdefault(kind, []).append((one.column, count, reason))
+    rows = []
+    for (policy, _), found in sorted(alike.items(), key=lambda one: one[0][0]):
+        places = "; ".join(dict.fromkeys(column for column, _, _ in found))
+        rows.append((policy, str(sum(count for _, count, _ in found)), places, found[0][2]))
+    columns = ("policy", "instances", "of", "reason")
+    text, order = frozenset({"policy", "of", "reason"}), ("policy", "reason", "instances", "of")
+    prose = frozenset({"of", "reason"})
+    return Table("without a ratio", columns, tuple(rows), text, order, prose)
+
+
+def standings_csv(standings: Sequence[Standing]) -> str:
+    """Write every end of every interval in full; empty where it is not known."""
+    lines: list[Sequence[object]] = []
+    for one in standings:
+        told = (one.set, one.goal, one.told, one.compared_with, one.policy)
+        reasons = "; ".join(f"{count}: {reason}" for count, _, reason in one.reasons)
+        ends = (*one.mean_ratio.ends, *one.max_ratio.ends)
+        lines.append((*told, one.instances, one.compared, one.proved, *ends, reasons))
+    return CSV_HEAD + csv_text(lines)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts, Process, Refused, Script, program
+from forked_scripts import ForkedScripts, Ok, Process, Refused, Script, command_line, program
 
 import instances
 from instances import Instance
 
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+PATIENCE = re.compile(r"(about )?\d+ (s|min|h)\b")
+"""What commands tell of how long they take, on a slow machine."""
 
 
 @pytest.fixture
@@ -83,11 +89,28 @@ def script(process: Script, forked: ForkedScripts, started: Path, empty: Path) -
 
 
 @pytest.fixture
+def ok(script: Script, tmp_path: Path) -> Ok:
+    """Run ``ok("solve small.json --out x.json")`` in ``tmp_path``, where `small` is.
+
+    It must end with this status and no complaint; returns what was printed.
+    """
+
+    def run(line: str, *more: object, status: int = 0) -> str:
+        name, *arguments = shlex.split(line)
+        process = script(*command_line(name, *arguments, *more), cwd=tmp_path)
+        complaints = [one for one in process.stderr.splitlines() if not PATIENCE.match(one)]
+        assert (process.returncode, complaints) == (status, []), process.stderr
+        return process.stdout
+
+    return run
+
+
+@pytest.fixture
 def refused(forked: ForkedScripts, empty: Path) -> Refused:
     """Run what must fail: status 2, one line, no traceback; returns the line."""
 
-    def run(name: str, *arguments: object) -> str:
-        process = forked.run(name, *arguments, cwd=empty)
+    def run(name: str, *arguments: object, cwd: Path = empty) -> str:
+        process = forked.run(name, *arguments, cwd=cwd)
         assert process.returncode == 2, process.stdout + process.stderr
         assert process.stdout == ""
         assert process.stderr.startswith("error: ")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,25 +58,3 @@ def test_summaries_count_what_is_not_proved() -> None:
     assert (second.proved, second.median_gap) == (1, 0.1)
     assert math.isinf(second.median_seconds)
     assert second.ratio == 5
-
-
-def test_the_command_line_writes_a_row_for_each_run(tmp_path: Path) -> None:
-    out = tmp_path / "rows.csv"
-    finished = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "scripts" / "benchmark_exact.py"),
-            *("-n", "4", "--count", "2", "--time-limit", "30", "--out", str(out)),
-            *("--solver", "paths", "--solver", "highs-dense"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert "2 instances, 30 s a solver and instance, one thread" in finished.stdout
-    assert finished.stdout.count("2/2") == 2
-    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
-    assert [row["solver"] for row in rows] == ["paths", "highs-dense"] * 2
-    assert all(row["upper"] == row["lower"] and row["proved"] == "yes" for row in rows)

@@ -9,12 +9,14 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from forked_scripts import ROOT, ForkedScripts, Refused, fields, program
+from forked_scripts import COMMAND, ROOT, ForkedScripts, Ok, fields, program
 
 import hindsight
 import instances
@@ -24,80 +26,38 @@ from llm_hindsight import SUBCOMMANDS
 from online.commands import console
 from online.commands import relax as relax_command
 from online.commands import solve as solve_command
-from online.commands.time_limits import limit_note, limit_of
-
-COMMAND = "llm_hindsight"
+from online.commands.options import limit_note, limit_of
 
 
-def test_alone_it_names_every_subcommand_and_each_is_there(
-    forked: ForkedScripts, empty: Path
-) -> None:
-    alone = forked.run(COMMAND, cwd=empty)
-    assert (alone.returncode, alone.stderr) == (0, "")
-    assert forked.run(COMMAND, "--help", cwd=empty).stdout == alone.stdout
+def test_alone_it_names_every_subcommand_and_each_is_there(ok: Ok) -> None:
+    alone = ok(COMMAND)
+    assert ok(f"{COMMAND} --help") == alone
     for name, about in SUBCOMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(about)}$", alone.stdout, re.M)
+        assert re.search(rf"^  {name} +{re.escape(about)}$", alone, re.M)
         function = name.replace("-", "_")
         module = ROOT / "online" / "commands" / f"{function}.py"
         assert f"\ndef {function}(" in module.read_text("utf-8")
 
 
-def test_the_examples_of_the_first_screen_are_understood(
-    forked: ForkedScripts, empty: Path
-) -> None:
-    shown = forked.run(COMMAND, cwd=empty).stdout
-    examples = re.findall(r"llm-hindsight ([a-z-]+ [^&\n]*)", shown)
+def test_the_examples_of_the_first_screen_are_understood(ok: Ok) -> None:
+    examples = re.findall(r"llm-hindsight ([a-z-]+ [^&\n]*)", ok(COMMAND))
     assert len(examples) == 4
     for example in examples:
         # Whatever it says of the arguments comes before it would say what it is about.
-        process = forked.run(COMMAND, *example.split(), "--help", cwd=empty)
-        assert process.returncode == 0, process.stderr
-        assert all(
-            option in process.stdout for option in re.findall(r"(?<= )--[a-z-]+", example)
-        ), example
+        shown = ok(f"{COMMAND} {example} --help")
+        assert all(option in shown for option in re.findall(r"(?<= )--[a-z-]+", example)), example
 
 
-def test_the_version_is_that_of_what_is_installed(forked: ForkedScripts, empty: Path) -> None:
-    told = forked.run(COMMAND, "--version", cwd=empty).stdout
-    assert told.split(", ")[1:] == [
-        f"Python {platform.python_version()}",
-        f"HiGHS {metadata.version('highspy')}\n",
-    ]
-    assert re.match(r"llm-hindsight \d+\.\d+", told)
+def test_the_version_is_that_of_what_is_installed(ok: Ok) -> None:
+    own, *others = ok(f"{COMMAND} --version").split(", ")
+    highs = metadata.version("highspy")
+    assert others == [f"Python {platform.python_version()}", f"HiGHS {highs}\n"]
+    assert re.match(r"llm-hindsight \d+\.\d+", own)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("solv", "x.json"), "unknown subcommand 'solv'; did you mean 'solve'?"),
-        (("worst_case",), "unknown subcommand 'worst_case'; did you mean 'worst-case'?"),
-        (("zzz",), "unknown subcommand 'zzz'; known: ratios, "),
-        (("--bogus",), "No such option: --bogus"),
-        (("solve", "missing.json"), "missing.json: No such file or directory"),
-        (("solve", "--bogus"), "No such option: --bogus"),
-        (("check", "polcy", "fcfs"), "Invalid value for 'kind': Value error, 'polcy' is not"),
-        (("check", "cut", "a", "--by-design", "b"), "--by-design = 'b' means nothing to a cut"),
-        (("headroom", "x"), "Missing option '--batch-time': Seconds of a round"),
-    ],
-)
-def test_errors_are_one_line(refused: Refused, arguments: tuple[str, ...], said: str) -> None:
-    assert refused(COMMAND, *arguments).startswith(said)
-
-
-def test_where_a_log_goes_is_told(refused: Refused, empty: Path) -> None:
-    (empty / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n")
-    for subcommand in ("solve", "ratios"):
-        assert "a trace or log is 'trace:log.csv(memory_limit=M)'" in refused(
-            COMMAND, subcommand, "log.csv"
-        )
-
-
-def test_a_subcommand_is_what_its_script_is(forked: ForkedScripts, tmp_path: Path) -> None:
-    given = ("generator:arrival-model-1(count=2)",)
-    command = forked.run(COMMAND, "generate", *given, cwd=tmp_path)
-    script = forked.run("generate", *given, cwd=tmp_path)
-    assert command.returncode == 0
-    assert (command.stdout, command.stderr) == (script.stdout, script.stderr)
+def test_a_subcommand_is_what_its_script_is(ok: Ok) -> None:
+    line = "generate 'generator:arrival-model-1(count=2)'"
+    assert ok(line) == ok(f"{COMMAND} {line}") != ""
 
 
 @pytest.mark.parametrize(
@@ -125,28 +85,30 @@ def test_the_shell_completes(typed: str, place: int, offered: list[str]) -> None
 # --- for machines ------------------------------------------------------------------------------
 
 
-def found_and_printed(
-    forked: ForkedScripts, folder: Path, *arguments: object
-) -> tuple[dict[str, Any], str]:
-    """What one run writes for machines, and what it prints."""
-    process = forked.run(COMMAND, *arguments, "--json", "found.json", cwd=folder)
-    assert (process.returncode, process.stderr) == (0, "")
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text("utf-8"))
-    words = arguments[:2] if arguments[0] == "check" else arguments[:1]
-    assert found["format"] == f"llm-hindsight/{'-'.join(map(str, words))}"
-    return found, process.stdout
+Found = Callable[..., tuple[dict[str, Any], str]]
 
 
-def test_nothing_else_is_on_the_standard_output_of_a_machine(
-    forked: ForkedScripts, empty: Path
-) -> None:
-    process = forked.run(COMMAND, "generate", "generator:uniform", "--json", "-", cwd=empty)
-    assert (process.returncode, process.stderr) == (0, "")
-    (drawn,) = json.loads(process.stdout)["instances"]
+@pytest.fixture
+def found(ok: Ok, tmp_path: Path) -> Found:
+    """Run a line of the command; what it writes for machines, and what it prints."""
+
+    def run(line: str) -> tuple[dict[str, Any], str]:
+        printed = ok(f"{COMMAND} {line} --json found.json")
+        document = json.loads((tmp_path / "found.json").read_text("utf-8"))
+        words = line.split()[: 2 if line.startswith("check") else 1]
+        assert document["format"] == f"llm-hindsight/{'-'.join(words)}"
+        return document, printed
+
+    return run
+
+
+def test_nothing_else_is_on_the_standard_output_of_a_machine(ok: Ok, tmp_path: Path) -> None:
+    before = [*tmp_path.iterdir()]
+    (drawn,) = json.loads(ok("generate generator:uniform --json -"))["instances"]
     assert drawn["digest"] == instances.generate("uniform", 0).digest
-    assert list(empty.iterdir()) == []
-    listed = forked.run(COMMAND, "generate", "--list", "--json", "-", cwd=empty)
-    assert "uniform" in [one["generator"] for one in json.loads(listed.stdout)["generators"]]
+    listed = json.loads(ok("generate --list --json -"))["generators"]
+    assert "uniform" in [one["generator"] for one in listed]
+    assert [*tmp_path.iterdir()] == before
 
 
 def test_what_the_users_code_prints_is_kept_from_machines(
@@ -159,68 +121,52 @@ def test_what_the_users_code_prints_is_kept_from_machines(
     assert process.stderr == "loaded\nfrom a process\n"
 
 
-def test_solve_and_verify_tell_machines_what_they_print(
-    forked: ForkedScripts, small: Path, empty: Path
-) -> None:
-    given = ("solve", small, "--certificate", "proof.json", "--crosscheck")
-    found, printed = found_and_printed(forked, empty, *given)
+def test_solve_and_verify_tell_machines_what_they_print(found: Found, small: Path) -> None:
+    told, printed = found("solve small.json --certificate proof.json --crosscheck")
     shown = fields(printed)
-    assert [str(end) for end in found["optimum_rounds"]] == [shown["lower bound"]] * 2
-    assert shown["status"] == found["status"] == "optimal"
-    assert (str(found["requests"]), found["digest"]) == (shown["requests"], shown["digest"])
-    assert str(found["waiting_rounds"][0]) == shown["waiting"]
-    assert str(found["certificate"]["verified_lower_bound_rounds"]) == shown["verified lower bound"]
-    assert shown["CBC"].startswith(str(found["cbc"]["total_latency_rounds"]))
-    schedule = instances.Schedule(instances.load(small), found["start_rounds"])
+    assert [str(end) for end in told["optimum_rounds"]] == [shown["lower bound"]] * 2
+    assert shown["status"] == told["status"] == "optimal"
+    assert (str(told["requests"]), told["digest"]) == (shown["requests"], shown["digest"])
+    assert str(told["waiting_rounds"][0]) == shown["waiting"]
+    assert str(told["certificate"]["verified_lower_bound_rounds"]) == shown["verified lower bound"]
+    assert shown["CBC"].startswith(str(told["cbc"]["total_latency_rounds"]))
+    schedule = instances.Schedule(instances.load(small), told["start_rounds"])
     assert not schedule.violations()
-    assert schedule.total_latency == found["optimum_rounds"][1]
+    assert schedule.total_latency == told["optimum_rounds"][1]
 
-    given = ("verify", "proof.json")
-    found, printed = found_and_printed(forked, empty, *given)
+    told, printed = found("verify proof.json")
     shown = fields(printed)
-    assert [str(end) for end in found["optimum_rounds"]] == [
-        shown["verified lower bound"],
-        shown["upper bound"],
-    ]
-    assert (found["proof"], found["is_optimal"]) == (shown["proof"], True)
+    ends = [shown["verified lower bound"], shown["upper bound"]]
+    assert [str(end) for end in told["optimum_rounds"]] == ends
+    assert (told["proof"], told["is_optimal"]) == (shown["proof"], True)
 
 
 @pytest.mark.slow
-def test_relax_tells_machines_what_it_prints(
-    forked: ForkedScripts, small: Path, empty: Path
-) -> None:
-    found, printed = found_and_printed(forked, empty, "relax", small, "--gap", 0.5)
+def test_relax_tells_machines_what_it_prints(found: Found, small: Path) -> None:
+    told, printed = found("relax small.json --gap 0.5")
     shown = fields(printed)
-    assert str(found["certified_lower_bound_rounds"]) == shown["certified lower bound"]
-    low, high = found["value_rounds"]
-    assert float(shown["value at least"]) == pytest.approx(low, abs=1e-3)
-    assert float(shown["value at most"]) == pytest.approx(high, abs=1e-3)
+    assert str(told["certified_lower_bound_rounds"]) == shown["certified lower bound"]
+    ends = [float(shown[f"value at {which}"]) for which in ("least", "most")]
+    assert ends == pytest.approx(told["value_rounds"], abs=1e-3)
 
 
-def test_generate_and_policies_tell_machines_what_they_print(
-    forked: ForkedScripts, empty: Path
-) -> None:
-    given = ("generate", "generator:uniform(count=2)", "--out", "drawn")
-    drawn, printed = found_and_printed(forked, empty, *given)
+def test_generate_and_policies_tell_machines_what_they_print(found: Found, tmp_path: Path) -> None:
+    drawn, printed = found("generate 'generator:uniform(count=2)' --out drawn")
     for one in drawn["instances"]:
-        assert instances.load(empty / one["file"]).digest == one["digest"]
+        assert instances.load(tmp_path / one["file"]).digest == one["digest"]
         assert one["digest"] in printed
-    found, printed = found_and_printed(forked, empty, "policies")
-    named = found["policies"]
-    assert [one["policy"] for one in named] == online.policy_names()
-    origins = {one["policy"]: one["from"] for one in named}
+    told, printed = found("policies")
+    assert [one["policy"] for one in told["policies"]] == online.policy_names()
+    origins = {one["policy"]: one["from"] for one in told["policies"]}
     assert (origins["mc-sf"], origins["vllm"], origins["wait"]) == ("[J25]", "an engine", "[A25]")
-    assert all(one["policy"] in printed and one["what"] in printed for one in named)
+    assert all(one["policy"] in printed and one["what"] in printed for one in told["policies"])
 
 
 @pytest.mark.slow
-def test_ratios_tell_machines_what_they_print(
-    forked: ForkedScripts, small: Path, empty: Path
-) -> None:
-    given = ("--policy", "mc-sf", "--policy", "fcfs", "--jobs", 1)
-    found, printed = found_and_printed(forked, empty, "ratios", small, *given)
+def test_ratios_tell_machines_what_they_print(found: Found, small: Path) -> None:
+    told, printed = found("ratios small.json --policy mc-sf --policy fcfs --jobs 1")
     optimum = hindsight.solve(instances.load(small)).upper_bound
-    for record, summary in zip(found["records"], found["policies"], strict=True):
+    for record, summary in zip(told["records"], told["policies"], strict=True):
         assert record["optimum"] == [optimum] * 2
         assert record["ratio"] == [record["total_latency"] / optimum] * 2 == summary["mean_ratio"]
         assert f"{record['ratio'][0]:.4f}" in printed
@@ -247,9 +193,8 @@ def test_how_much_longer_is_told_once_it_can_be(
         captured = capsys.readouterr()
         assert captured.err.splitlines() == told
         assert captured.out == ""
-    assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
-        *("44 s", "119 s", "2 min", "2 h")
-    ]
+    told = [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)]
+    assert told == ["44 s", "119 s", "2 min", "2 h"]
 
 
 @pytest.mark.parametrize("lines", [True, False])
@@ -269,32 +214,26 @@ def test_what_takes_long_is_told_where_there_is_no_bar(
     assert not capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [solve_command, relax_command])
 def test_reading_counts_towards_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: ModuleType
 ) -> None:
-    path, given = tmp_path / "small.json", []
+    name, path, given = command.__name__.rpartition(".")[2], tmp_path / "small.json", []
     instances.save(instances.generate("arrival-model-1", 1, n=3), path)
-    load = instances.load
+    load, computed = instances.load, getattr(hindsight, name)
 
     def slow(path: Path) -> Instance:
         time.sleep(0.3)
         return load(path)
 
+    def recorded(instance: Instance, *rest: Any, **options: Any) -> Any:
+        given.append(options["time_limit"] if "time_limit" in options else rest[0])
+        return computed(instance, *rest, **options)
+
     monkeypatch.setattr(instances, "load", slow)
-    for command in ("solve", "relax"):
-        computed = getattr(hindsight, command)
-
-        def recorded(
-            instance: Instance, *rest: Any, computed: Any = computed, **options: Any
-        ) -> Any:
-            given.append(options["time_limit"] if "time_limit" in options else rest[0])
-            return computed(instance, *rest, **options)
-
-        monkeypatch.setattr(hindsight, command, recorded)
-    assert solve_command.solve(path, time_limit=20) == 0
-    assert relax_command.relax(path, time_limit=20) == 0
-    assert len(given) == 2
-    assert all(limit <= 19.7 for limit in given)
+    monkeypatch.setattr(hindsight, name, recorded)
+    assert getattr(command, name)(path, time_limit=20) == 0
+    assert [limit <= 19.7 for limit in given] == [True]
 
 
 def test_a_limit_that_nobody_gave_is_told_and_lifted(
@@ -314,13 +253,11 @@ def test_a_limit_that_nobody_gave_is_told_and_lifted(
     assert told["time limit"] == "60 s by default, which ended it; --time-limit inf lifts it"
 
 
-def test_a_model_alone_is_written_and_not_solved(
-    forked: ForkedScripts, small: Path, empty: Path
-) -> None:
-    found, printed = found_and_printed(forked, empty, "solve", small, "--export", "model.lp")
+def test_a_model_alone_is_written_and_not_solved(found: Found, small: Path, tmp_path: Path) -> None:
+    told, printed = found("solve small.json --export model.lp")
     assert "status" not in printed
-    size = found["export"]
-    model = (empty / "model.lp").read_text("utf-8")
+    size = told["export"]
+    model = (tmp_path / "model.lp").read_text("utf-8")
     variables = set(re.findall(r"x\(\w+\)", model))
     constraints = re.findall(r"^c_.*:$", model, re.M)
     assert (size["variables"], size["constraints"]) == (len(variables), len(constraints))
@@ -328,20 +265,11 @@ def test_a_model_alone_is_written_and_not_solved(
 
 
 @pytest.mark.slow
-def test_the_makespan_is_minimised_and_named(forked: ForkedScripts, small: Path) -> None:
-    given = ("solve", small, "--objective", "makespan")
-    shown = fields(found_and_printed(forked, small.parent, *given)[1])
+def test_the_makespan_is_minimised_and_named(ok: Ok, small: Path) -> None:
+    shown = fields(ok("solve small.json --objective makespan"))
     best = hindsight.solve(instances.load(small), objective="makespan").upper_bound
     assert shown["makespan, upper bound"] == shown["makespan, lower bound"] == str(best)
     assert "waiting" not in shown
-
-
-@pytest.mark.parametrize("option", [("--out", "x.json"), ("--certificate", "x.json")])
-def test_what_has_no_makespan_is_refused(
-    refused: Refused, small: Path, option: tuple[str, str]
-) -> None:
-    said = refused(COMMAND, "solve", small, "--objective", "makespan", *option)
-    assert said.startswith(f"{option[0]} = ")
 
 
 # --- policies of one's own ---------------------------------------------------------------------
@@ -368,24 +296,20 @@ class OneByOne(Policy):
 
 @pytest.mark.slow
 def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
-    forked: ForkedScripts, small: Path, empty: Path
+    ok: Ok, found: Found, small: Path, tmp_path: Path
 ) -> None:
-    (empty / "own.py").write_text(OWN)
-    given = ("ratios", small, "--policy", "own.py:OneByOne(last_first=True)", "--jobs", 1)
-    found, printed = found_and_printed(forked, empty, *given)
+    (tmp_path / "own.py").write_text(OWN)
+    told, printed = found("ratios small.json --policy 'own.py:OneByOne(last_first=True)' --jobs 1")
     # Outputs 2, 6 and 3, the last first: 3 + 9 + 11.
-    assert found["records"][0]["total_latency"] == 23
+    assert told["records"][0]["total_latency"] == 23
     assert "one-by-one(last_first=True)" in printed
-    listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
+    listed = found("policies --import own.py")[0]["policies"]
     (own,) = [one for one in listed if one["policy"] == "one-by-one"]
     assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
-    given = ("check", "policy", "own.py:OneByOne", "--count", 3)
-    checked, printed = found_and_printed(forked, empty, *given)
+    checked, printed = found("check policy own.py:OneByOne --count 3")
     assert checked["passed"]
     assert f"{len(checked['checks'])} of {len(checked['checks'])} checks passed" in printed
-    search = ("worst-case", "--archive", "kept", "--max-requests", 3, "--max-memory", 8)
-    search += ("--evaluations", 20, "--policy", "own.py:OneByOne", "--setting", "all-at-once")
+    search = "worst-case --archive kept --max-requests 3 --max-memory 8 --evaluations 20"
     for round_number in (1, 2):
-        process = forked.run(COMMAND, *search, cwd=empty)
-        assert (process.returncode, process.stderr) == (0, "")
-        assert f"round {round_number}: " in process.stdout
+        printed = ok(f"{search} --policy own.py:OneByOne --setting all-at-once")
+        assert f"round {round_number}: " in printed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,11 +12,9 @@ import textwrap
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from forked_scripts import Process, Script
+from forked_scripts import Process
 from process_groups import end, press_ctrl_c, start, wait_until_gone, wait_until_printed
-from terminal import compare_and_press
 
 import instances
 
@@ -109,7 +107,7 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
             SolveState.is_done = telling
             """,
         ),
-        *(path, "--out", out),
+        *[path, "--out", out],
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "searching\n"
@@ -130,10 +128,9 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    process = start(
-        *(SCRIPTS / "competitive_ratios.py", "generator:arrival-model-1(n=15, count=24)"),
-        *("--policy", "mc-sf", "--jobs", jobs, "--out", out),
-    )
+    drawn = "generator:arrival-model-1(n=15, count=24)"
+    given = (drawn, "--policy", "mc-sf", "--jobs", jobs, "--out", out)
+    process = start(SCRIPTS / "competitive_ratios.py", *given)
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     press_ctrl_c(process, group=group)
@@ -148,27 +145,6 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_at_any_moment_in_a_terminal(jobs: int, tmp_path: Path) -> None:
-    """``tests/support/interrupt_at_random.py`` does the same many times, in a kernel too."""
-    for number, moment in enumerate(np.random.default_rng(jobs).uniform(0.2, 25, 5).tolist()):
-        session, rows = compare_and_press(jobs, [moment], tmp_path / f"{number}.csv")
-        if session.seconds < 0:
-            assert session.status == 0  # it was done before
-            continue
-        assert session.status == 130, session.after
-        assert session.left == 0
-        assert "Traceback" not in session.after
-        if "gap" in session.before:
-            # A search was under way.
-            assert rows
-            assert all(row["ratio_upper"] for row in rows)
-        elif rows is None:
-            assert session.after.strip().endswith("error: interrupted")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("name", ["competitive_ratios", "search_worst_case"])
 def test_nothing_outlives_a_command_that_is_killed(
@@ -178,7 +154,7 @@ def test_nothing_outlives_a_command_that_is_killed(
         "competitive_ratios": ["generator:arrival-model-1(n=18, count=4)"],
         "search_worst_case": ["--archive", tmp_path / "found", "--minutes", 5],
     }
-    process = start(*(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2))
+    process = start(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2)
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     process.send_signal(number)
@@ -187,29 +163,6 @@ def test_nothing_outlives_a_command_that_is_killed(
 
 
 # --- outputs -----------------------------------------------------------------------------------
-
-
-def test_one_policy_without_a_ratio_leaves_the_other_its_own(
-    script: Script, tmp_path: Path
-) -> None:
-    out, page = tmp_path / "out.csv", tmp_path / "out.md"
-    process = script(
-        *("competitive_ratios", "generator:arrival-model-1(n=6)"),
-        *("--policy", "mc-sf", "--policy", "alpha-protection", "--jobs", 1),
-        *("--out", out, "--wide"),
-    )
-    assert (process.returncode, process.stderr) == (0, "")
-    words = " ".join(process.stdout.split())
-    assert "6 47 mc-sf 224 224 1.0000" in words
-    assert "alpha-protection 1 livelock " in words
-    rows = list(csv.DictReader(out.open(encoding="utf-8")))
-    assert [(row["policy"], row["ratio_upper"]) for row in rows] == [
-        ("mc-sf", "1.0"),
-        ("alpha-protection", ""),
-    ]
-    assert [bool(row["reason"]) for row in rows] == [False, True]
-    assert rows[1]["reason"] in process.stdout
-    assert not page.exists()
 
 
 def unread(*arguments: object, cwd: Path) -> Process:
@@ -238,72 +191,59 @@ TIMESTAMP,ContextTokens,GeneratedTokens
 """
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    ("arguments", "files"),
+    ("line", "files"),
     [
-        (
-            ["solve", "small.json", "--out", "out.json", "--certificate", "proof.json"],
-            ["out.json", "proof.json"],
+        ("solve small.json --out o.json --certificate p.json --time-limit 0", "o.json p.json"),
+        ("generate 'trace:trace.csv(memory_limit=9999)' --out out.json", "out.json"),
+        pytest.param("competitive_ratios small.json --policy fcfs --out r.md", "r.md", marks=SLOW),
+        pytest.param(
+            "adversary_tables reductions --groups 1 --seeds 1 --out a.md", "a.md", marks=SLOW
         ),
-        (
-            ["generate", "trace:trace.csv(memory_limit=9999)", "--out", "out.json"],
-            ["out.json"],
+        pytest.param("fluid_experiments segments --out f.csv", "f.csv", marks=SLOW),
+        pytest.param(
+            "reproduce c25-figure-2 --quick --out made --page page.md", "page.md", marks=SLOW
         ),
         pytest.param(
-            ["competitive_ratios", "small.json", "--policy", "fcfs", "--out", "r.md"],
-            ["r.md"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ["adversary_tables", "reductions", "--groups", 1, "--seeds", 1, "--out", "a.md"],
-            ["a.md"],
-            marks=pytest.mark.slow,
-        ),
-        (["fluid_experiments", "segments", "--out", "f.csv"], ["f.csv"]),
-        pytest.param(
-            ["reproduce", "c25-figure-2", "--quick", "--out", "made", "--page", "page.md"],
-            ["page.md"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            [
-                *("closed_form_convergence", "--memory", 40, "--batches", 2, "--seeds", 1),
-                *("--only", "two", "--out", "c.csv"),
-            ],
-            ["c.csv"],
-            marks=pytest.mark.slow,
+            "closed_form_convergence --memory 40 --batches 2 --seeds 1 --only two --out c.csv",
+            "c.csv",
+            marks=SLOW,
         ),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_files_are_written_though_nobody_reads(
-    small: Path, arguments: list[object], files: list[str]
-) -> None:
-    folder = small.parent
+def test_files_are_written_though_nobody_reads(small: Path, line: str, files: str) -> None:
+    folder, (name, *arguments) = small.parent, shlex.split(line)
     (folder / "trace.csv").write_text(TRACE)
-    process = unread(SCRIPTS / f"{arguments[0]}.py", *arguments[1:], cwd=folder)
+    process = unread(SCRIPTS / f"{name}.py", *arguments, cwd=folder)
     assert (process.returncode, process.stderr) == (2, "")
-    assert [name for name in files if (folder / name).exists()] == files
+    assert [file for file in files.split() if not (folder / file).exists()] == []
 
 
-FULL_DISK = """
-    import errno
-    import instances.files
-    from {module} import {name} as module
-    write = instances.files.write_atomically
-    def write_or_not(path, content):
-        if str(path).endswith({suffix!r}):
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        write(path, content)
-    module.write_atomically = write_or_not
-"""
+def full_disk(folder: Path, name: str, target: str, suffix: str) -> Path:
+    """The subcommand ``name`` where ``write_atomically`` of the module fails for such a file."""
+    return patched(
+        folder,
+        name,
+        f"""
+        import errno
+        import {target} as module
+        write = module.write_atomically
+        def write_or_not(path, content):
+            if str(path).endswith({suffix!r}):
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            write(path, content)
+        module.write_atomically = write_or_not
+        """,
+    )
 
 
 def test_a_certificate_that_cannot_be_written_loses_nothing_else(
     tmp_path: Path, small: Path
 ) -> None:
-    code = FULL_DISK.format(module="hindsight.certificates", name="writing", suffix="proof.json")
-    program = patched(tmp_path, "solve", code)
+    program = full_disk(tmp_path, "solve", "hindsight.certificates.writing", "proof.json")
     out, proof = tmp_path / "out.json", tmp_path / "proof.json"
     process = start(program, small, "--out", out, "--certificate", proof)
     printed, complained = end(process)
@@ -316,56 +256,25 @@ def test_a_certificate_that_cannot_be_written_loses_nothing_else(
 
 @pytest.mark.slow
 def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -> None:
-    program = patched(
-        tmp_path,
-        "ratios",
-        """
-        import errno
-        import instances.files
-        def full(path, content):
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        instances.files.write_atomically = full
-        """,
-    )
     out = tmp_path / "out.csv"
+    program = full_disk(tmp_path, "ratios", "online.commands.ratios", "out.csv")
     process = start(program, small, "--policy", "fcfs", "--out", out)
     printed, complained = end(process)
     assert (process.returncode, complained) == (2, f"error: {out}: No space left on device\n")
     assert "small     3  8  fcfs" in printed
 
 
-def test_no_standard_output_at_all(tmp_path: Path, small: Path) -> None:
-    for target, status in ((">&-", 0), ("> /dev/full", 2)):
-        out = tmp_path / f"out{status}.json"
-        command = [
-            sys.executable,
-            SCRIPTS / "generate.py",
-            "generator:arrival-model-1",
-            "--out",
-            out,
-        ]
-        process = subprocess.run(
-            ["sh", "-c", f'"$@" {target}', "sh", *map(str, command)],
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=120,
-        )
-        assert process.returncode == status
-        assert process.stderr.count("\n") == bool(status)
-        assert "Traceback" not in process.stderr
-        assert out.exists()
-
-
-@pytest.mark.slow
-def test_half_a_surrogate_pair_in_a_name(script: Script, small: Path, tmp_path: Path) -> None:
-    document = {**json.loads(small.read_text("utf-8")), "name": "bad \ud800 name"}
-    odd, page = tmp_path / "odd.json", tmp_path / "page.md"
-    odd.write_text(json.dumps(document), "ascii")
-    process = script("competitive_ratios", odd, "--policy", "fcfs", "--out", page)
-    if process.returncode == 2:
-        # Refused at the door is as good.
-        assert process.stderr.count("\n") == 1
-        return
-    assert (process.returncode, process.stderr) == (0, "")
-    assert "bad \\ud800 name" in process.stdout
-    assert "ud800" in page.read_text("utf-8")
+@pytest.mark.parametrize(("target", "status"), [(">&-", 0), ("> /dev/full", 2)])
+def test_no_standard_output_at_all(tmp_path: Path, target: str, status: int) -> None:
+    out = tmp_path / "out.json"
+    command = [sys.executable, SCRIPTS / "generate.py", "generator:uniform", "--out", out]
+    process = subprocess.run(
+        ["sh", "-c", f'"$@" {target}', "sh", *map(str, command)],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert process.returncode == status
+    assert process.stderr.count("\n") == bool(status)
+    assert "Traceback" not in process.stderr
+    assert out.exists()

@@ -12,12 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import SCRIPTS, Ok, Refused
 
 from online.experiment import parse_experiment, run_experiment
-
-ROOT = Path(__file__).resolve().parents[2]
-
 
 QUICK = """
 name = "quick"
@@ -30,32 +27,28 @@ seeds = { count = 2 }
 """
 
 
-def test_a_run_and_its_table(script: Script, tmp_path: Path) -> None:
-    config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
-    config.write_text(QUICK)
-    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == f"quick: 4 trials and 0 optima in {results}, 4 computed now, 0 failed\n"
-    out = tmp_path / "table.tex"
+RUN = "run_experiment quick.toml --results r.sqlite --jobs 1"
+
+
+def test_a_run_and_its_table(ok: Ok, tmp_path: Path) -> None:
+    (tmp_path / "quick.toml").write_text(QUICK)
+    told = "quick: 4 trials and 0 optima in r.sqlite, 4 computed now, 0 failed\n"
+    assert ok(RUN) == told
     for form, sign in (("text", "---"), ("csv", ",fcfs,"), ("markdown", "| :---"), ("latex", "&")):
-        shown = script("table", results, "--format", form)
-        assert shown.returncode == 0, shown.stderr
-        assert sign in shown.stdout
-    script("table", results, "--format", "latex", "--out", out)
-    assert out.read_text() == shown.stdout
-    records = script("table", results, "--format", "csv", "--trials").stdout
+        shown = ok(f"table r.sqlite --format {form}")
+        assert sign in shown
+    assert ok("table r.sqlite --format latex --out table.tex") == ""
+    assert (tmp_path / "table.tex").read_text() == shown
+    records = ok("table r.sqlite --format csv --trials")
     assert records.count("\n") == 5
-    found = json.loads(script("table", results, "--trials", "--json", "-").stdout)
-    assert [f"{trial['digest']},{trial['requests']}" in records for trial in found["trials"]] == (
-        [True] * 4
-    )
-    again = (config, "--results", results, "--jobs", 1, "--json", "-")
-    found = json.loads(script("run_experiment", *again).stdout)
+    trials = json.loads(ok("table r.sqlite --trials --json -"))["trials"]
+    assert [f"{one['digest']},{one['requests']}" in records for one in trials] == [True] * 4
+    found = json.loads(ok(f"{RUN} --json -"))
     assert [found[name] for name in ("trials", "optima", "computed", "failed")] == [4, 0, 0, 0]
 
 
-def test_the_help_declares_an_experiment_that_can_be_run(script: Script, tmp_path: Path) -> None:
-    shown = script("run_experiment", "--help").stdout
+def test_the_help_declares_an_experiment_that_can_be_run(ok: Ok, tmp_path: Path) -> None:
+    shown = ok("run_experiment --help")
     lines = [line.strip() for line in shown[shown.index('name = "mine"') :].splitlines()]
     (tmp_path / "my_rules.py").write_text(
         "import online\nclass MyRule(type(online.make_policy('fcfs'))):\n"
@@ -67,43 +60,20 @@ def test_the_help_declares_an_experiment_that_can_be_run(script: Script, tmp_pat
     assert [spec.label for spec in declared.policies] == ["mc-sf", "fcfs", "MyRule(alpha=0.2)"]
 
 
-def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) -> None:
-    config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
+def test_failures_are_told_by_the_exit_status(ok: Ok, tmp_path: Path) -> None:
     narrow = '[[predictions]]\nname = "interval"\nparameters = { lower = 1, upper = 1 }\n'
-    config.write_text(QUICK + narrow)
-    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
-    assert ran.returncode == 1
-    assert "4 computed now, 4 failed" in ran.stdout
-    assert "4 trials that failed" in script("table", results).stdout
+    (tmp_path / "quick.toml").write_text(QUICK + narrow)
+    assert "4 computed now, 4 failed" in ok(RUN, status=1)
+    assert "4 trials that failed" in ok("table r.sqlite")
 
 
-def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
-    results = tmp_path / "r.sqlite"
-    config = tmp_path / "bad.toml"
-    config.write_text(QUICK.replace("fcfs", "lifo"))
-    assert "unknown policy 'lifo'" in refused("run_experiment", config, "--results", results)
-    assert "choose one of EXPERIMENT.toml and --preset" in refused(
-        "run_experiment", "--results", results
-    )
-    assert "'--results': SQLite file" in refused("run_experiment", config)
-    assert "choose one" in refused(
-        *("run_experiment", "--preset", "smoke", "--results", results),
-        *("--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"),
-    )
-    for line, message in (
-        ("x = " + "[" * 5000, "is nested more than 100 deep"),
-        ("x = " + "9" * 5000, "holds a number that is none"),
-        ("x = 1" + "0" * 400, "holds an integer of more than 300 digits"),
-        (f"policy_seeds = {{ count = {2**53} }}", "count = 9007199254740992 is above 1000000"),
-        ("policy_seeds = 7", "policy_seeds = 7 is not a list"),
-    ):
-        config.write_text(line + "\n" + QUICK)
-        assert message in refused("run_experiment", config, "--results", results)
+def test_a_draw_beyond_memory_is_refused_and_no_results_file_made(
+    refused: Refused, tmp_path: Path
+) -> None:
+    config, results = tmp_path / "large.toml", tmp_path / "r.sqlite"
     config.write_text(QUICK.replace("maximum_length = 6", f"maximum_length = {2**53}"))
     assert "not enough memory: " in refused("run_experiment", config, "--results", results)
     assert not results.exists()
-    assert "No such file" in refused("table", results)
-    assert "is not a results file" in refused("table", config)
 
 
 @pytest.fixture(scope="module")
@@ -136,25 +106,19 @@ def test_tables_and_reports_refuse_the_same(
     assert refused("table", path, "--trials") == said
 
 
-def test_a_disk_that_fills_up(script: Script, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up(ok: Ok, tmp_path: Path) -> None:
     """No file may grow: the run ends with one line, and what was stored is there."""
-    config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
-    config.write_text(QUICK.replace("count = 2", "count = 40"))
-    command = (config, "--results", results, "--jobs", "1")
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
-
+    (tmp_path / "quick.toml").write_text(QUICK.replace("count = 2", "count = 40"))
+    name, *arguments = RUN.split()
     ran = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "run_experiment.py", *command],
+        [sys.executable, SCRIPTS / f"{name}.py", *arguments],
+        cwd=tmp_path,
         env={**os.environ, "NO_COLOR": "1"},
-        preexec_fn=limit,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)),
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "cannot be opened, read or written as a results file" in ran.stderr
-    again = script("run_experiment", *command)
-    assert again.returncode == 0, again.stderr
-    assert 0 < int(again.stdout.split(", ")[1].split()[0]) < 80
+    assert 0 < int(ok(RUN).split(", ")[1].split()[0]) < 80

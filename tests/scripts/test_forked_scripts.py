@@ -16,10 +16,7 @@ def outcome(process: Process) -> tuple[int, str, str]:
     ("name", "arguments", "status"),
     [
         ("generate", ["generator:arrival-model-1(seed=3)", "--out", "one.json"], 0),
-        ("generate", ["nope"], 2),
         ("solve", ["missing.json"], 2),
-        ("competitive_ratios", ["--bogus"], 2),
-        ("report", ["missing.sqlite"], 2),
     ],
 )
 def test_status_output_and_files_are_those_of_a_process(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from benchmark_files import vllm_bench_of
-from forked_scripts import Process, Refused, Script, fields
+from forked_scripts import Process, Script, fields
 from process_groups import end, press_ctrl_c, start, wait_until_gone
 
 import instances
@@ -95,9 +95,11 @@ def printed_rows(process: Process) -> list[list[str]]:
 def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_path: Path) -> None:
     page, figures = tmp_path / "page.html", tmp_path / "figures.json"
     process = script(
-        *("headroom", bench, "--memory-limit", 3000, "--batch-time", "fit", *QUICK),
+        "headroom",
+        bench,
         # What is compared is run first, however slow the machine is.
-        *("--challenger", "fcfs", "--out", page, "--json", figures),
+        *["--memory-limit", "3000", "--batch-time", "fit", "--challenger", "fcfs"],
+        *[*QUICK, "--time-limit", 60, "--out", page, "--json", figures],
     )
     assert process.stderr == ""
     assert process.returncode in (0, 1), process.stdout
@@ -126,16 +128,22 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     assert "off by 0.0 % in the mean, held out" in said
 
 
-SMALL = ("--memory-limit", 900, *QUICK, "--prediction-error", 0)
+SMALL = ("--memory-limit", 900, "--prediction-error", 0)
+
+
+def measured(script: Script, log: object, *options: object) -> Process:
+    """A measurement of ``log`` on one process; it complains of nothing."""
+    process = script("headroom", log, *QUICK, *options)
+    assert (process.stderr, process.returncode in (0, 1)) == ("", True)
+    return process
 
 
 def answers(script: Script, log: Path, batch_time: str, folder: Path) -> str:
     """The first line printed, which is the answer on the page and in the record too."""
     page, figures = folder / "page.html", folder / "figures.json"
-    process = script(
-        *("headroom", log, "--batch-time", batch_time, *SMALL, "--out", page, "--json", figures)
+    process = measured(
+        script, log, "--batch-time", batch_time, *SMALL, "--out", page, "--json", figures
     )
-    assert (process.stderr, process.returncode in (0, 1)) == ("", True)
     answer = process.stdout.splitlines()[0]
     shown = Tables()
     shown.feed(page.read_text("utf-8"))
@@ -149,19 +157,15 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
 ) -> None:
     """Three requests in rounds of 0.02 s, and a batch time of 0.5 s a round."""
     log, outputs = tmp_path / "fast.json", [30, 5, 10]
-    log.write_text(
-        json.dumps(
-            {
-                "start_times": [0.0, 0.1, 0.2],
-                "input_lens": [40, 10, 20],
-                "output_lens": outputs,
-                "ttfts": [0.02] * 3,
-                "itls": [[0.02] * (length - 1) for length in outputs],
-                "errors": [""] * 3,
-            }
-        ),
-        "utf-8",
-    )
+    bench = {
+        "start_times": [0.0, 0.1, 0.2],
+        "input_lens": [40, 10, 20],
+        "output_lens": outputs,
+        "ttfts": [0.02] * 3,
+        "itls": [[0.02] * (length - 1) for length in outputs],
+        "errors": [""] * 3,
+    }
+    log.write_text(json.dumps(bench), "utf-8")
     answer = answers(script, log, "affine:0.5,0,0", tmp_path)
     # 45 tokens of 0.02 s, over three requests; no token takes less than a round.
     found = re.fullmatch(
@@ -201,22 +205,15 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
 
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     """Five requests alone would be too few, and their rounds served others too."""
-    process = script(
-        *("headroom", f"{bench}(max_requests=5)", "--memory-limit", 3000, "--batch-time", "fit"),
-        *(*QUICK, "--prediction-error", 0),
-    )
-    assert process.stderr == ""
-    said = facts(process)
+    some = f"{bench}(max_requests=5)"
+    said = facts(measured(script, some, *SMALL, "--memory-limit", 3000, "--batch-time", "fit"))
     assert said["requests"] == "5"
     assert said["a round lasts"].startswith("0.02 s + 0.0002")
 
 
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
-    process = script(
-        *("headroom", f"{log}(too_long=drop, faster=2)", "--batch-time", AFFINE, *QUICK),
-        *("--memory-limit", 600, "--prediction-error", 0),
-    )
-    assert process.stderr == ""
+    fewer = f"{log}(too_long=drop, faster=2)"
+    process = measured(script, fewer, *SMALL, "--memory-limit", 600, "--batch-time", AFFINE)
     said = facts(process)
     assert said["requests"] == "4"
     assert "5 of 6 requests kept (1 empty)" in said["read"]
@@ -226,105 +223,33 @@ def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     assert "predicted" not in process.stdout
 
 
-def test_rows_that_cannot_be_read_are_skipped_and_named(
-    script: Script, refused: Refused, log: Path, tmp_path: Path
+def test_skipped_rows_are_named_and_measured_rounds_give_a_batch_time(
+    script: Script, log: Path, tmp_path: Path
 ) -> None:
     log.write_text(
         ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
     )
-    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
-    options = ("--batch-time", AFFINE, "--memory-limit", 999)
-    line = refused("headroom", log, *options)
-    assert "row 3: num_decode_tokens is missing; 2 of 6 rows cannot be read" in line
-    assert "bad_rows='skip'" in line
-    process = script(
-        *("headroom", f"{log}(bad_rows=skip)", *options, *QUICK, "--prediction-error", 0),
-        *("--json", figures, "--out", page),
+    pairs = [(t, k) for t in range(1, 200, 9) for k in (100, 900, 5000)]
+    lines = [f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t, k in pairs]
+    (tmp_path / "rounds.csv").write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+    given = ("--batch-time", tmp_path / "rounds.csv", "--json", figures, "--out", page)
+    said = facts(measured(script, f"{log}(bad_rows=skip)", *SMALL, *given))
+    assert said["a round lasts"].startswith(
+        "0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to"
     )
-    assert process.stderr == ""
     skipped = (
         "2 of 6 rows skipped: 1 because num_decode_tokens is missing (row 3), "
         "1 because num_decode_tokens is not a whole number (row 6)"
     )
-    assert facts(process)["skipped"] == skipped
+    assert said["skipped"] == skipped
     assert skipped in page.read_text("utf-8")
+    missing, odd = (f"num_decode_tokens is {what}" for what in ("missing", "not a whole number"))
     assert json.loads(figures.read_text("utf-8"))["skipped_rows"] == {
         "rows": 6,
-        "counts": {
-            "num_decode_tokens is missing": 1,
-            "num_decode_tokens is not a whole number": 1,
-        },
-        "first_rows": {
-            "num_decode_tokens is missing": [3],
-            "num_decode_tokens is not a whole number": [6],
-        },
+        "counts": {missing: 1, odd: 1},
+        "first_rows": {missing: [3], odd: [6]},
     }
-
-
-def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: Path) -> None:
-    rounds = tmp_path / "rounds.csv"
-    lines = [
-        f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t in range(1, 200, 9) for k in (100, 900, 5000)
-    ]
-    rounds.write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")
-    process = script("headroom", log, "--batch-time", rounds, "--memory-limit", 999, *QUICK)
-    assert process.stderr == ""
-    said = facts(process)["a round lasts"]
-    assert said.startswith("0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to")
-
-
-def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> None:
-    def line(*options: object, path: object = log, batch_time: object = AFFINE) -> str:
-        return refused("headroom", path, "--batch-time", batch_time, *options)
-
-    assert "--memory-limit is needed" in line()
-    for batch_time in (AFFINE, "llama-2-70b-2xa100"):
-        assert "memory_limit = 0 is below 1" in line("--memory-limit", 0, batch_time=batch_time)
-    too_small = line("--memory-limit", 300)
-    assert "is too small for 2 of 5 requests (row 7: 790, row 4: 360 tokens)" in too_small
-    assert "too_long=drop" in too_small
-    assert "is too small for 5 of 5" in line("--memory-limit", 3, path=f"{log}(too_long=drop)")
-    assert "unknown batch time 'no-such'" in line("--memory-limit", 999, batch_time="no-such")
-    assert "did you mean 'llama-2-70b-2xa100'" in line(batch_time="llama-2-70b-2xa10")
-    assert "--batch-time = 'fit' needs" in line("--memory-limit", 999, batch_time="fit")
-    three = tmp_path / "three.csv"
-    three.write_text("tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n", "utf-8")
-    assert "has 3 rounds to go by and needs 30" in line("--memory-limit", 999, batch_time=three)
-    assert "leaves none of 5" in line("--memory-limit", 999, path=f"{log}(start_seconds=9)")
-    unknown = tmp_path / "unknown.csv"
-    unknown.write_text("when,in,out\n1,2,3\n", "utf-8")
-    assert "when, in, out" in line("--memory-limit", 999, path=unknown)
-    silent = tmp_path / "silent.csv"
-    silent.write_text("arrived_at,num_prefill_tokens\n0.0,4\n", "utf-8")
-    assert "num_prefill_tokens" in line("--memory-limit", 999, path=silent)
-    assert "no-such" in line("--memory-limit", 999, "--policy", "no-such")
-    assert "unknown setting of trace:" in line("--memory-limit", 999, path=f"{log}(windows=2)")
-    assert "headroom reads a log" in line("--memory-limit", 999, path="generator:uniform")
-
-
-def test_an_output_that_cannot_be_written_is_refused_first(
-    refused: Refused, log: Path, tmp_path: Path
-) -> None:
-    options = (log, "--batch-time", AFFINE, "--memory-limit", 999)
-    begun = time.monotonic()
-    for out, reason in (
-        (tmp_path / "page.txt", "does not end in .html"),
-        (tmp_path / "nowhere" / "page.html", "cannot be written"),
-        (tmp_path, "does not end in"),
-    ):
-        assert reason in refused("headroom", *options, "--out", out)
-    assert "does not end in .json" in refused("headroom", *options, "--json", tmp_path / "x.html")
-    assert time.monotonic() - begun < 60
-
-
-def test_a_log_is_not_written_over(refused: Refused, bench: Path, tmp_path: Path) -> None:
-    same = tmp_path / "link.json"
-    same.symlink_to(bench)
-    before = bench.read_bytes()
-    options = ("--memory-limit", 3000, "--batch-time", AFFINE, *QUICK)
-    for path in (bench, same):
-        assert "is the file that is read" in refused("headroom", bench, *options, "--json", path)
-    assert bench.read_bytes() == before
 
 
 @pytest.mark.slow
@@ -338,10 +263,8 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
         + "\n".join(",".join(map(str, row)) for row in rows),
         "utf-8",
     )
-    process = start(
-        *(ROOT / "scripts" / "headroom.py", log, "--memory-limit", 4000, "--time-limit", 1500),
-        *("--batch-time", AFFINE, "--jobs", jobs, "--out", page),
-    )
+    given = f"--memory-limit 4000 --time-limit 1500 --batch-time {AFFINE} --jobs {jobs}".split()
+    process = start(ROOT / "scripts" / "headroom.py", log, *given, "--out", page)
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=40)
     press_ctrl_c(process)
@@ -355,15 +278,11 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
     wait_until_gone(process.pid)
 
 
-def test_several_logs_beside_each_other(
-    script: Script, refused: Refused, log: Path, tmp_path: Path
-) -> None:
+def test_several_logs_beside_each_other(script: Script, log: Path, tmp_path: Path) -> None:
     paths = [tmp_path / "one.json", tmp_path / "two.json"]
-    for path, limit in zip(paths, (999, 2000), strict=True):
-        script(
-            *("headroom", log, "--batch-time", AFFINE, "--memory-limit", limit, *QUICK),
-            *("--json", path),
-        )
+    options = ("--batch-time", AFFINE, "--memory-limit", 999, "--json", paths[0])
+    measured(script, log, *options)
+    shutil.copy(*paths)
     process = script("compare_headroom", *paths)
     assert process.returncode == 0, process.stderr
     rows = [line.strip("| ").split(" | ") for line in process.stdout.splitlines()]
@@ -381,10 +300,3 @@ def test_several_logs_beside_each_other(
     for cell, ends in ((rows[2][6], exact), (rows[2][7], predicted)):
         shown = [float(one) if one != "?" else None for one in cell.strip("[] |").split(", ")]
         assert shown[0] is None or abs(shown[0] - 100 * (ends[0] or 0)) <= 0.1
-    assert "is no record of a headroom" in refused("compare_headroom", _empty(tmp_path))
-
-
-def _empty(folder: Path) -> Path:
-    path = folder / "empty.json"
-    path.write_text("{}", "utf-8")
-    return path

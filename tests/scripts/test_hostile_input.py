@@ -1,33 +1,31 @@
-"""Command lines given pipes, logs in odd orders, control characters and devices without end."""
+"""Command lines given pipes and logs in odd orders; what a report says of rounded input."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forked_scripts import Process, Refused, Script
+from forked_scripts import SCRIPTS, Ok, Process
 from log_files import vllm_bench
+from process_groups import end, press_ctrl_c, start
 
 import instances
-
-ROOT = Path(__file__).resolve().parents[2]
 
 LOG = "id;created_at;in;out\na;2024-01-01 00:00:05;10;3\nb;2024-01-01 00:00:01;12;3\n"
 COLUMNS = "arrival=created_at, prompt=in, output=out"
 TRACE = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,374,44\n4.3,396,109\n"
 
 
-def piped(content: bytes, *arguments: object) -> Process:
+def piped(content: bytes, settings: str, out: Path) -> Process:
+    source = f"trace:/dev/stdin(memory_limit=9999, {settings})"
     return subprocess.run(
-        [sys.executable, *map(str, arguments)],
+        [sys.executable, SCRIPTS / "generate.py", source, "--out", out],
         input=content.decode("latin-1"),
         encoding="latin-1",
         capture_output=True,
@@ -36,153 +34,63 @@ def piped(content: bytes, *arguments: object) -> Process:
 
 
 @pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no such device")
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_log_of_completions_through_a_pipe(
-    pack: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
-    generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
-    source = f"trace:/dev/stdin(memory_limit=99, round_seconds=1, {COLUMNS})"
-    process = piped(pack(LOG.encode()), generate, source, "--out", out)
-    assert process.returncode == 0, process.stderr
-    assert "sorted, 1 out of order" in process.stdout
-    assert instances.load(out).arrival_times.tolist() == [0, 4]
-    assert instances.load(out).prompt_lengths.tolist() == [12, 10]
-
-
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("content", "settings", "told", "arrivals"),
     [
-        ("", "FILE(arrival=NAME, prompt=NAME, output=NAME)"),
-        (f"{COLUMNS}, sort=True, prompt=out", "is given twice"),
-        ("prompt", "is not of the form name=value"),
-        ("tokens=in", "unknown setting of trace:"),
-        ("prompt=in", "which column holds outputs"),
+        (LOG.encode(), f"round_seconds=1, {COLUMNS}", "sorted, 1 out of order", [0, 4]),
+        (
+            gzip.compress(vllm_bench().encode()),
+            "round_seconds=0.25",
+            "sorted, 1 out of order; 1 failed and left out",
+            [0, 2, 5, 12],
+        ),
     ],
+    ids=["completions", "gzip"],
 )
-def test_a_log_of_ones_own(refused: Refused, tmp_path: Path, columns: str, said: str) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text(LOG)
-    for name in ("generate", "competitive_ratios"):
-        assert said in refused(name, f"trace:{path}(memory_limit=99, {columns})")
+def test_a_log_through_a_pipe(
+    content: bytes, settings: str, told: str, arrivals: list[int], tmp_path: Path
+) -> None:
+    out = tmp_path / "x.json"
+    process = piped(content, settings, out)
+    assert process.returncode == 0, process.stderr
+    assert told in process.stdout
+    assert instances.load(out).arrival_times.tolist() == arrivals
 
 
 @pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no such device")
-def test_a_benchmark_through_a_pipe(tmp_path: Path) -> None:
-    generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
-    source = "trace:/dev/stdin(memory_limit=9999, round_seconds=0.25)"
-    process = piped(gzip.compress(vllm_bench().encode()), generate, source, "--out", out)
-    assert process.returncode == 0, process.stderr
-    assert "sorted, 1 out of order; 1 failed and left out" in process.stdout
-    assert instances.load(out).arrival_times.tolist() == [0, 2, 5, 12]
-    process = piped(vllm_bench(ttfts=[-1] * 5).encode(), generate, source, "--out", out)
+def test_a_bad_benchmark_through_a_pipe_is_one_line(tmp_path: Path) -> None:
+    process = piped(vllm_bench(ttfts=[-1] * 5).encode(), "round_seconds=1", tmp_path / "x.json")
     assert (process.returncode, process.stdout) == (2, "")
     assert process.stderr.count("\n") == 1
     assert "row 1: ttfts -1 is below 0" in process.stderr
-
-
-def test_a_trace_promises_the_order_of_its_rows(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text(TRACE + "1.0,1,1\n")
-    said = refused("generate", f"trace:{path}(memory_limit=999)")
-    assert "row 4: arrived_at goes back in time; sort=True" in said
-
-
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("solve", "/dev/zero"),
-        ("relax", "/dev/zero"),
-        ("competitive_ratios", "/dev/zero"),
-        ("generate", "trace:/dev/zero(memory_limit=9)"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_device_without_end(refused: Refused, arguments: tuple[object, ...]) -> None:
-    assert "/dev/zero" in refused(*arguments)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_nobody_writes_to_is_waited_for_until_ctrl_c(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen(
-        [sys.executable, ROOT / "scripts" / "generate.py", f"trace:{pipe}(memory_limit=9)"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A test run in the background has left Ctrl-C ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    try:
-        time.sleep(3)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, out) == (130, "")
-    assert err in ("", "error: interrupted\n")
+    process = start(SCRIPTS / "generate.py", f"trace:{pipe}(memory_limit=9)")
+    time.sleep(1.5)
+    assert process.poll() is None
+    press_ctrl_c(process)
+    printed, complained = end(process)
+    assert (process.returncode, printed) == (130, "")
+    assert complained == "error: interrupted\n"
 
 
-def hostile(folder: Path, **fields: str) -> Path:
-    """An instance whose name, id or metadata is some JSON text."""
-    path = folder / "hostile.json"
-    texts = {"name": '"n"', "id": '"i"', "metadata": "{}", **fields}
-    path.write_text(
-        '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 9, '
-        f'"name": {texts["name"]}, "metadata": {texts["metadata"]}, '
-        f'"requests": [{{"id": {texts["id"]}, "prompt_length": 1, "output_length": 1}}]}}'
-    )
-    return path
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"name": r'"\ud800"'}, "instance: name"),
-        ({"name": r'"\u001b[2J"'}, "instance: name"),
-        ({"id": r'"\udfff"'}, "request: id"),
-        ({"metadata": r'{"a": ["\ud800"]}'}, "instance: metadata"),
-        ({"metadata": '{"a": 1, "a": 2}'}, "key 'a' is there twice"),
-    ],
-    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
-)
-@pytest.mark.parametrize("name", ["solve", "relax"])
-def test_an_instance_that_could_not_be_saved_is_refused_before_it_is_solved(
-    refused: Refused, tmp_path: Path, fields: dict[str, str], said: str, name: str
-) -> None:
-    line = refused(name, hostile(tmp_path, **fields))
-    assert said in line
-    assert line.isprintable()
-
-
-def test_errors_hold_no_control_characters(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text("a\x1b[31m,b\n1,2\n")
-    for line in (
-        refused("generate", f"trace:{path}(memory_limit=9)"),
-        refused("generate", f"trace:{tmp_path}/no\x1b[31mfile(memory_limit=9)"),
-        refused("solve", "no\x1b[31mfile"),
-        refused("generate", "generator:no\x1b[31mgenerator"),
-    ):
-        assert line.isprintable()
-
-
-def test_what_the_optimum_is_of_is_told(script: Script, tmp_path: Path) -> None:
-    trace, out = tmp_path / "t.csv", tmp_path / "t.json"
-    trace.write_text(TRACE)
-    scaled = f"trace:{trace}(memory_limit=10, token_scale=64, round_seconds=3.2)"
+def test_what_the_optimum_is_of_is_told(ok: Ok, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TRACE)
+    out, page = tmp_path / "t.json", tmp_path / "page.md"
+    scaled = "'trace:t.csv(memory_limit=10, token_scale=64, round_seconds=3.2)'"
     told = "bounds are of the rounded instance, not of the log: tokens are rounded up to"
-    assert told in script("generate", scaled, "--out", out).stdout
-    assert told in script("solve", out).stdout
-    assert told in script("relax", out).stdout
-    page = tmp_path / "page.md"
-    ratios = ("competitive_ratios", "--policy", "mc-sf", "--jobs", 1)
-    assert script(*ratios, scaled, "--out", page).stdout.count(told) == 1
+    assert told in ok(f"generate {scaled} --out t.json")
+    for command in ("solve", "relax --method lagrangian"):
+        assert told in ok(f"{command} t.json --time-limit 0")
+    ratios = "competitive_ratios --policy mc-sf --jobs 1 --time-limit 0"
+    assert ok(f"{ratios} {scaled} --out page.md").count(told) == 1
     assert told in page.read_text("utf-8")
-    assert script(*ratios, out, out).stdout.count(told) == 1
+    assert ok(f"{ratios} t.json t.json").count(told) == 1
     document = json.loads(out.read_text("utf-8"))
     del document["metadata"]
     out.write_text(json.dumps(document))
-    assert "rounded" not in script("solve", out).stdout
+    assert "rounded" not in ok("solve t.json --time-limit 0")

@@ -9,19 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from interrupt_at_random import (
-    Trial,
-    experiment_in_terminal,
-    in_kernel,
-    kernel,
-    ratios_in_terminal,
-)
+from interrupt_at_random import Trial, experiment_in_terminal, in_kernel, kernel, ratios_in_terminal
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("moment", [0.4, 3.0, 8.0, 15.0])
 @pytest.mark.parametrize("trial", [ratios_in_terminal, experiment_in_terminal])
-def test_in_a_terminal(trial: Callable[[float, Path], Trial], tmp_path: Path) -> None:
-    assert trial(8.0, tmp_path).faults == ()
+def test_in_a_terminal(
+    trial: Callable[[float, Path], Trial], moment: float, tmp_path: Path
+) -> None:
+    assert trial(moment, tmp_path).faults == ()
 
 
 @pytest.mark.slow

@@ -7,45 +7,36 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts, Refused, fields
+from forked_scripts import COMMAND, ForkedScripts, Ok, fields
 from library_records import OPEN, bare_record, records_file
 
 from instances import RecordStore, Schedule, library, save, save_schedule
 from online.commands.library import _fields
 from online.commands.sources import parse_source, read_instance
 
-COMMAND = "llm_hindsight"
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
-MAKESPAN_GOAL = "makespan, asked for by --objective makespan"
-PREEMPTIVE_GOAL = "total latency with preemption, asked for by "
 PREEMPTIVE_OBJECTIVE = "--objective preemptive-total-latency"
 
 
-def test_sets_and_instances_are_listed(forked: ForkedScripts, empty: Path) -> None:
-    listed = forked.run(COMMAND, "library", "list", cwd=empty)
-    assert (listed.returncode, listed.stderr) == (0, "")
-    lines = listed.stdout.splitlines()
+def test_sets_and_instances_are_listed(ok: Ok) -> None:
+    lines = ok("library list").splitlines()
     assert [line.split()[0] for line in lines[2:]] == [one.name for one in library().sets]
-    one = forked.run(COMMAND, "library", "list", "worst-n7-*", cwd=empty)
-    (line,) = (line for line in one.stdout.splitlines() if line.startswith(OPEN))
+    one = ok("library list worst-n7-*")
+    (line,) = (line for line in one.splitlines() if line.startswith(OPEN))
     assert "closed" in line
-    small = forked.run(COMMAND, "library", "list", "--largest", "7", "--json", "-", cwd=empty)
-    found = json.loads(small.stdout)["instances"]
+    found = json.loads(ok("library list --largest 7 --json -"))["instances"]
     assert {entry["set"] for entry in found} == {"worst"}
     assert all(entry["requests"] <= 7 for entry in found)
 
 
-def test_one_is_shown(forked: ForkedScripts, empty: Path) -> None:
-    name = "reduction-partition-no-n10-00"
-    found = fields(forked.run(COMMAND, "library", "show", name, cwd=empty).stdout)
-    assert found["instance"] == name
+def test_one_is_shown(ok: Ok) -> None:
+    found = fields(ok(f"library show {MAKESPAN}"))
+    assert found["instance"] == MAKESPAN
     assert (found["optimum"], found["status"]) == ("3", "closed")
     assert "closed form, no certificate" in found["verified lower bound"]
-    drawn = forked.run(COMMAND, "library", "show", "w25-uniform-n20-00", cwd=empty)
-    recipe = fields(drawn.stdout)["recipe"]
+    recipe = fields(ok("library show w25-uniform-n20-00"))["recipe"]
     assert recipe == "generator:uniform(n=20, seed=0)"
-    again = read_instance(parse_source(recipe))
-    assert again.digest == library("w25-uniform-n20-00").digest
+    assert read_instance(parse_source(recipe)).digest == library("w25-uniform-n20-00").digest
 
 
 @pytest.mark.parametrize(
@@ -119,100 +110,62 @@ def test_what_is_handed_in_is_taken_or_rejected(forked: ForkedScripts, empty: Pa
 
 
 @pytest.mark.slow
-def test_the_records_that_come_along_hold(forked: ForkedScripts, empty: Path) -> None:
-    one = forked.run(COMMAND, "library", "verify", "--json", "one.json", cwd=empty)
-    assert (one.returncode, one.stderr) == (0, "")
-    forked.run(COMMAND, "library", "verify", "--jobs", 2, "--json", "two.json", cwd=empty)
-    first, second = (json.loads((empty / f"{n}.json").read_text("utf-8")) for n in ("one", "two"))
-    assert first["verdicts"] == second["verdicts"]
-    assert len(first["verdicts"]) == len(library())
-
-
-def test_other_commands_take_its_names(
-    forked: ForkedScripts, refused: Refused, empty: Path
-) -> None:
-    compared = forked.run(COMMAND, "ratios", OPEN, "--policy", "mc-sf", cwd=empty)
-    assert (compared.returncode, compared.stderr) == (0, "")
-    assert OPEN in compared.stdout
-    seconds = "seconds-azure-code-n20-00"
-    assert "has arrivals in seconds, and no rounds" in refused(COMMAND, "solve", seconds)
-    assert "did you mean 'worst-n7-" in refused(COMMAND, "solve", "worst-n7-99")
+def test_the_records_that_come_along_hold(ok: Ok) -> None:
+    one, two = (
+        json.loads(ok(f"library verify --jobs {jobs} --json -"))["verdicts"] for jobs in (1, 2)
+    )
+    assert one == two
+    assert len(one) == len(library())
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("j25-m1-n20-00", ()),
-        ("preemptive-j25-m2-n15-00", ("--objective", "preemptive-total-latency")),
+        ("j25-m1-n20-00", ""),
+        ("preemptive-j25-m2-n15-00", "--objective preemptive-total-latency"),
     ],
 )
 def test_a_solve_of_a_name_starts_from_its_record(
-    forked: ForkedScripts, empty: Path, name: str, options: tuple[str, ...]
+    ok: Ok, tmp_path: Path, name: str, options: str
 ) -> None:
     entry = library(name)
     assert entry.record is not None
-    save(entry.problem, empty / "bare.json")
-    upper = {}
-    for asked in (name, "bare.json"):
-        process = forked.run(
-            COMMAND, "solve", asked, *options, "--time-limit", 0, "--json", "-", cwd=empty
-        )
-        found = json.loads(process.stdout)
-        upper[asked] = found["optimum_rounds"][1]
-        told = [f"starts from the library's schedule of {upper[asked]}"] if asked == name else []
-        assert found["notes"] == told
+    save(entry.problem, tmp_path / "bare.json")
+    named, bare = (
+        json.loads(ok(f"solve {asked} {options} --time-limit 0 --json -"))
+        for asked in (name, "bare.json")
+    )
+    upper = entry.record.upper_bound
+    assert named["notes"] == [f"starts from the library's schedule of {upper}"]
     # A file is taken for what it carries, whatever its metadata call it.
-    assert upper[name] == entry.record.upper_bound < upper["bare.json"]
+    assert bare["notes"] == []
+    assert named["optimum_rounds"][1] == upper < bare["optimum_rounds"][1]
+
+
+RATIOS = "ratios --policy fcfs --jobs 1"
+IS_PREEMPTIVE = "is total latency with preemption, asked for by "
 
 
 @pytest.mark.parametrize(
-    ("arguments", "notes"),
+    ("line", "notes"),
     [
-        (("solve", MAKESPAN), [f"the library's goal of {MAKESPAN} is {MAKESPAN_GOAL}"]),
-        (("solve", MAKESPAN, "--objective", "makespan"), []),
+        (f"solve {MAKESPAN}", [f"{MAKESPAN} is makespan, asked for by --objective makespan"]),
+        (f"solve {MAKESPAN} --objective makespan", []),
+        (f"solve {PREEMPTIVE}", [f"{PREEMPTIVE} {IS_PREEMPTIVE}{PREEMPTIVE_OBJECTIVE}"]),
+        (f"solve {PREEMPTIVE} {PREEMPTIVE_OBJECTIVE}", []),
+        (f"solve {OPEN} {PREEMPTIVE_OBJECTIVE}", []),
         (
-            ("solve", PREEMPTIVE),
-            [f"the library's goal of {PREEMPTIVE} is {PREEMPTIVE_GOAL}{PREEMPTIVE_OBJECTIVE}"],
+            f"{RATIOS} {PREEMPTIVE} preemptive-j25-m1-n15-00 {MAKESPAN}",
+            [f"{PREEMPTIVE} and 1 more {IS_PREEMPTIVE}--preemptive", f"{MAKESPAN} is makespan"],
         ),
-        (("solve", PREEMPTIVE, "--objective", "preemptive-total-latency"), []),
-        (("solve", OPEN, "--objective", "preemptive-total-latency"), []),
-        (
-            ("ratios", PREEMPTIVE, "preemptive-j25-m1-n15-00", MAKESPAN, "--policy", "fcfs"),
-            [
-                f"the library's goal of {PREEMPTIVE} and 1 more is {PREEMPTIVE_GOAL}--preemptive",
-                f"the library's goal of {MAKESPAN} is makespan",
-            ],
-        ),
-        (("ratios", f"{PREEMPTIVE}(block_size=2)", "--policy", "fcfs"), []),
+        (f"{RATIOS} '{PREEMPTIVE}(block_size=2)'", []),
     ],
 )
 def test_another_goal_than_the_librarys_is_told(
-    forked: ForkedScripts, empty: Path, arguments: tuple[str, ...], notes: list[str]
+    ok: Ok, tmp_path: Path, line: str, notes: list[str]
 ) -> None:
-    process = forked.run(COMMAND, *arguments, "--time-limit", 0, "--json", "-", cwd=empty)
-    found = json.loads(process.stdout)["notes"]
-    assert [note for note in found if "goal" in note] == notes
-    shown = forked.run(COMMAND, *arguments, "--time-limit", 0, cwd=empty).stdout
-    assert [note for note in notes if note not in shown] == []
-
-
-def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
-    assert "unknown instance or set of the library" in refused(
-        COMMAND, "library", "show", "nothing"
-    )
-    for action, option in (
-        ("list", ("--time-limit", 3)),
-        ("verify", ("--by", "me")),
-        ("show", ("--jobs", 4)),
-        ("submit", ("--jobs", 7)),
-        ("submit", ("--largest", 3)),
-    ):
-        assert f"means nothing to {action}" in refused(COMMAND, "library", action, "x", *option)
-    assert "leaves no instance" in refused(COMMAND, "library", "show", "j25-m1", "--largest", 9)
-    assert "Not a directory" in refused(COMMAND, "library", "verify", "--records", "none")
-    assert "show needs a name" in refused(COMMAND, "library", "show")
-    assert "takes one file" in refused(COMMAND, "library", "submit", "--records", "own")
-    assert "No such file" in refused(COMMAND, "library", "submit", "x", "--records", "own")
-    seconds = "seconds-azure-code-n20-00"
-    arguments = ("library", "submit", "x", "--instance", seconds, "--records", "own")
-    assert "is in seconds" in refused(COMMAND, *arguments)
+    shown = ok(f"{line} --time-limit 0 --json found.json")
+    found = json.loads((tmp_path / "found.json").read_text("utf-8"))["notes"]
+    told = [f"the library's goal of {note}" for note in notes]
+    assert [note for note in found if "goal" in note] == told
+    assert [note for note in told if note not in shown] == []

@@ -10,12 +10,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import Ok
 
 import instances
 import online
 
-COMMAND = ("llm_hindsight", "library", "leaderboard")
 OWN = """
 from online.policy_interface import LookaheadPrefixPolicy
 
@@ -24,94 +23,46 @@ class Longest(LookaheadPrefixPolicy):
     def priority(self, request):
         return -request.prediction.upper
 """
-FEW = ("j25-m1-n10-*", "--policy", "mc-sf", "--policy", "fcfs", "--jobs", 1)
+FEW = "library leaderboard j25-m1-n10-* --policy mc-sf --policy fcfs --jobs 1 --results r.sqlite"
 
 
-def test_the_table_is_of_what_was_stored(script: Script, tmp_path: Path) -> None:
-    results, scores = tmp_path / "r.sqlite", tmp_path / "s.csv"
-    first = script(*COMMAND, *FEW, "--results", results, "--scores", scores)
-    assert first.returncode == 0, first.stderr
-    title, head, _, *rows = first.stdout.splitlines()
+def test_the_table_is_of_what_was_stored(ok: Ok, tmp_path: Path) -> None:
+    first = ok(f"{FEW} --scores s.csv")
+    title, head, _, *rows = first.splitlines()
     assert title.startswith("mean of total latency / optimum")
     assert head.split() == ["policy", "j25-m1"]
     assert {row.split()[0] for row in rows} == {"mc-sf", "fcfs"}
-    (line,) = [one for one in _lines(scores.read_text()) if one["instance"] == "j25-m1-n10-01"]
+    scores = _lines((tmp_path / "s.csv").read_text())
+    (line,) = [one for one in scores if one["instance"] == "j25-m1-n10-01"]
     run = online.simulate(instances.library("j25-m1-n10-01").problem, "mc-sf")
     assert int(line["mc-sf"]) == run.total_latency
-    stored = _stored(results)
-    again = script(*COMMAND, *FEW, "--results", results)
-    assert again.stdout == first.stdout
+    stored = _stored(tmp_path / "r.sqlite")
+    assert ok(FEW) == first
     # With the seconds each took: none was run again.
-    assert _stored(results) == stored
+    assert _stored(tmp_path / "r.sqlite") == stored
 
 
 @pytest.mark.slow
-def test_every_form_says_the_same(script: Script, tmp_path: Path) -> None:
-    results = tmp_path / "r.sqlite"
-    asked = (*COMMAND, *FEW, "--results", results)
-    (mean, _) = sorted(
-        _lines(script(*asked, "--format", "csv").stdout), key=lambda line: line["policy"] != "mc-sf"
-    )
-    shown = script(*asked, "--format", "markdown").stdout
-    document = json.loads(script(*asked, "--json", "-").stdout)
+def test_every_form_says_the_same(ok: Ok, tmp_path: Path) -> None:
+    (mean,) = [line for line in _lines(ok(f"{FEW} --format csv")) if line["policy"] == "mc-sf"]
+    document = json.loads(ok(f"{FEW} --json -"))
     assert document["seed"] == 0
     (own,) = [one for one in document["standings"] if one["policy"] == "mc-sf"]
     assert str(own["mean_ratio"][0]) == mean["mean_ratio_lower"]
-    assert f"| mc-sf | {mean['mean_ratio_lower'][:4]}" in shown.replace("[", "")
-    latex = script(*asked, "--format", "latex", "--out", tmp_path / "t.tex")
-    assert latex.stdout == ""
+    shown = ok(f"{FEW} --format markdown").replace("[", "")
+    assert f"| mc-sf | {mean['mean_ratio_lower'][:4]}" in shown
+    assert ok(f"{FEW} --format latex --out t.tex") == ""
     assert "\\begin{tabular}{lr}" in (tmp_path / "t.tex").read_text()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("j26",), "unknown instance or set of the library 'j26'"),
-        (("preemptive-j25-m1-n10-*", "j26"), "unknown instance or set of the library 'j26'"),
-        (("--policy", "mine"), "unknown policy 'mine'"),
-        (("--out", "nowhere/t.txt"), "nowhere/t.txt"),
-        (("--scores", "s.txt"), "does not end in .csv"),
-        (("--records", "nowhere"), "nowhere"),
-        (("--jobs", "0"), "--jobs"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    refused: Refused, arguments: tuple[str, ...], message: str
-) -> None:
-    assert message in refused(*COMMAND, *arguments)
-
-
-def test_a_policy_of_ones_own_stands_beside_the_others(script: Script, tmp_path: Path) -> None:
-    rules = tmp_path / "rules.py"
-    rules.write_text(OWN)
-    asked = (*COMMAND, *FEW, "--policy", f"{rules}:Longest", "--results", tmp_path / "r.sqlite")
-    done = script(*asked, "preemptive-j25-m1-n10-*")
-    assert done.returncode == 0, done.stderr
-    rounds, preemptive = done.stdout.split("\n\n")
+def test_a_policy_of_ones_own_stands_beside_the_others(ok: Ok, tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(OWN)
+    printed = ok(f"{FEW} --policy rules.py:Longest preemptive-j25-m1-n10-*")
+    rounds, preemptive = printed.split("\n\n")
     for table, optimum in ((rounds, "/ optimum"), (preemptive, "/ preemptive optimum")):
         title, _, _, *rows = table.splitlines()
         assert optimum in title
         assert rows[-1].split()[0] == "Longest"
-
-
-def test_a_file_that_is_no_results_file_is_left_alone(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    path.write_text("mine")
-    assert "is not a results file" in refused(*COMMAND, *FEW, "--results", path)
-    assert path.read_text() == "mine"
-
-
-def test_the_summary_is_written_to_a_folder(refused: Refused, tmp_path: Path) -> None:
-    assert "missing" in refused("library_summary", tmp_path / "missing")
-
-
-def test_versions_are_of_instances_they_all_know(refused: Refused, tmp_path: Path) -> None:
-    out = tmp_path / "v.json"
-    told = refused("library_versions", "--instance", "seconds-*", "--out", out)
-    assert "is not one of total latency in rounds" in told
-    missing = ("--python", tmp_path / "python", "--instance", "j25-m1-n10-00", "--out", out)
-    assert "python" in refused("library_versions", *missing)
-    assert not out.exists()
 
 
 def _stored(results: Path) -> list[tuple[str, float]]:

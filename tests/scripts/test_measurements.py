@@ -1,117 +1,218 @@
-"""Scripts that measure, as processes: speeds, convergence, errors of batch times."""
+"""Scripts that measure, as processes: speeds, ratios, convergence, gaps, worst cases."""
 
 from __future__ import annotations
 
+import csv
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, Script
+from forked_scripts import ROOT, Ok, Script
 
 from online.batch_time.measurements import REGIMES
 
-
-def test_the_benchmark_times_and_compares(script: Script) -> None:
-    options = ("--requests", 20, "--requests", 60, "--policy", "a-min", "--policy", "sorted-f-swap")
-    process = script("benchmark_simulator", *options, "--plain", 15, "--plain", 30)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.count("| completed") == 4
-    assert ", Python " in process.stdout.splitlines()[0]
-    assert process.stdout.count("grows as n^") == 3
-    assert "plain rendering, same total latency" in process.stdout
+SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
+SLOW = pytest.mark.slow
 
 
-def test_an_unknown_policy(script: Script) -> None:
-    process = script("benchmark_simulator", "--policy", "sorted-lp")
-    assert process.returncode == 2
-    assert process.stderr.startswith("error: unknown policy 'sorted-lp'; known: a-ell, ")
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def test_a_table_too_large_is_said_to_be_refused(script: Script) -> None:
-    options = ("--requests", 1000, "--policy", "sorted-f-dp", "--plain", 15)
-    process = script("benchmark_simulator", *options)
-    assert process.returncode == 0, process.stderr
-    assert "sorted-f-dp | 1000 | refused" in process.stdout
-    assert "sorted-f-dp | 100 | " in process.stdout
+# --- simulator, solvers, relaxations -----------------------------------------------------------
+
+
+def test_the_benchmark_times_and_compares(ok: Ok) -> None:
+    sizes = "--requests 20 --requests 60 --plain 15 --plain 30"
+    printed = ok(f"benchmark_simulator {sizes} --policy a-min --policy sorted-f-swap")
+    assert printed.count("| completed") == 4
+    assert ", Python " in printed.splitlines()[0]
+    assert printed.count("grows as n^") == 3
+    assert "plain rendering, same total latency" in printed
+
+
+def test_a_table_too_large_is_said_to_be_refused(ok: Ok) -> None:
+    printed = ok("benchmark_simulator --requests 1000 --policy sorted-f-dp --plain 15")
+    assert "sorted-f-dp | 1000 | refused" in printed
+    assert "sorted-f-dp | 100 | " in printed
+
+
+def test_the_benchmark_in_continuous_time(ok: Ok) -> None:
+    printed = ok("benchmark_simulator --continuous --requests 30 --policy sarathi")
+    assert "sarathi | 30 | " in printed
+    assert "plain rendering" not in printed
+
+
+def test_exact_methods_are_compared(ok: Ok, tmp_path: Path) -> None:
+    solvers = "--solver paths --solver highs-dense"
+    printed = ok(f"benchmark_exact -n 4 --count 2 --time-limit 30 --out rows.csv {solvers}")
+    assert "2 instances, 30 s a solver and instance, one thread" in printed
+    assert printed.count("2/2") == 2
+    found = rows(tmp_path / "rows.csv")
+    assert [row["solver"] for row in found] == ["paths", "highs-dense"] * 2
+    assert all(row["upper"] == row["lower"] and row["proved"] == "yes" for row in found)
 
 
 @pytest.mark.slow
-def test_the_convergence_table_and_plot(script: Script, tmp_path: Path) -> None:
+def test_relaxations_at_scale_agree_and_growth_is_fitted(ok: Ok, tmp_path: Path) -> None:
+    sizes = "-n 5 -n 10 -n 15 -n 20 -n 40"
+    printed = ok(f"benchmark_scale --family arriving {sizes} --tolerance 0.01 --out rows.csv")
+    assert "arriving, scale: processor time ~ n^" in printed
+    found = rows(tmp_path / "rows.csv")
+    by_size = {row["n"]: row for row in found if row["method"] == "scale"}
+    smallest = by_size["5"]
+    assert smallest["ended"] == "tolerance"
+    assert float(smallest["value_low"]) <= float(smallest["value_high"])
+    assert int(smallest["certified"]) >= float(smallest["value_low"])
+    assert float(smallest["peak_MB"]) > 10
+    compared = [row for row in found if row["method"] == "rows" and row["value_high"]]
+    assert compared
+    for row in compared:
+        scale, value = by_size[row["n"]], float(row["value_high"])
+        assert float(scale["value_low"]) <= value * (1 + 1e-6)
+        assert value <= float(scale["value_high"]) * (1 + 1e-6)
+
+
+@pytest.mark.slow
+def test_the_comparison_of_relaxations(ok: Ok) -> None:
+    printed = ok("compare_relaxations --family mixed-lengths --requests 4 --seeds 2")
+    _, first, *others = printed.splitlines()
+    policies = [line.split(" | ")[2] for line in (first, *others)]
+    assert policies == ["sorted-lp", "lp-swap", "mc-sf", "smallest-volume-first"]
+    assert sum(map(int, first.rsplit(" | ", 1)[1].split("/"))) == 2
+
+
+@pytest.mark.slow
+def test_the_gain_of_preemption_in_a_family(ok: Ok, tmp_path: Path) -> None:
+    printed = ok("preemption_gain --family mixed:n=3 --count 1 --jobs 1 --out out.csv")
+    assert "preemptive optimum / optimum" in printed
+    assert (tmp_path / "out.csv").read_text("utf-8").splitlines()[1].startswith("mixed:n=3,3,100,1")
+
+
+# --- ratios of the papers' constructions, gaps in the fluid model ------------------------------
+
+
+@pytest.mark.slow
+def test_the_convergence_table_and_plot(ok: Ok, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    plot, table = tmp_path / "ratios.png", tmp_path / "ratios.csv"
-    sizes = ("--memory", 30, "--memory", 60, "--batches", 2, "--batches", 4, "--seeds", 2)
-    options = (*sizes, "--only", "two-point", "--plot", plot, "--out", table)
-    process = script("closed_form_convergence", *options)
-    assert process.returncode == 0, process.stderr
-    lines = process.stdout.splitlines()
+    sizes = "--memory 30 --memory 60 --batches 2 --batches 4 --seeds 2"
+    outputs = "--plot ratios.png --out ratios.csv"
+    lines = ok(f"closed_form_convergence {sizes} --only two-point {outputs}").splitlines()
     assert lines[0].endswith("closed_form | policy/formula | h-sf/formula | evictions/n")
     # Twelve cases; outputs of 20 need more than 30 tokens.
     assert len(lines) == 1 + 12 * 4 - 3 * 2 + 1 + 12
     assert lines[-1].startswith("a-ell on two-point[lower=4,upper=8] | 1.")
-    assert len(table.read_text().splitlines()) == 1 + 12 * 4 - 3 * 2
-    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert len(rows(tmp_path / "ratios.csv")) == 12 * 4 - 3 * 2
+    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.glob(".*part*")) == []
 
 
-def test_no_such_case(refused: Refused) -> None:
-    assert "'uniform'" in refused("closed_form_convergence", "--only", "uniform")
+def test_ratios_on_constructions_as_text_csv_and_figure(ok: Ok, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    memory = "--memory 16 --memory 36 --memory 64 --memory 100"
+    policies = "--policy mc-sf --policy a-random --seeds 2 --out r.csv --plot r.png"
+    printed = ok(f"adversary_tables ratios {memory} --construction sqrt-n-adversary {policies}")
+    assert "exponent of M" in printed
+    found = rows(tmp_path / "r.csv")
+    own = [("mc-sf", m) for m in ("16", "36", "64", "100")]
+    assert [(row["policy"], row["M"]) for row in found[:5]] == [*own, ("a-random", "16")]
+    assert {row["arrivals"] for row in found} == {"adaptive"}
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.glob(".*part*")) == []
 
 
-@pytest.mark.slow
-def test_the_comparison_of_relaxations(script: Script) -> None:
-    options = ("--family", "mixed-lengths", "--requests", 4, "--seeds", 2)
-    process = script("compare_relaxations", *options)
-    assert process.returncode == 0, process.stderr
-    lines = process.stdout.splitlines()
-    assert [line.split(" | ")[2] for line in lines[1:]] == [
-        "sorted-lp",
-        "lp-swap",
-        "mc-sf",
-        "smallest-volume-first",
-    ]
-    assert sum(map(int, lines[1].rsplit(" | ", 1)[1].split("/"))) == 2
+def test_the_cascade_as_markdown(ok: Ok, tmp_path: Path) -> None:
+    printed = ok("adversary_tables cascade --rounds 50 --policy fcfs-greedy --seeds 2 --out c.md")
+    assert printed.count("fcfs-greedy") == 4
+    assert (tmp_path / "c.md").read_text("utf-8").startswith("**fcfs-cascade at M = M")
 
 
-def test_an_unknown_family(refused: Refused) -> None:
-    assert "mixed-lengths" in refused("compare_relaxations", "--family", "mixed")
+def test_reductions(ok: Ok) -> None:
+    printed = ok("adversary_tables reductions --groups 1 --seeds 1")
+    assert printed.count("three-partition") == 2
+    assert printed.count("partition-makespan") == 3
 
 
-def test_a_plot_of_another_kind_is_refused(refused: Refused, tmp_path: Path) -> None:
-    assert "--plot" in refused("closed_form_convergence", "--plot", tmp_path / "ratios.txt")
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("gaps --horizon 20 --horizon 40", 8),
+        pytest.param("loads --horizon 20 --horizon 40", 24, marks=SLOW),
+        pytest.param("memory --horizon 30", 4, marks=SLOW),
+        pytest.param("segments", 78, marks=SLOW),
+    ],
+)
+def test_fluid_experiments_as_csv_and_plot(ok: Ok, tmp_path: Path, line: str, count: int) -> None:
+    pytest.importorskip("matplotlib")
+    ok(f"fluid_experiments {line} --seeds 2 --out rows.csv --plot figure.svg")
+    assert len(rows(tmp_path / "rows.csv")) == count
+    assert "<svg" in (tmp_path / "figure.svg").read_text()
+    assert list(tmp_path.glob(".*part*")) == []
 
 
-def test_the_benchmark_in_continuous_time(script: Script) -> None:
-    process = script("benchmark_simulator", "--continuous", "--requests", 30, "--policy", "sarathi")
-    assert process.returncode == 0, process.stderr
-    assert "sarathi | 30 | " in process.stdout
-    assert "plain rendering" not in process.stdout
+# --- batch times -------------------------------------------------------------------------------
 
 
-def test_the_table_in_continuous_time(script: Script) -> None:
-    process = script("continuous_time_table", "--requests", 20, "--seeds", 2)
-    assert process.returncode == 0, process.stderr
-    lines = process.stdout.splitlines()
+def test_the_table_in_continuous_time(ok: Ok) -> None:
+    lines = ok("continuous_time_table --requests 20 --seeds 2").splitlines()
     assert lines[1].startswith("MC-SF | ")
     assert "| 32.112 |" in lines[1]
     assert lines[-2].startswith("Lengths are synthetic")
 
 
-def test_errors_of_batch_times_by_regime(script: Script, tmp_path: Path) -> None:
+def test_errors_of_batch_times_by_regime(ok: Ok) -> None:
     preset = "llama-2-70b-a100-tp2"
-    process = script("fit_batch_time", "--of", preset, "--batch-time", preset, "--steps", 16)
-    assert process.returncode == 0, process.stderr
-    heading, _, *rows = process.stdout.splitlines()
+    printed = ok(f"fit_batch_time --of {preset} --batch-time {preset} --steps 16")
+    heading, _, *found = printed.splitlines()
     assert heading.split("  ")[0] == "regime"
     assert f"{preset}, % off" in heading
-    assert [row.split("  ")[0] for row in rows[:5]] == list(REGIMES)
-    assert all("0.0 (+0.0)" in row for row in rows[:5])
-    assert [row.partition(":")[0] for row in rows[5:]] == ["affine", "piecewise", "table"]
-    for options, message in (
-        ((), "give a file of rounds, or --profiles, or --of"),
-        ((tmp_path / "rounds.csv", "--of", preset), "give a file of rounds"),
-        (("--profiles", tmp_path), "mlp.csv"),
-        (("--of", "h100"), "unknown batch-time preset 'h100'"),
-    ):
-        process = script("fit_batch_time", *options)
-        assert process.returncode == 2
-        assert len(process.stderr.splitlines()) == 1
-        assert message in process.stderr
+    assert [row.split("  ")[0] for row in found[:5]] == list(REGIMES)
+    assert all("0.0 (+0.0)" in row for row in found[:5])
+    assert [row.partition(":")[0] for row in found[5:]] == ["affine", "piecewise", "table"]
+
+
+# --- worst cases -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_search_resumes_and_its_table_verifies(ok: Ok, tmp_path: Path) -> None:
+    search = "search_worst_case --policy fcfs --archive found --max-requests 3 --max-memory 6"
+    for number in (1, 2):
+        printed = ok(f"{search} --evaluations 5 --setting all-at-once")
+        assert f"fcfs, all at once, n <= 3, M <= 6, round {number}: " in printed
+    assert [path.name for path in (tmp_path / "found").iterdir()] == ["fcfs.json"]
+    printed = ok("worst_case_table found --out table.md --certificates proofs")
+    assert printed.count("all at once, n <= 3, M <= 6") == 1
+    assert "| fcfs | all at once" in (tmp_path / "table.md").read_text("utf-8")
+    for proof in (tmp_path / "proofs").iterdir():
+        assert ok(f"verify proofs/{proof.name}").split()[:2] == ["verdict", "optimal"]
+
+
+def test_a_refuted_case_is_named(script: Script, tmp_path: Path) -> None:
+    document = json.loads(SHIPPED.read_text("utf-8"))
+    document["searches"] = document["searches"][:1]
+    document["searches"][0]["cases"][0]["total"] += 1
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps(document), "utf-8")
+    process = script("worst_case_table", path)
+    assert process.returncode == 1
+    assert process.stderr.startswith("refuted: mc-sf, all at once")
+    assert "Traceback" not in process.stderr
+
+
+def test_the_table_of_worst_cases_needs_no_solver() -> None:
+    code = (
+        "import runpy, sys\n"
+        "sys.modules.update(dict.fromkeys(['pyomo', 'highspy', 'pulp', 'numba']))\n"
+        f"sys.argv = ['worst_case_table.py', {str(SHIPPED)!r}]\n"
+        "sys.path.insert(0, 'scripts')\n"
+        "runpy.run_path('scripts/worst_case_table.py', run_name='__main__')\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == 0, process.stderr
+    assert "mc-sf" in process.stdout

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts, Refused, Script, fields
+from forked_scripts import Ok, Refused, fields
 
 import instances
 from instances import Instance
-
-COMMAND = "llm_hindsight"
 
 OWN = '''
 import hindsight
@@ -91,11 +89,6 @@ class Overbooks(Quiet):
     def run(self, problem, state):
         state.offer(Schedule(problem.instance, problem.instance.arrival_times))
 
-class Contradicts(Quiet):
-    """Planted: a bound above a schedule."""
-    def run(self, problem, state):
-        state.raise_lower(state.upper_bound + 1, certified=True)
-
 class Unsure(Quiet):
     """Planted: whether it refuses is beyond it."""
     def refusal(self, problem):
@@ -109,56 +102,37 @@ class Refuses(Quiet):
 
 
 @pytest.fixture
-def own(empty: Path) -> Path:
-    path = empty / "own.py"
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.py"
     path.write_text(OWN)
     return path
 
 
 @pytest.fixture
-def one_by_one(empty: Path) -> Path:
+def one_by_one(tmp_path: Path) -> Path:
     """Three requests of which no two run together, outputs 1, 3 and 5: 1 + 4 + 9."""
     instance = Instance.from_arrays([6, 6, 6], [3, 1, 5], memory_limit=11)
-    instances.save(instance, empty / "instance.json")
-    return empty / "instance.json"
+    instances.save(instance, tmp_path / "one.json")
+    return tmp_path / "one.json"
 
 
-def test_a_solve_with_a_bound_a_cut_and_a_strategy(
-    process: Script, forked: ForkedScripts, own: Path, one_by_one: Path, empty: Path
-) -> None:
-    given = ("solve", one_by_one, "--bound", "own.py:alone", "--method", "own.py:Named")
-    ended = process(COMMAND, *given, "--bound", "outputs")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    shown = fields(ended.stdout)
+def test_a_solve_with_a_bound_a_cut_and_a_strategy(ok: Ok, own: Path, one_by_one: Path) -> None:
+    shown = fields(ok("solve one.json --bound own.py:alone --method own.py:Named --bound outputs"))
     assert shown["status"] == "feasible (conditions)"
     assert shown["upper bound"] == "14"
     assert shown["conditional lower bound"] == "14 if bound 'alone' holds"
     assert int(shown["lower bound"]) < 14
-    cut = (
-        "solve",
-        one_by_one,
-        "--method",
-        "mip",
-        "--cut",
-        "at-most-one",
-        "--import",
-        "own.py",
-        "--json",
-        "-",
-    )
-    found = json.loads(forked.run(COMMAND, *cut, cwd=empty).stdout)
+    cut = "--method mip --cut at-most-one --import own.py --json -"
+    found = json.loads(ok(f"solve one.json {cut}"))
     assert found["conditional_lower_bound_rounds"] == 14
     assert found["conditions"] == ["cut 'at-most-one'"]
     assert found["optimum_rounds"][0] == found["certified_lower_bound_rounds"] < 14
 
 
 @pytest.mark.slow
-def test_a_relaxation_with_a_cut(
-    forked: ForkedScripts, own: Path, one_by_one: Path, empty: Path
-) -> None:
-    ended = forked.run(COMMAND, "relax", one_by_one, "--cut", "own.py:at-most-one", cwd=empty)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert fields(ended.stdout)["conditional lower bound"] == "14 if cut 'at-most-one' holds"
+def test_a_relaxation_with_a_cut(ok: Ok, own: Path, one_by_one: Path) -> None:
+    shown = fields(ok("relax one.json --cut own.py:at-most-one"))
+    assert shown["conditional lower bound"] == "14 if cut 'at-most-one' holds"
 
 
 @pytest.mark.parametrize(
@@ -166,23 +140,24 @@ def test_a_relaxation_with_a_cut(
     [
         ("bound", "outputs", "ok        valid          exceeds no optimum (6 instances)"),
         pytest.param(
-            *("cut", "at-most-one", "ok        valid          removes no optimal schedule"),
+            "cut",
+            "at-most-one",
+            "ok        valid          removes no optimal schedule",
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            *("strategy", "Named", "ok        stops          ends when it is told to"),
+            "strategy",
+            "Named",
+            "ok        stops          ends when it is told to",
             marks=pytest.mark.slow,
         ),
     ],
 )
 def test_what_is_valid_passes(
-    forked: ForkedScripts, own: Path, empty: Path, kind: str, subject: str, line: str
+    ok: Ok, own: Path, tmp_path: Path, kind: str, subject: str, line: str
 ) -> None:
-    given = ("check", kind, f"own.py:{subject}", "--count", 6, "--json", "found.json")
-    ended = forked.run(COMMAND, *given, cwd=empty)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert line in ended.stdout
-    found = json.loads((empty / "found.json").read_text())
+    assert line in ok(f"check {kind} own.py:{subject} --count 6 --json found.json")
+    found = json.loads((tmp_path / "found.json").read_text())
     assert found["format"] == f"llm-hindsight/check-{kind}"
     assert found["passed"]
 
@@ -196,22 +171,16 @@ def test_what_is_valid_passes(
     ],
 )
 def test_what_is_planted_is_caught_with_a_small_instance(
-    forked: ForkedScripts, own: Path, empty: Path, kind: str, subject: str, line: str
+    ok: Ok, own: Path, kind: str, subject: str, line: str
 ) -> None:
-    ended = forked.run(COMMAND, "check", kind, f"own.py:{subject}", "--count", 40, cwd=empty)
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert line in ended.stdout
-    (rows,) = [one for one in ended.stdout.splitlines() if one.lstrip().startswith("rows = ")]
+    printed = ok(f"check {kind} own.py:{subject} --count 40", status=1)
+    assert line in printed
+    (rows,) = [one for one in printed.splitlines() if one.lstrip().startswith("rows = ")]
     assert rows.count("(") == 2
 
 
-def test_a_strategy_that_refuses_everything_does_not_pass(
-    forked: ForkedScripts, own: Path, empty: Path
-) -> None:
-    given = ("check", "strategy", "own.py:Refuses", "--count", 2, "--json", "-")
-    ended = forked.run(COMMAND, *given, cwd=empty)
-    assert (ended.returncode, ended.stderr) == (1, "")
-    found = json.loads(ended.stdout)
+def test_a_strategy_that_refuses_everything_does_not_pass(ok: Ok, own: Path) -> None:
+    found = json.loads(ok("check strategy own.py:Refuses --count 2 --json -", status=1))
     assert not found["passed"]
     assert [one["passed"] for one in found["checks"]] == [False, True, True, True]
 
@@ -228,11 +197,10 @@ def test_a_strategy_that_refuses_everything_does_not_pass(
         (("--method", "own.py:Fails"), "method = 'quiet' fails: KeyError: 'instead' (own.py:"),
         (("--method", "own.py:Leaves"), "method = 'quiet' fails: SystemExit: 3 (own.py:"),
         (("--method", "own.py:Overbooks"), "fails: ScheduleCheckError: "),
-        (("--method", "own.py:Contradicts"), "fails: ScheduleCheckError: "),
         (("--method", "own.py:Unsure"), "fails: AttributeError: 'Problem' object has no attribute"),
     ],
 )
 def test_what_is_refused(
     refused: Refused, own: Path, one_by_one: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert message in refused(COMMAND, "solve", one_by_one, *arguments)
+    assert message in refused("solve", "one.json", *arguments, cwd=own.parent)

@@ -8,31 +8,6 @@ from pathlib import Path
 import pytest
 from forked_scripts import Refused, Script
 
-
-def test_nothing_to_do_is_said(refused: Refused) -> None:
-    assert "nothing to do" in refused("reproduce")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["j25-figure-99"], "unknown reproduction 'j25-figure-99'"),
-        (["--all", "j25-figure-3"], "name some, or say --all"),
-        (["--page", "page.txt"], "--page"),
-        (["--page", "page.md", "--out", "missing"], "missing"),
-        (["j25-figure-3-low-demand", "--lengths", "lmsys"], "is not of the form DATA=FILE.csv"),
-        (["j25-figure-3-low-demand", "--lengths", "lmsys=missing.csv"], "missing.csv"),
-        (["c25-figure-2", "--vary", "memory=5"], "c25-figure-2 has no memory to vary"),
-        (["j25-table-1", "--vary", "memory=few"], "is not a number of tokens"),
-        (["j25-table-1", "--vary", "batch-time=slow"], "unknown batch time 'slow'"),
-        (["j25-table-1", "--vary", "lengths=long"], "unknown law of lengths 'long'"),
-        (["j25-table-1", "--vary", "weather=rain"], "unknown condition 'weather'"),
-    ],
-)
-def test_bad_input_is_one_line(refused: Refused, arguments: list[str], said: str) -> None:
-    assert said in refused("reproduce", *arguments)
-
-
 MADE_UP = [(1 + k % 97, 1 + k % 211) for k in range(2100)]
 
 

@@ -6,10 +6,11 @@ What a terminal shows is held against what the same command prints with ``--wide
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts
+from forked_scripts import ForkedScripts, command_line
 
 import instances
 from instances import Instance
@@ -40,30 +41,25 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 0.1,10,5
 0.2,300,60
 """
-POLICIES = ("--policy", "smallest-volume-first", "--policy", "sarathi", "--jobs", 1)
-SETS = ("worst-n3-*", "reduction", "c25-*-n20-*", "j25-m1-n10-*", "j25-m2-n10-*", "w25-mixed-n20-*")
+POLICIES = "--policy smallest-volume-first --policy sarathi --jobs 1"
+SETS = "worst-n3-* reduction c25-*-n20-* j25-m1-n10-* j25-m2-n10-* w25-mixed-n20-*"
 COMMANDS = {
-    "ratios": ("competitive_ratios", "small.json", *POLICIES, "--time-limit", 5),
-    "table": ("table", "quick.sqlite"),
-    "table-trials": ("table", "quick.sqlite", "--trials"),
-    "experiment": ("run_experiment", "failing.toml", "--results", "failing.sqlite", "--jobs", 1),
-    "leaderboard": (
-        *("llm_hindsight", "library", "leaderboard", *SETS, *POLICIES),
-        *("--results", "scores.sqlite"),
-    ),
-    "library": ("llm_hindsight", "library", "list"),
-    "library-set": ("llm_hindsight", "library", "list", "w25"),
-    "headroom": (
-        *("headroom", "log.csv", "--memory-limit", 1000, "--batch-time", "affine:0.02,2e-4"),
-        *("--policy", "smallest-volume-first", "--jobs", 1, "--time-limit", 20),
-    ),
-    "fluid": ("fluid_experiments", "gaps", "--seeds", 2, "--horizon", 20, "--horizon", 40),
-    "policies": ("llm_hindsight", "policies"),
-    "generators": ("generate", "--list"),
-    "generate": ("generate", "generator:arrival-model-1(count=2)", "--out", "drawn"),
-    "adversaries": ("adversary_tables", "--memory", 68, "--construction", "mc-sf-trap"),
-    "cascade": ("adversary_tables", "cascade", "--rounds", 3, "--seeds", 1),
-    "fits": ("fit_batch_time", "--of", "llama-2-70b-a100-tp2", "--steps", 2),
+    "ratios": f"competitive_ratios small.json {POLICIES} --time-limit 0",
+    "table": "table quick.sqlite",
+    "table-trials": "table quick.sqlite --trials",
+    "experiment": "run_experiment failing.toml --results failing.sqlite --jobs 1",
+    "leaderboard": f"library leaderboard {SETS} {POLICIES} --results scores.sqlite",
+    "library": "library list",
+    "library-set": "library list w25",
+    "headroom": "headroom log.csv --memory-limit 1000 --batch-time affine:0.02,2e-4 "
+    "--policy smallest-volume-first --jobs 1 --time-limit 20",
+    "fluid": "fluid_experiments gaps --seeds 2 --horizon 20 --horizon 40",
+    "policies": "policies",
+    "generators": "generate --list",
+    "generate": "generate 'generator:arrival-model-1(count=2)' --out drawn",
+    "adversaries": "adversary_tables --memory 68 --construction mc-sf-trap",
+    "cascade": "adversary_tables cascade --rounds 3 --seeds 1",
+    "fits": "fit_batch_time --of llama-2-70b-a100-tp2 --steps 2",
 }
 SLOW = {"headroom", "leaderboard"}
 PROSE = {"compared_with", "what", "parameters", "reason", "of", "goal", "status", "why not"}
@@ -88,7 +84,7 @@ def folder(forked: ForkedScripts, tmp_path_factory: pytest.TempPathFactory) -> P
     [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in COMMANDS],
 )
 def test_no_name_and_no_number_is_broken(forked: ForkedScripts, folder: Path, command: str) -> None:
-    arguments = COMMANDS[command]
+    arguments = command_line(*shlex.split(COMMANDS[command]))
     wide = forked.run(*arguments, "--wide", cwd=folder)
     assert wide.returncode in (0, 1), wide.stderr
     tables = _tables(wide.stdout)

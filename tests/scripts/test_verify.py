@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from certificates_by_definition import document_of
-from forked_scripts import ForkedScripts, Refused, Script, fields
+from forked_scripts import ROOT, ForkedScripts, Ok, Refused, Script, fields
 
 import instances
 from instances import Instance
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -40,20 +38,24 @@ def tampered(path: Path, **entries: Any) -> Path:
     return other
 
 
-def test_a_valid_certificate(script: Script, certificate: Path) -> None:
-    process = script("verify", certificate)
-    assert process.returncode == 0, process.stderr
-    shown = fields(process.stdout)
+def test_a_valid_certificate(ok: Ok, certificate: Path) -> None:
+    shown = fields(ok(f"verify {certificate}"))
     assert shown["verdict"] == "optimal"
     assert shown["upper bound"] == shown["verified lower bound"]
     smaller = tampered(certificate, lower_bound=int(shown["verified lower bound"]) - 3)
-    process = script("verify", smaller)
-    assert process.returncode == 0
-    assert fields(process.stdout)["verdict"] == "valid interval"
-    assert "lower bound" not in fields(process.stdout)
+    weaker = fields(ok(f"verify {smaller}"))
+    assert weaker["verdict"] == "valid interval"
+    assert "lower bound" not in weaker
 
 
-def test_a_certificate_of_the_preemptive_optimum(script: Script, tmp_path: Path) -> None:
+def rejection(script: Script, path: Path) -> str:
+    process = script("verify", path)
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr.count("\n") == 1
+    return process.stderr
+
+
+def test_a_certificate_of_the_preemptive_optimum(ok: Ok, script: Script, tmp_path: Path) -> None:
     """Optimal with preemption; the same claim of schedules without it is not proved."""
     rows = [(0, 1, 9), (1, 8, 1)]
     path = tmp_path / "certificate.json"
@@ -61,35 +63,18 @@ def test_a_certificate_of_the_preemptive_optimum(script: Script, tmp_path: Path)
     document = {**document_of(rows, 10, [0, 9], proof, 11), "upper_bound": 11}
     document["stretches"] = [[[1, 1], [3, 10]], [[2, 2]]]
     path.write_text(json.dumps(document), "utf-8")
-    process = script("verify", path)
-    assert process.returncode == 0, process.stderr
-    shown = fields(process.stdout)
+    shown = fields(ok("verify certificate.json"))
     assert (shown["verdict"], shown["schedules"]) == ("optimal", "with preemption")
     assert shown["verified lower bound"] == shown["upper bound"] == "11"
     without = document_of(rows, 10, [0, 9], {"kind": "memory-prices", "scale": 1, "prices": []})
     path.write_text(json.dumps({**without, "proof": proof}), "utf-8")
-    process = script("verify", path)
-    assert process.returncode == 1
-    assert "of another optimum" in process.stderr
-    assert process.stderr.count("\n") == 1
+    assert "of another optimum" in rejection(script, path)
 
 
 def test_a_tampered_certificate_is_rejected(script: Script, certificate: Path) -> None:
-    upper = json.loads(certificate.read_text("utf-8"))["upper_bound"]
-    process = script("verify", tampered(certificate, upper_bound=upper - 1, lower_bound=upper - 1))
-    assert process.returncode == 1
-    assert process.stdout == ""
-    assert process.stderr.startswith("rejected: upper_bound")
-    assert process.stderr.count("\n") == 1
-
-
-def test_what_is_no_certificate_is_unreadable(refused: Refused, tmp_path: Path) -> None:
-    path = tmp_path / "certificate.json"
-    assert "No such file" in refused("verify", path)
-    path.write_text("{", "utf-8")
-    assert "not valid JSON" in refused("verify", path)
-    path.write_text("{}", "utf-8")
-    assert "not a certificate" in refused("verify", path)
+    bound = json.loads(certificate.read_text("utf-8"))["upper_bound"] - 1
+    said = rejection(script, tampered(certificate, upper_bound=bound, lower_bound=bound))
+    assert said.startswith("rejected: upper_bound")
 
 
 @pytest.mark.parametrize(
@@ -113,43 +98,38 @@ def test_what_is_malformed_is_no_certificate(
     assert len(line) < 300
 
 
+def verified_by(before: str, path: Path, after: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: lines of Python before and after the command."""
+    code = (
+        f"import resource, sys\nsys.argv = ['verify', {str(path)!r}]\n"
+        f"from online.commands import console, verify\n{before}\n"
+        "try:\n    console.run(verify.verify)\n"
+        f"finally:\n    {after}\n"
+    )
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+
+
 def test_more_than_there_is_memory_for_is_no_certificate(tmp_path: Path) -> None:
     """9 MB of lists take 200 MB; the process may have 50 more than it begins with."""
     path = tmp_path / "certificate.json"
     path.write_text("[" + "[]," * 3_000_000 + "[]]", "utf-8")
-    code = (
-        "import resource, sys\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        f"sys.argv = ['verify', {str(path)!r}]\n"
-        "from online.commands import console, verify\n"
+    limited = (
         "pages = int(open('/proc/self/statm').read().split()[0])\n"
         "most = pages * resource.getpagesize() + 50_000_000\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
-        "console.run(verify.verify)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    process = verified_by(limited, path, "pass")
     assert process.returncode == 2, process.stderr
     assert process.stderr.count("\n") == 1
     assert process.stderr.endswith("takes more memory than there is\n")
 
 
 def test_checking_loads_no_solver_and_no_compiler(certificate: Path) -> None:
-    code = (
-        "import sys\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        f"sys.argv = ['verify', {str(certificate)!r}]\n"
-        "from online.commands import console, verify\n"
-        "try:\n"
-        "    console.run(verify.verify)\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code\n"
-        "banned = ('pyomo', 'highspy', 'pulp', 'numba', 'scipy', 'ortools', 'networkx')\n"
-        "loaded = [name for name in banned if name in sys.modules]\n"
-        "assert not loaded, loaded\n"
-        "own = sorted(name for name in sys.modules if name.startswith('hindsight.certificates.'))\n"
-        "assert 'hindsight.certificates.writing' not in own, own\n"
-        "others = {name for name in sys.modules if name.startswith('hindsight.')} - set(own)\n"
-        "assert others == {'hindsight.certificates'}, others\n"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    process = verified_by("", certificate, "print('loaded:', *sys.modules)")
     assert process.returncode == 0, process.stderr
+    loaded = {*process.stdout.rpartition("loaded: ")[2].split()}
+    banned = {"pyomo", "highspy", "pulp", "numba", "scipy", "ortools", "networkx"}
+    assert loaded & banned == set()
+    own = {name for name in loaded if name.startswith("hindsight.")}
+    assert "hindsight.certificates.writing" not in own
+    assert all(name.startswith("hindsight.certificates") for name in own)

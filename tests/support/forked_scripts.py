@@ -35,11 +35,18 @@ SUBCOMMAND = re.compile(r'run_subcommand\("([\w-]+)"\)')
 Process = subprocess.CompletedProcess[str]
 Script = Callable[..., Process]
 Refused = Callable[..., str]
+Ok = Callable[..., str]
 
 
 def program(name: str) -> Path:
     """The file of a script, or of the command."""
     return (ROOT if name == COMMAND else SCRIPTS) / f"{name}.py"
+
+
+def command_line(name: str, *arguments: object) -> tuple[object, ...]:
+    """A script of that name and its arguments, or else the command and its subcommand."""
+    is_script = name == COMMAND or program(name).exists()
+    return (name, *arguments) if is_script else (COMMAND, name, *arguments)
 
 
 class ForkedScripts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
 import pty
 import re
@@ -105,17 +104,3 @@ def run_in_terminal(
     before, after = (ESCAPES.sub("", text.decode()) for text in shown)
     seconds = ended - began - moments[0]
     return Session(os.waitstatus_to_exitcode(status), before, after, seconds, len(left))
-
-
-def compare_and_press(
-    jobs: int, moments: Sequence[float], out: Path, *, requests: int = 13, count: int = 6
-) -> tuple[Session, list[dict[str, str]] | None]:
-    """`competitive_ratios.py`, interrupted; and the records it kept, None without a file."""
-    script = ROOT / "scripts" / "competitive_ratios.py"
-    drawn = (f"generator:arrival-model-1(n={requests}, count={count})",)
-    chosen = ("--policy", "mc-sf", "--jobs", jobs, "--out", out)
-    session = run_in_terminal([script, *drawn, *chosen], moments)
-    if not out.exists():
-        return session, None
-    with out.open(encoding="utf-8") as file:
-        return session, list(csv.DictReader(file))

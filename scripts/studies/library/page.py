@@ -9,16 +9,21 @@ import instances
 from hindsight.outcomes.results import percent
 from instances import Library, RecordStore
 from instances.files import all_or_nothing, write_atomically
-from online.leaderboard import (
+from online.leaderboard.scores import (
+    MOST_RELAXED,
+    RELAXING,
+    SEED,
+    TOLD_INTERVALS,
     Score,
+    read_scores,
+)
+from online.leaderboard.standings import (
     beaten,
     equal_policies,
     leaderboard_tables,
-    read_scores,
     standings,
     without_ratio,
 )
-from online.leaderboard.trials import MOST_RELAXED, RELAXING, SEED, TOLD_INTERVALS
 from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
 

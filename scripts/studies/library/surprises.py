@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 
 import instances
-from online.leaderboard.standings import Standing
-from online.leaderboard.tables import DECIMALS
-from online.leaderboard.trials import SHORTEST_FIRST
+from online.leaderboard.scores import SHORTEST_FIRST
+from online.leaderboard.standings import DECIMALS, Standing
 from online.policy_interface.predictions import IntervalPredictions
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate

@@ -7,13 +7,21 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from online.commands.console import GAP, PROSE_WIDTH, fitting, print_fields, print_table
+from online.commands.console import (
+    GAP,
+    LATE_ERRORS,
+    PROSE_WIDTH,
+    fitting,
+    print_fields,
+    print_table,
+)
 from online.runtime.table import Table
 
 WORDS = st.text("ab7.\u4e16", min_size=1, max_size=12)
@@ -128,6 +136,14 @@ def test_values_continue_below_themselves_and_digests_stay_whole(
         f"  {'0' * 28}",
         "",
     ]
+
+
+@pytest.mark.parametrize("name", sorted(LATE_ERRORS))
+def test_errors_that_are_named_are_there(name: str) -> None:
+    module, _, kind = name.rpartition(".")
+    found = getattr(import_module(module), kind)
+    assert issubclass(found, Exception)
+    assert f"{found.__module__}.{found.__name__}" == name
 
 
 class Terminal(io.StringIO):

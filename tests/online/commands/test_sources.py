@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
 from instances.problem.memory_rule import VLLM_BLOCKS
-from online.commands.sources import (
-    KINDS,
-    Source,
-    parse_source,
-    read_instance,
-    read_sources,
-)
+from online.commands.sources import KINDS, Source, parse_source, read_instance, read_sources
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 settings = st.dictionaries(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,39 +15,30 @@ from instances import FileFormatError, Instance, InvalidValueError, Library, Rec
 from instances.catalogue.library import read_set
 from instances.catalogue.records import Credit
 from online.comparison import Interval
-from online.leaderboard import (
-    Score,
+from online.leaderboard.scores import EXACT, INTERVAL, Score, read_scores, scores_csv
+from online.leaderboard.standings import (
+    Standing,
     beaten,
     equal_policies,
     leaderboard_tables,
-    read_scores,
-    scores_csv,
     standings,
     standings_csv,
     without_ratio,
 )
-from online.leaderboard.scores import EXACT, INTERVAL
 
 BOUNDS = {"tiny-a": (10, 10), "tiny-b": (8, 8), "tiny-open": (9, 12)}
 CREDIT = Credit("2026-11-22", "by hand", "0")
 
 
-def set_file(folder: Path, name: str, entries: list[tuple[str, str]]) -> Path:
+def set_file(folder: Path, name: str, goals: dict[str, str]) -> Path:
+    """A set of the library: instances by name, each with its goal."""
+    lengths = {"prompt_lengths": [1, 2, 3], "memory_limit": 9, "n": 3}
     rows = []
-    for number, (entry, goal) in enumerate(entries, 1):
-        prompts, outputs = [1, 2, 3], [number, 2, 1]
-        instance = Instance.from_arrays(prompts, outputs, memory_limit=9)
-        rows.append(
-            {
-                "name": entry,
-                "n": 3,
-                "goal": goal,
-                "digest": instance.digest,
-                "memory_limit": 9,
-                "prompt_lengths": prompts,
-                "output_lengths": outputs,
-            }
-        )
+    for number, (entry, goal) in enumerate(goals.items(), 1):
+        outputs = [number, 2, 1]
+        digest = Instance.from_arrays([1, 2, 3], outputs, memory_limit=9).digest
+        row = {"name": entry, "goal": goal, "digest": digest, "output_lengths": outputs}
+        rows.append({**row, **lengths})
     told = {"title": "made by hand", "source": "here", "licence": "MIT", "entries": rows}
     path = folder / f"{name}.json"
     head = {"format": "llm-hindsight/library-set", "version": 1, "name": name}
@@ -55,37 +46,42 @@ def set_file(folder: Path, name: str, entries: list[tuple[str, str]]) -> Path:
     return path
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Library:
-    tiny = [(name, "total_latency") for name in BOUNDS]
-    other = [("parts-a", "makespan"), ("parts-b", "preemptive_total_latency")]
-    return Library(
-        (read_set(set_file(tmp_path, "tiny", tiny)), read_set(set_file(tmp_path, "parts", other)))
-    )
+@dataclass
+class Board:
+    """A library and its records."""
+
+    library: Library
+    records: dict[str, Record]
+
+    def played(self, policy: str, *came_to: int | str, of: str = "tiny") -> list[Score]:
+        """Figures of a policy on a set, or why there are none."""
+        entries = [entry for entry in self.library if entry.set == of]
+        return [
+            Score(entry.name, entry.digest, policy, EXACT, "0", one)
+            if isinstance(one, int)
+            else Score(entry.name, entry.digest, policy, EXACT, "0", None, one)
+            for entry, one in zip(entries, came_to, strict=True)
+        ]
+
+    def standings(self, *scores: Score) -> list[Standing]:
+        """Their standings beside the records."""
+        return standings(scores, self.library, self.records.get)
 
 
 @pytest.fixture
-def records(library: Library) -> dict[str, Record]:
-    return {
+def board(tmp_path: Path) -> Board:
+    parts = {"parts-a": "makespan", "parts-b": "preemptive_total_latency"}
+    sets = {"tiny": dict.fromkeys(BOUNDS, "total_latency"), "parts": parts}
+    library = Library(tuple(read_set(set_file(tmp_path, *one)) for one in sets.items()))
+    records = {
         name: Record(library[name], upper, {"start_times": []}, CREDIT, lower, "by hand", CREDIT)
         for name, (lower, upper) in BOUNDS.items()
     }
+    return Board(library, records)
 
 
-def played(library: Library, policy: str, *came_to: int | str, of: str = "tiny") -> list[Score]:
-    entries = [entry for entry in library if entry.set == of]
-    return [
-        Score(
-            *(entry.name, entry.digest, policy, EXACT, "0"),
-            figure=one if isinstance(one, int) else None,
-            reason=one if isinstance(one, str) else None,
-        )
-        for entry, one in zip(entries, came_to, strict=True)
-    ]
-
-
-def test_a_sets_interval_is_that_of_means(library: Library, records: dict[str, Record]) -> None:
-    (one,) = standings(played(library, "p", 12, 8, 15), library, records.get)
+def test_a_sets_interval_is_that_of_means(board: Board) -> None:
+    (one,) = board.standings(*board.played("p", 12, 8, 15))
     assert one.mean_ratio.lower == (Fraction(12, 10) + 1 + Fraction(15, 12)) / 3
     assert one.mean_ratio.upper == (Fraction(12, 10) + 1 + Fraction(15, 9)) / 3
     assert (one.max_ratio.lower, one.max_ratio.upper) == (Fraction(15, 12), Fraction(15, 9))
@@ -93,46 +89,40 @@ def test_a_sets_interval_is_that_of_means(library: Library, records: dict[str, R
     assert one.compared_with == "optimum"
 
 
-def test_intervals_are_printed_outwards(library: Library, records: dict[str, Record]) -> None:
-    (table,) = leaderboard_tables(standings(played(library, "p", 12, 8, 15), library, records.get))
+def test_intervals_are_printed_outwards(board: Board) -> None:
+    (table,) = leaderboard_tables(board.standings(*board.played("p", 12, 8, 15)))
     assert table.rows == (("p", "[1.150, 1.289]"),)
     assert "total latency / optimum" in table.title
 
 
-def test_a_policy_better_than_the_record_takes_its_place(
-    library: Library, records: dict[str, Record]
-) -> None:
-    scores = [*played(library, "best", 10, 8, 11), *played(library, "other", 10, 8, 22)]
-    best, other = standings(scores, library, records.get)
+def test_a_policy_better_than_the_record_takes_its_place(board: Board) -> None:
+    scores = [*board.played("best", 10, 8, 11), *board.played("other", 10, 8, 22)]
+    best, other = board.standings(*scores)
     assert best.mean_ratio.lower == 1
     assert other.max_ratio.lower == 2
-    assert beaten(scores, records.get) == ["tiny-open: best comes to 11, its record to 12"]
+    assert beaten(scores, board.records.get) == ["tiny-open: best comes to 11, its record to 12"]
 
 
-def test_a_policy_below_a_proved_bound_is_refused(
-    library: Library, records: dict[str, Record]
-) -> None:
+def test_a_policy_below_a_proved_bound_is_refused(board: Board) -> None:
     with pytest.raises(InvalidValueError, match=r"tiny-b.*lower_bound = .*exceeds 7, which p"):
-        standings(played(library, "p", 10, 7, 12), library, records.get)
+        board.standings(*board.played("p", 10, 7, 12))
 
 
-def test_without_a_record_only_the_lower_end_is_known(library: Library) -> None:
-    scores = [*played(library, "p", 12, 8, 15), *played(library, "q", 24, 8, 15)]
-    p, q = standings(scores, library, dict[str, Record]().get)
+def test_without_a_record_only_the_lower_end_is_known(board: Board) -> None:
+    scores = [*board.played("p", 12, 8, 15), *board.played("q", 24, 8, 15)]
+    p, q = standings(scores, board.library, dict[str, Record]().get)
     assert (p.mean_ratio.lower, p.mean_ratio.upper) == (1, None)
     assert str(q.max_ratio) == "[2.0000, ?]"
 
 
-def test_what_has_no_ratio_is_counted_and_ranks_below(
-    library: Library, records: dict[str, Record]
-) -> None:
+def test_what_has_no_ratio_is_counted_and_ranks_below(board: Board) -> None:
     scores = [
-        *played(library, "partly", 10, "refused: 9 cells", "refused: 8 cells"),
-        *played(library, "never", "stalled", "stalled", "stalled"),
-        *played(library, "worse", 20, 16, 24),
-        *played(library, "better", 10, 8, 12),
+        *board.played("partly", 10, "refused: 9 cells", "refused: 8 cells"),
+        *board.played("never", "stalled", "stalled", "stalled"),
+        *board.played("worse", 20, 16, 24),
+        *board.played("better", 10, 8, 12),
     ]
-    found = standings(scores, library, records.get)
+    found = board.standings(*scores)
     (table,) = leaderboard_tables(found)
     assert [row[0] for row in table.rows] == ["better", "worse", "partly", "never"]
     assert [row[1] for row in table.rows[2:]] == ["1.000 (1 of 3)", "-"]
@@ -142,9 +132,9 @@ def test_what_has_no_ratio_is_counted_and_ranks_below(
     )
 
 
-def test_optima_are_never_mixed(library: Library, records: dict[str, Record]) -> None:
-    scores = [*played(library, "p", 10, 8, 12), *played(library, "p", 5, 6, of="parts")]
-    found = standings(scores, library, records.get)
+def test_optima_are_never_mixed(board: Board) -> None:
+    scores = [*board.played("p", 10, 8, 12), *board.played("p", 5, 6, of="parts")]
+    found = board.standings(*scores)
     titles = [table.title for table in leaderboard_tables(found)]
     assert [title.split(";")[0] for title in titles] == [
         "mean of total latency / optimum",
@@ -155,39 +145,39 @@ def test_optima_are_never_mixed(library: Library, records: dict[str, Record]) ->
     assert [line["compared_with"] for line in written] == [one.compared_with for one in found]
 
 
-def test_a_mean_over_sets_counts_each_once(library: Library, records: dict[str, Record]) -> None:
-    found = standings(played(library, "p", 10, 8, 12), library, records.get)
+def test_a_mean_over_sets_counts_each_once(board: Board) -> None:
+    found = board.standings(*board.played("p", 10, 8, 12))
     other = replace(found[0], set="other", max_ratio=Interval(Fraction(2), Fraction(8, 3)))
     (table,) = leaderboard_tables([*found, other], "max")
     assert table.columns == ("policy", "mean of these", "tiny", "other")
     assert table.rows == (("p", "[1.500, 2.000]", "[1.000, 1.334]", "[2.000, 2.667]"),)
 
 
-def test_what_was_told_is_never_mixed(library: Library, records: dict[str, Record]) -> None:
-    scores = played(library, "p", 10, 8, 12)
+def test_what_was_told_is_never_mixed(board: Board) -> None:
+    scores = board.played("p", 10, 8, 12)
     vague = [replace(score, told=INTERVAL, figure=24) for score in scores]
-    exact, other = leaderboard_tables(standings([*scores, *vague], library, records.get))
+    exact, other = leaderboard_tables(board.standings(*scores, *vague))
     assert exact.rows[0][1].startswith("[1.000")
     assert other.rows[0][1].startswith("[2.4")
     assert "lengths told as an interval" in other.title
 
 
-def test_equal_policies_are_named(library: Library) -> None:
+def test_equal_policies_are_named(board: Board) -> None:
     scores = [
-        *played(library, "p", 12, 8, 15),
-        *played(library, "q", 12, 8, 15),
-        *played(library, "r", 12, 8, 14),
-        *played(library, "s", 12, 8, "refused"),
+        *board.played("p", 12, 8, 15),
+        *board.played("q", 12, 8, 15),
+        *board.played("r", 12, 8, 14),
+        *board.played("s", 12, 8, "refused"),
     ]
     assert equal_policies(scores) == [["p", "q"]]
 
 
-def test_scores_survive_their_file(library: Library, tmp_path: Path) -> None:
-    scores = [*played(library, "p", 12, "it stops, 3 unserved", 15), *played(library, "q", 1, 2, 3)]
-    seconds = Score("parts-a", library["parts-a"].digest, "q", INTERVAL, "0", Fraction(7, 3))
+def test_scores_survive_their_file(board: Board, tmp_path: Path) -> None:
+    scores = [*board.played("p", 12, "it stops, 3 unserved", 15), *board.played("q", 1, 2, 3)]
+    seconds = Score("parts-a", board.library["parts-a"].digest, "q", INTERVAL, "0", Fraction(7, 3))
     path = tmp_path / "scores.csv"
     path.write_text(scores_csv([*scores, seconds]))
-    assert set(read_scores(path, library)) == {*scores, seconds}
+    assert set(read_scores(path, board.library)) == {*scores, seconds}
 
 
 @pytest.mark.parametrize(
@@ -200,26 +190,26 @@ def test_scores_survive_their_file(library: Library, tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_something_else_is_refused(
-    library: Library, tmp_path: Path, old: str, new: str, message: str
+    board: Board, tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     path = tmp_path / "scores.csv"
-    text = scores_csv([*played(library, "p", 12, 8, 15), *played(library, "q", 12, 8, 15)])
+    text = scores_csv([*board.played("p", 12, 8, 15), *board.played("q", 12, 8, 15)])
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(FileFormatError, match=message):
-        read_scores(path, library)
+        read_scores(path, board.library)
 
 
-def test_a_figure_of_thousands_of_digits_is_none(library: Library, tmp_path: Path) -> None:
+def test_a_figure_of_thousands_of_digits_is_none(board: Board, tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
-    text = scores_csv(played(library, "p", 12, 8, 15))
+    text = scores_csv(board.played("p", 12, 8, 15))
     path.write_text(text.replace(",12\n", f",{'9' * 5000}\n", 1))
-    assert [score.figure for score in read_scores(path, library)] == [None, 8, 15]
+    assert [score.figure for score in read_scores(path, board.library)] == [None, 8, 15]
 
 
-def test_scores_of_another_instance_are_stale(library: Library, tmp_path: Path) -> None:
+def test_scores_of_another_instance_are_stale(board: Board, tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
-    other = library["tiny-b"].digest
+    other = board.library["tiny-b"].digest
     path.write_text(scores_csv([Score("tiny-a", other, "p", EXACT, "0", 12)]))
     with pytest.raises(FileFormatError, match="another instance tiny-a"):
-        read_scores(path, library)
+        read_scores(path, board.library)

@@ -10,13 +10,15 @@ import instances
 import online
 from instances.batch_time import preset
 from online.experiment import ExperimentProgress
-from online.leaderboard import Score, play, registered
-from online.leaderboard.scores import EXACT, INTERVAL
-from online.leaderboard.trials import KEEPS_TOKENS
+from online.leaderboard.scores import EXACT, INTERVAL, KEEPS_TOKENS, Score, play, registered
 
 NAMES = (
-    *("j25-m1-n10-00", "preemptive-j25-m1-n10-00", "reduction-partition-yes-n10-00"),
-    *("c25-two-point-n20-00", "seconds-azure-conv-n20-00", "blocks-j25-m2-n10-00"),
+    "j25-m1-n10-00",
+    "preemptive-j25-m1-n10-00",
+    "reduction-partition-yes-n10-00",
+    "c25-two-point-n20-00",
+    "seconds-azure-conv-n20-00",
+    "blocks-j25-m2-n10-00",
 )
 POLICIES = ("mc-sf", "a-max", "a-random")
 

@@ -8,7 +8,7 @@ import pytest
 
 import instances
 from instances import RecordStore
-from online.leaderboard import Score, read_scores, registered
+from online.leaderboard.scores import Score, read_scores, registered
 from studies.library.gap_figure import gap_figure, series
 from studies.library.page import (
     INSTANCES,

@@ -1,0 +1,159 @@
+"""Options that several subcommands take, each declared once, and what they stand for."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from instances import RecordStore
+from instances.user_modules import import_sources
+from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
+
+from .json_output import check_json
+
+if TYPE_CHECKING:
+    from online.experiment import ExperimentProgress
+
+DEFAULT_SECONDS = 60.0
+"""Time limit of each optimum or bound: most of what is proved at all is proved in less."""
+
+OWN_METAVAR = "NAME or FILE.py[:NAME]"
+"""Bounds, cuts and strategies: registered by name, or in a file."""
+
+POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
+
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=POLICY_METAVAR,
+        help="Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. "
+        "Default: all registered that need no parameters.",
+    ),
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE or FILE.py",
+        help="Import it first: it registers policies, generators, bounds, cuts or strategies; "
+        "repeatable.",
+    ),
+]
+Cuts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cut",
+        metavar=OWN_METAVAR,
+        help="Rows of your own for the integer program; repeatable.",
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help=f"Seconds for each optimum or bound; default: {DEFAULT_SECONDS:g}. inf: until it is "
+        "proved or at its end.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")]
+OneExperiment = Annotated[
+    str | None, typer.Option(help="Only this experiment; default: all in the file.")
+]
+OwnRecords = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Records of your own, over those of the package; improve and submit write them.",
+    ),
+]
+
+
+def importing(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Give a command the option --import: what it names is imported before anything is done.
+
+    What that prints must not stand in JSON on standard output, so --json is looked at before.
+    """
+
+    @functools.wraps(command)
+    def imported(*arguments: Any, imports: Imports = None, **options: Any) -> int | None:
+        check_json(options.get("json_file"))
+        import_sources(imports or [])
+        return command(*arguments, **options)
+
+    own = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter(
+        "imports", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Imports
+    )
+    parameters = [*own.parameters.values(), option]
+    imported.__annotations__ = {one.name: one.annotation for one in parameters}
+    imported.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return imported
+
+
+def record_store(folder: Path | None) -> RecordStore:
+    """Return the package's records with those of a folder over them, which must be there."""
+    if folder is not None and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
+    return RecordStore(folder)
+
+
+def limit_of(given: float | None, default: float = DEFAULT_SECONDS) -> float | None:
+    """Return the limit that an option stands for; None where it was lifted."""
+    limit = default if given is None else given
+    return None if limit == math.inf else limit
+
+
+def limit_note(
+    given: float | None, stop_reason: str | None, default: float = DEFAULT_SECONDS
+) -> str | None:
+    """Say that a limit ended a search which nobody gave."""
+    if given is not None or stop_reason != "time-limit":
+        return None
+    return f"{default:g} s by default, which ended it; --time-limit inf lifts it"
+
+
+def chosen_policies(texts: Sequence[str] | None) -> list[PolicySpec]:
+    """Return the policies named, see `read_policy`, or all that need no parameters."""
+    return policy_specs([read_policy(text) for text in texts] if texts else None)
+
+
+@contextmanager
+def trial_bar() -> Iterator[Callable[[ExperimentProgress], None]]:
+    """Show what is done, failed and left on the error output, if that is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("done, {task.fields[failed]} failed, left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None, failed=0)
+
+        def update(news: ExperimentProgress) -> None:
+            counts: dict[str, Any] = {
+                "completed": news.done,
+                "total": news.total,
+                "failed": news.failed,
+            }
+            if news.computed == 0:
+                # What was in the file took no time, and would make the time left look short.
+                bar.reset(task, **counts)
+            bar.update(task, description=news.stage, **counts)
+
+        yield update

@@ -1,0 +1,252 @@
+"""What every command line refuses: status 2, one printable line, and no file left behind."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from forked_scripts import Refused, command_line
+
+import instances
+from instances import Instance
+
+AZURE = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:46.9951690,396,109
+"""
+LOG = """\
+arrived_at,num_prefill_tokens,num_decode_tokens
+0.0,40,30
+0.1,10,5
+0.2,300,60
+0.2,10,0
+0.3,20,10
+0.4,700,90
+"""
+GOOD = {
+    "format": "llm-hindsight/instance",
+    "version": 1,
+    "memory_limit": 8,
+    "requests": [{"id": "a", "arrival_time": 0, "prompt_length": 2, "output_length": 3}],
+}
+FILES = {
+    "azure.csv": AZURE,
+    "log.csv": LOG,
+    "own.csv": "id;created_at;in;out\na;2024-01-01 00:00:05;10;3\n",
+    "no-column.csv": AZURE.replace("GeneratedTokens", "Tokens"),
+    "no-number.csv": AZURE.replace("109", "10.9"),
+    "gaps.csv": LOG.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"),
+    "unknown.csv": "when,in,out\n1,2,3\n",
+    "escape.csv": "a\x1b[31m,b\n1,2\n",
+    "rounds.csv": "tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n",
+    "text.json": "hello",
+    "object.json": "{}",
+    "too-long.json": json.dumps(GOOD).replace(": 3}", ": 7}"),
+    "new.json": json.dumps({**GOOD, "version": 99}),
+    "escape.json": json.dumps({**GOOD, "name": "\x1b[2J"}),
+    "twice.json": json.dumps(GOOD).replace('"version"', '"metadata": {"a": 1, "a": 2}, "version"'),
+    "lifo.toml": 'name = "x"\npolicies = ["lifo"]\n[[instances]]\ngenerator = "uniform"\n',
+    "deep.toml": "x = " + "[" * 5000,
+    "conversations.jsonl": '{"conversation": ["hello"]}',
+}
+M = "--memory-limit 999 --batch-time affine:0.02,2e-4,1e-6"
+REFUSED = f"""
+llm_hindsight solv x.json | unknown subcommand 'solv'; did you mean 'solve'?
+llm_hindsight worst_case | unknown subcommand 'worst_case'; did you mean 'worst-case'?
+llm_hindsight zzz | unknown subcommand 'zzz'; known: ratios,
+llm_hindsight --bogus | No such option: --bogus
+solve --bogus | No such option: --bogus
+solve | INSTANCE.json
+solve missing.json | missing.json: No such file or directory
+solve . | .: Is a directory
+solve ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
+solve /dev/zero | /dev/zero
+solve ../too-long.json --out x.json | = 9 exceeds memory_limit = 8: the request can never run
+solve ../text.json | not valid JSON
+solve ../new.json | version is 99
+solve ../escape.json | instance: name
+solve no\x1b[31mfile | holds the control character U+001B
+solve seconds-azure-code-n20-00 | has arrivals in seconds, and no rounds
+solve ../small.json --out missing/out.json | missing/out.json: cannot be written
+solve ../small.json --out ../taken.json | Is a directory
+solve ../small.json --out ../small.json | is the file that is read
+solve ../small.json --out out.txt | --out = 'out.txt' does not end in .json
+solve ../small.json --certificate ../small.json | is the file that is read
+solve ../small.json --export model.txt | does not end in .lp or .mps
+solve ../small.json --export missing/model.lp | missing/model.lp: cannot be written
+solve ../small.json --time-limit -1 | --time-limit
+solve ../small.json --time-limit nan | time
+solve ../small.json --threads 0 | --threads
+solve ../small.json --formulation other | is not one of dense, sparse
+solve ../small.json --objective x | unknown objective 'x'; known: total-latency, makespan
+solve ../small.json --objective makespan --out x.json | --out = 'x.json' is about total latency
+solve ../small.json --objective makespan --certificate x.json | --certificate =
+solve ../small.json --objective preemptive-total-latency --crosscheck | --crosscheck = 'True'
+solve ../small.json --objective preemptive-total-latency --out x.json | leave out --objective
+solve ../small.json --objective preemptive-total-latency --export x.lp | --export =
+solve ../small.json --objective preemptive-total-latency --formulation sparse | --formulation =
+solve ../large.json --export model.lp | non-zeros, about
+solve ../large.json --crosscheck | non-zeros, about
+relax ../small.json --gap 0 | --gap
+relax ../twice.json | key 'a' is there twice
+relax /dev/zero | /dev/zero
+generate | a SOURCE is missing
+generate generator:sqrt-n-adversary | it has no instance before a run
+generate generator:uniform(n=2.5) | n = 2.5 is a float
+generate generator:uniform(prompt_allocation=none) | 'none' is neither whole nor chunks
+generate generator:uniform(block_size=0) | block_size = 0 is below 1
+generate generator:arrival-model-1(block_size=1000) | with block_size 1000: the request can never
+generate generator:uniform(count=2) --out one.json | give a folder
+generate generator:uniform generator:uniform --out two | would hold two of the instances
+generate generator:uniform --out missing/one.json | cannot be written
+generate generator:uniform --out missing/folder/ | cannot be written
+generate trace:missing.csv(memory_limit=9) | missing.csv: No such file
+generate trace:/dev/zero(memory_limit=9) | /dev/zero
+generate trace:../escape.csv(memory_limit=9) | fit no format
+generate "trace:../own.csv(memory_limit=99, )" | FILE(arrival=NAME, prompt=NAME, output=NAME)
+generate "trace:../own.csv(memory_limit=99, prompt=in)" | which column holds outputs
+ratios | give either SOURCEs or --demo
+ratios --demo generator:uniform | give either SOURCEs or --demo
+ratios --demo --policy zzz | unknown policy 'zzz'; known: a-ell, a-max
+ratios --demo --out out.json | does not end in .csv or .md
+ratios --demo --jobs 0 | --jobs
+ratios ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
+ratios generator:conversations(rate=5) | in seconds: give --batch-time
+ratios trace:../azure.csv(memory_limit=0) | memory_limit = 0 is below 1
+ratios "trace:../azure.csv(memory_limit=9, too_long=x)" | too_long = 'x'
+ratios "trace:../azure.csv(memory_limit=9, windows=2)" | windows = 2 is more than one
+ratios trace:../no-column.csv(memory_limit=9) | column 'GeneratedTokens' is missing
+ratios trace:../no-number.csv(memory_limit=9) | row 3: GeneratedTokens '10.9' is not a whole number
+ratios trace:../unknown.csv(memory_limit=9) | the columns (when, in, out) fit no format (azure:
+ratios --demo --batch-time a100 | unknown batch time 'a100'; known: llama-2-70b-2xa1
+ratios --demo --batch-time affine:1,-1,0 | d1 = -1.0 is below 0
+ratios --demo --batch-time affine:0.1,0.2 | three numbers, the seconds of a round, of
+ratios --demo --batch-time affine:1,0,0 --preemptive | goes without --batch-time
+ratios generator:uniform(faster=0) --batch-time affine:1,0,0 | factor = 0 is not above 0
+ratios trace:../azure.csv --batch-time affine:1,0,0 | needs memory_limit
+ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | goes without
+check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
+check cut a --by-design b | --by-design = 'b' means nothing to a cut
+headroom x | Missing option '--batch-time': Seconds of a round
+headroom ../log.csv --batch-time affine:1,0,0 | --memory-limit is needed
+headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'
+headroom ../log.csv --batch-time llama-2-70b-2xa100 --memory-limit 0 | memory_limit = 0 is below 1
+headroom ../log.csv --batch-time affine:1,0,0 --memory-limit 300 | (row 7: 790, row 4: 360 tokens)
+headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory-limit 3 | small for 5 of 5
+headroom ../log.csv(start_seconds=9) {M} | leaves none of 5
+headroom ../log.csv(windows=2) {M} | unknown setting of trace:
+headroom ../unknown.csv {M} | when, in, out
+headroom ../gaps.csv {M} | num_decode_tokens is missing; 2 of 6 rows cannot be read; bad_rows='skip'
+headroom generator:uniform {M} | headroom reads a log
+headroom ../log.csv {M} --policy no-such | no-such
+headroom ../log.csv {M} --out page.txt | does not end in .html
+headroom ../log.csv {M} --out nowhere/page.html | cannot be written
+headroom ../log.csv {M} --json x.html | does not end in .json
+headroom ../bench.json {M} --json ../bench.json | is the file that is read
+headroom ../bench.json {M} --json ../link.json | is the file that is read
+compare_headroom ../object.json | is no record of a headroom
+library show | show needs a name
+library show nothing | unknown instance or set of the library
+library show j25-m1 --largest 9 | leaves no instance
+library verify --records none | Not a directory
+library list x --time-limit 3 | means nothing to list
+library verify x --by me | means nothing to verify
+library show x --jobs 4 | means nothing to show
+library submit x --largest 3 | means nothing to submit
+library submit --records own | takes one file
+library submit x --records own | No such file
+library submit x --instance seconds-azure-code-n20-00 --records own | is in seconds
+library leaderboard preemptive-j25-m1-n10-* j26 | unknown instance or set of the library 'j26'
+library leaderboard --policy mine | unknown policy 'mine'
+library leaderboard --out nowhere/t.txt | nowhere/t.txt
+library leaderboard --scores s.txt | does not end in .csv
+library leaderboard --records nowhere | nowhere
+library leaderboard j25-m1-n10-00 --policy fcfs --results ../text.json | is not a results file
+library_summary missing/folder | missing
+library_versions --instance seconds-* --out v.json | is not one of total latency in rounds
+library_versions --python ./python --instance j25-m1-n10-00 --out v.json | python
+run_experiment ../lifo.toml --results r.sqlite | unknown policy 'lifo'
+run_experiment --results r.sqlite | choose one of EXPERIMENT.toml and --preset
+run_experiment ../lifo.toml | '--results': SQLite file
+run_experiment --preset smoke --results r.sqlite --jobs 2 --scheduler tcp://h:1 | choose one
+run_experiment ../deep.toml --results r.sqlite | is nested more than 100 deep
+table missing.sqlite | No such file
+table ../log.csv | is not a results file
+report | one of RESULTS.sqlite and --demo is needed
+report ../text.json --out page.pdf | does not end in .html
+report ../text.json --out page.html | is not a results file
+verify missing.json | No such file
+verify ../text.json | not valid JSON
+verify ../object.json | not a certificate
+search_worst_case --policy mc-sf | --archive FOLDER is missing
+search_worst_case --setting zzz | --setting 'zzz' is not one of all-at-once
+search_worst_case --archive a/b | a/b: No such file or directory
+worst_case_table | Missing argument
+worst_case_table missing.json | missing.json: No such file or directory
+worst_case_table missing.json --out a.png | does not end in .md or .csv
+adversary_tables bounds | KIND = 'bounds' is not one of ratios, cascade, reductions
+adversary_tables --construction two-point | --construction = 'two-point' is not one of a-max-trap
+adversary_tables cascade --plot p.png | --plot draws ratios, not cascade
+adversary_tables --out t.html | --out = 't.html' does not end in .csv or .md
+preemption_gain --archive . | holds no worst cases
+fluid_experiments speed | unknown experiment 'speed'; known: gaps, loads, memory, segments
+closed_form_convergence --only uniform | 'uniform'
+closed_form_convergence --plot ratios.txt | --plot
+compare_relaxations --family mixed | mixed-lengths
+benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-ell,
+benchmark_scale -n 3 --family sideways | sideways
+benchmark_scale -n 3 --method magic | magic
+benchmark_scale -n 3 --out rows.xlsx | rows.xlsx
+fit_batch_time | give a file of rounds, or --profiles, or --of
+fit_batch_time ../rounds.csv --of h100 | give a file of rounds
+fit_batch_time --profiles .. | mlp.csv
+fit_batch_time --of h100 | unknown batch-time preset 'h100'
+conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversation'
+conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content
+conversation_lengths ../text.json --out out.csv | row 1: not valid JSON
+replay_recordings missing.json | No such file
+replay_recordings ../text.json | not valid JSON
+replay_recordings ../object.json | is not a list of recordings
+reproduce | nothing to do
+reproduce j25-figure-99 | unknown reproduction 'j25-figure-99'
+reproduce --all j25-figure-3 | name some, or say --all
+reproduce --page page.txt | --page
+reproduce --page page.md --out missing | missing
+reproduce j25-figure-3-low-demand --lengths lmsys | is not of the form DATA=FILE.csv
+reproduce j25-figure-3-low-demand --lengths lmsys=missing.csv | missing.csv
+reproduce c25-figure-2 --vary memory=5 | c25-figure-2 has no memory to vary
+reproduce j25-table-1 --vary memory=few | is not a number of tokens
+reproduce j25-table-1 --vary batch-time=slow | unknown batch time 'slow'
+reproduce j25-table-1 --vary lengths=long | unknown law of lengths 'long'
+reproduce j25-table-1 --vary weather=rain | unknown condition 'weather'
+"""
+"""A command line and a part of what it says, one a line."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of inputs, good and bad, with an empty one in which commands run."""
+    folder = tmp_path_factory.mktemp("refused")
+    for name, text in FILES.items():
+        (folder / name).write_text(text, "utf-8")
+    small = Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small")
+    instances.save(small, folder / "small.json")
+    instances.save(instances.generate("mixed-long-short", 0, n=3000), folder / "large.json")
+    (folder / "taken.json").mkdir()
+    (folder / "bench.json").write_text("[]")
+    (folder / "link.json").symlink_to(folder / "bench.json")
+    (folder / "here").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("line", REFUSED.strip().splitlines())
+def test_bad_input_is_one_line_and_leaves_no_file(refused: Refused, files: Path, line: str) -> None:
+    words, _, said = line.partition(" | ")
+    before = {path: path.stat().st_mtime_ns for path in files.rglob("*")}
+    found = refused(*command_line(*shlex.split(words)), cwd=files / "here")
+    assert said in found
+    assert found.isprintable()
+    assert before == {path: path.stat().st_mtime_ns for path in files.rglob("*")}
