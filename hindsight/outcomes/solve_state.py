@@ -216,6 +216,12 @@ class SolveState:
             self.lower_bound = bound
             self._report()
 
+    def prove_root(self, bound: int, proof: Proof) -> None:
+        """Take what prices prove before any search; the best of them are the proof."""
+        if self.root_bound is None or bound > self.root_bound:
+            self.root_bound, self.proof = bound, proof
+        self.raise_lower(bound, certified=True)
+
     def raise_conditional(self, bound: int, conditions: tuple[str, ...]) -> None:
         """Take a lower bound that holds as far as ``conditions`` do, if it is the best.
 

@@ -26,25 +26,19 @@ import numpy as np
 
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
-from hindsight.heuristics.beam_search import (
-    BeamSettings,
-    beam_schedule,
-    most_running,
-)
+from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_running
 from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.cores import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 RANKINGS = ("volume", "start")
 """Those that need no relaxation."""
@@ -60,7 +54,7 @@ def volume_order_key(instance: Instance) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Beams:
+class Beams(Parameters):
     """Beam searches around the best order so far, and the relaxation at scale for a bound.
 
     Attributes
@@ -133,10 +127,9 @@ class Beams:
     guide_tolerance: float = ranged(1e-2, above=0)
 
     name: ClassVar[str] = "beams"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        super().__post_init__()
         if not all(isinstance(cycle, CycleSettings) for cycle in self.cycles):
             raise InvalidTypeError("Beams", "cycles", self.cycles, "are not all CycleSettings")
         if all(cycle.weight > 0 for cycle in self.cycles):
@@ -154,9 +147,6 @@ class Beams:
                 reason = f"is not one of {', '.join(RANKINGS)}"
                 raise InvalidValueError("Beams", "first_rounds", ranking, reason)
 
-    def refusal(self, problem: Problem) -> None:
-        """Nothing is refused."""
-
     def run(self, problem: Problem, state: SolveState) -> None:
         """Beams, with the relaxation for a bound and a further order after the first of them.
 
@@ -168,7 +158,7 @@ class Beams:
             state.root_bound, state.proof = prices.bound, prices.prices
         if state.is_done():
             return
-        search = LargeSearch(state, problem.seed, self, problem.threads or available_cores())
+        search = LargeSearch(state, problem.seed, self, problem.cores)
         search.run_first()
         relaxation: ScaleRelaxation | None = None
         is_scarcer = False
@@ -186,9 +176,7 @@ class Beams:
             relaxation.clock.allow(None if left is None else self.relaxation_share * left)
             relaxation.go_on()
             relaxed = relaxation.result()
-            state.raise_lower(relaxed.certified_bound, certified=True)
-            if state.root_bound is None or relaxed.certified_bound > state.root_bound:
-                state.root_bound, state.proof = relaxed.certified_bound, relaxed.memory_prices
+            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
             search.follow(relaxed.expected_start_times, relaxed.memory_prices)
             search.run_whole()
             if not is_scarcer:
@@ -209,8 +197,7 @@ class Beams:
         clock = Clock(self.branching_share * state.clock.seconds_left(), state.is_done)
         branched = BranchedRelaxation(state.instance, prices, clock)
         branched.go_on(lambda one: state.raise_lower(one.certified_bound, certified=True))
-        if state.root_bound is None or branched.certified_bound > state.root_bound:
-            state.root_bound, state.proof = branched.certified_bound, branched.proof()
+        state.prove_root(branched.certified_bound, branched.proof())
 
     def _follow_scarcer(
         self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices

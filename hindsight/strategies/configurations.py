@@ -32,21 +32,19 @@ from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.cores import available_cores
 from instances import Schedule
 from instances.arrays import IntArray
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 RESUMED = 2
 """Phases by which an ascent from prices that are good already is ahead of one from tables."""
 
 
 @dataclass(frozen=True)
-class Configurations:
+class Configurations(Parameters):
     """Annealed schedules, prices of what runs together, and an exact search pruned by them.
 
     Attributes
@@ -92,10 +90,6 @@ class Configurations:
     largest_price_array: int = ranged(20_000_000, minimum=0)
 
     name: ClassVar[str] = "configurations"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """Tables too large."""
@@ -107,7 +101,7 @@ class Configurations:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        threads = problem.threads or available_cores()
+        threads = problem.cores
         ConfigurationSearch(state, problem.seed, threads, self, problem.prices).run()
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import PathPrices, StatePrices
-from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
     MOST_NODES,
@@ -33,13 +32,12 @@ from hindsight.paths.path_kernels import keep_nodes
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.cores import available_cores
 from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
 from .configurations import Configurations, ConfigurationSearch
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 SCHEDULES = "schedules"
 """Name of the thread that improves them."""
@@ -65,7 +63,7 @@ LEAST_STEPS = 32
 
 
 @dataclass(frozen=True)
-class Paths:
+class Paths(Parameters):
     """Annealed schedules, prices of what runs together, and paths that they leave.
 
     Attributes
@@ -107,10 +105,9 @@ class Paths:
     climb: Climb = field(default_factory=Climb)
 
     name: ClassVar[str] = "paths"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        super().__post_init__()
         if not isinstance(self.configurations, Configurations):
             raise InvalidTypeError(
                 "Paths", "configurations", self.configurations, "is not Configurations"
@@ -124,7 +121,7 @@ class Paths:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        threads = problem.threads or available_cores()
+        threads = problem.cores
         PathSearch(state, problem.seed, threads, self, problem.prices).run()
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+
+from hindsight.bounds.memory_prices import price_bound, useful_starts
 from hindsight.configurations.proofs import StatePrices
 from hindsight.extensions.cuts import OwnCut
 from hindsight.integer_program.horizon import HorizonProof
 from hindsight.integer_program.models import Formulation
+from hindsight.integer_program.starts import StartSets, start_sets
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.runtime.cores import available_cores
 from instances import Instance
+from instances.validation import check_ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +61,11 @@ class Problem:
         assert self.horizon_proof is not None
         return self.horizon_proof
 
+    @property
+    def cores(self) -> int:
+        """Threads of what has no choice of its own: `threads`, or one a core."""
+        return self.threads or available_cores()
+
 
 @runtime_checkable
 class Strategy(Protocol):
@@ -86,3 +98,37 @@ class Strategy(Protocol):
 
         Leaves its reason to stop in ``state``, and what it proved before any search.
         """
+
+
+class Parameters:
+    """Base of the strategies of this package, frozen dataclasses of their parameters.
+
+    They minimise total latency and take every problem unless they say otherwise.
+    """
+
+    objectives: ClassVar[tuple[Goal, ...]] = ("total_latency",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def refusal(self, problem: Problem) -> str | None:
+        """See `Strategy`."""
+        return None
+
+
+def starts_left(state: SolveState, starts: StartSets, prices: MemoryPrices) -> StartSets:
+    """Take what memory prices prove, and return the starts that they leave.
+
+    ``starts`` and those that the prices leave are complete lists: every schedule that is still
+    looked for is in both.
+    """
+    bound = price_bound(state.instance, prices)
+    state.prove_root(bound.bound, bound.prices)
+    useful = useful_starts(state.instance, bound, state.upper_bound, starts.horizon)
+    both = [
+        np.intersect1d(old, new, assume_unique=True)
+        for old, new in zip(starts.starts, useful, strict=True)
+    ]
+    left = start_sets(state.instance, both)
+    state.horizon = left.horizon
+    return left
