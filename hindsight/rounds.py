@@ -23,7 +23,7 @@ from .extensions.bounds import OwnBound
 from .extensions.cuts import OwnCut, labels
 from .integer_program.models import Formulation
 from .outcomes.proofs import Proof
-from .outcomes.results import PREEMPTIVE, Goal, Progress, SolveResult
+from .outcomes.results import PREEMPTIVE, Goal, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .runtime.search import Search
@@ -32,7 +32,7 @@ from .strategies.configurations import Configurations
 from .strategies.counts import Counts
 from .strategies.makespan import Makespan
 from .strategies.mip import IntegerProgram
-from .strategies.openings import OPENINGS, Opening
+from .strategies.openings import OPENINGS
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
 from .strategies.registry import STRATEGIES
@@ -149,14 +149,14 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
         HiGHS failed.
     """
     opening = OPENINGS[task.goal](instance)
-    offset = opening.offset
-    told = _moved_by(offset, search.progress)
     proved: tuple[int, Proof] | None = None
     with search.clock.listening():
-        state = SolveState(opening.instance, search.clock, told, task.goal, search.gap)
+        state = SolveState(
+            opening.instance, search.clock, search.progress, task.goal, search.gap, opening.offset
+        )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, search.start)
-            proved = _take_bounds(task.bounds, instance, opening, state)
+            proved = _take_bounds(task.bounds, instance, state)
             problem = Problem(
                 opening.instance,
                 task.goal,
@@ -170,26 +170,24 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
             (_run_with_cuts if task.cuts else _run)(task.strategies, problem, state)
         state.raise_kept_error()
         state.proof = opening.restored_proof(state.proof)
-        if proved is not None and proved[0] == state.certified_lower_bound + offset:
+        if proved is not None and proved[0] == state.certified_lower_bound + state.offset:
             # The search proved no more than these prices do.
             state.root_bound, state.proof = state.certified_lower_bound, proved[1]
-        return state.result(
-            instance, opening.restore(state.best), horizon=opening.horizon(state), offset=offset
-        )
+        return state.result(instance, opening.restore(state.best), horizon=opening.horizon(state))
 
 
 def _take_bounds(
-    bounds: tuple[OwnBound, ...], instance: Instance, opening: Opening, state: SolveState
+    bounds: tuple[OwnBound, ...], instance: Instance, state: SolveState
 ) -> tuple[int, Proof] | None:
     """Have the user's bounds count, each for what it is; the best of those with prices."""
     best: tuple[int, Proof] | None = None
     for bound in bounds:
         value = bound.of(instance)
         if isinstance(value, int):
-            state.raise_conditional(value - opening.offset, (bound.label,))
+            state.raise_conditional(value - state.offset, (bound.label,))
             continue
         proved = proved_value(bound, value, instance, state.objective)
-        state.raise_lower(proved - opening.offset, certified=True)
+        state.raise_lower(proved - state.offset, certified=True)
         if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
             best = proved, value
     return best
@@ -311,9 +309,3 @@ def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value])
         return action()
     with state.on_the_word_of(f"strategy {strategy.name!r}"):
         return described(action, strategy.name, "method")
-
-
-def _moved_by(
-    offset: int, progress: Callable[[Progress], None] | None
-) -> Callable[[Progress], None] | None:
-    return None if progress is None else lambda line: progress(line.moved(offset))

@@ -47,6 +47,8 @@ class SolveState:
         What the bounds are bounds of.
     gap : float
         Relative gap at which to stop.
+    offset : int
+        Added to the costs of ``instance`` gives those of the instance as given, which are told.
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
     conditional_lower_bound : int
@@ -77,11 +79,13 @@ class SolveState:
         callback: Callable[[Progress], None] | None = None,
         objective: Goal = "total_latency",
         gap: float = 0.0,
+        offset: int = 0,
     ) -> None:
         self.instance = instance
         self.clock = clock or Clock()
         self.objective: Goal = objective
         self.gap = gap
+        self.offset = offset
         self.lower_bound = 0
         self.certified_lower_bound = 0
         self.conditional_lower_bound = 0
@@ -292,9 +296,7 @@ class SolveState:
         elif self._callback_error is not None:
             raise self._callback_error
 
-    def result(
-        self, instance: Instance, schedule: AnySchedule, *, horizon: int, offset: int = 0
-    ) -> SolveResult:
+    def result(self, instance: Instance, schedule: AnySchedule, *, horizon: int) -> SolveResult:
         """Return what was found, of the instance as given.
 
         Parameters
@@ -303,9 +305,8 @@ class SolveState:
             As given, and the best schedule of it.
         horizon : int
             A round by which every optimal schedule completes.
-        offset : int, default 0
-            Added to every cost.
         """
+        offset = self.offset
         is_claimed = self.conditional_lower_bound > self.lower_bound
         return (PreemptiveResult if self.objective == PREEMPTIVE else SolveResult)(
             instance=instance,
@@ -317,7 +318,7 @@ class SolveState:
             nodes=self.nodes,
             horizon=horizon,
             root_bound=None if self.root_bound is None else self.root_bound + offset,
-            log=tuple(line.moved(offset) for line in self.log),
+            log=tuple(self.log),
             proof=self.proof,
             objective="makespan" if self.objective == "makespan" else "total_latency",
             conditional_lower_bound=self.conditional_lower_bound + offset if is_claimed else None,
@@ -328,7 +329,11 @@ class SolveState:
         if self.is_close:
             self.clock.interrupt()
         progress = Progress(
-            self.clock.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
+            self.clock.seconds(),
+            self.phase,
+            self.upper_bound + self.offset,
+            self.lower_bound + self.offset,
+            self.nodes,
         )
         self.log.append(progress)
         # A callback that failed once is not called again: its error is on its way out.
