@@ -257,7 +257,7 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
                     continue
                 if choice[g, m] >= 0:
                     _pay(block, choice[g, m], share, m, window, after, model, answer)
-                elif m < width:
+                if choice[g, m] < 0 and m < width:
                     # Later is cheaper: it waits.
                     flow[g, m + 1] += share
 
