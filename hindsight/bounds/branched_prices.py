@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 
 from hindsight.outcomes.proofs import PLAIN, MemoryPrices, Proof, Wanted
+from hindsight.runtime.clock import never
 from instances import Instance
 from instances.arrays import IntArray
 
