@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from instances import Instance, Schedule, UnknownNameError
-from instances.errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidValueError
 from instances.problem.preemptive_schedule import PreemptiveSchedule
 from instances.sources import PACKAGES
 from instances.user_modules import described
@@ -86,7 +86,7 @@ class Task:
     bounds: tuple[OwnBound, ...] = ()
     cuts: tuple[OwnCut, ...] = ()
 
-    def check(self, instance: Instance, start: object) -> None:
+    def check(self, instance: Instance, search: Search) -> None:
         """Check that the user's bounds, cuts and start can be used.
 
         Raises
@@ -107,26 +107,10 @@ class Task:
             if not bound.holds_of(self.goal):
                 reason = f"is of the {bound.goal.replace('_', ' ')}"
                 raise InvalidValueError(None, "bound", bound.name, reason)
-        if start is not None:
-            check_start(instance, start, preemptive=self.goal == PREEMPTIVE)
-
-
-def check_start(instance: Instance, start: object, *, preemptive: bool) -> None:
-    """Check that a schedule is feasible, of the instance and of the kind that is looked for.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        It is not.
-    """
-    if not isinstance(start, (Schedule, PreemptiveSchedule) if preemptive else Schedule):
-        kinds = "Schedule or PreemptiveSchedule" if preemptive else "Schedule"
-        raise InvalidTypeError(None, "start", start, f"is not a {kinds}")
-    if start.instance.digest != instance.digest:
-        raise InvalidValueError(None, "start", start, "belongs to another instance")
-    violations = start.violations()
-    if violations:
-        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+        kinds = (Schedule, PreemptiveSchedule) if self.goal == PREEMPTIVE else (Schedule,)
+        search.check_start(
+            kinds, lambda start: start.instance.digest == instance.digest, "another instance"
+        )
 
 
 def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:

@@ -256,7 +256,7 @@ def solve(
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
     goal = _goal(objective, as_flag(preemptive, None, "preemptive"))
     task = Task(goal, strategies_for(method, goal), formulation, own_bounds, own_cuts)
-    task.check(instance, start)
+    task.check(instance, search)
     if instance.memory_rule != TOKENS:
         return solve_by_memory_rule(instance, task, search)
     return solve_rounds(instance, task, search)

@@ -618,7 +618,6 @@ class PricedValues:
         o = np.asarray(workload.output_lengths)
         refuse_long_outputs(workload)
         cells = prices.price.size
-        cells = prices.price.size
         first = math.floor(minorant.d0 / width)
         top = math.ceil((minorant.d0 + (minorant.d1 + minorant.d2) * M) / width) + 1
         decode = 4 * d0 if longest_decode is None else longest_decode

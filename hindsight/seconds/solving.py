@@ -119,8 +119,11 @@ def solve_seconds(
     workload = as_workload(requests)
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
-    if search.start is not None:
-        _check_start(search.start, workload, batch_time)
+    search.check_start(
+        (SecondsSchedule,),
+        lambda one: one.workload.digest == workload.digest and one.batch_time == batch_time,
+        "another workload or batch time",
+    )
     threads = search.threads or available_cores()
     with search.clock.listening():
         interval = SecondsInterval(workload, batch_time, search.clock, search.progress, search.gap)
@@ -131,16 +134,6 @@ def solve_seconds(
         except KeyboardInterrupt:
             interval.note_interruption()
         return interval.result()
-
-
-def _check_start(start: SecondsSchedule, workload: Workload, batch_time: BatchTime) -> None:
-    if not isinstance(start, SecondsSchedule):
-        raise InvalidTypeError(None, "start", start, "is not a SecondsSchedule")
-    if start.workload.digest != workload.digest or start.batch_time != batch_time:
-        raise InvalidValueError(None, "start", start, "is of another workload or batch time")
-    violations = start.violations()
-    if violations:
-        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
@@ -326,10 +319,8 @@ class SecondsInterval:
                 f"the lower bound {best.name!r} of {float(best.total)} s contradicts a schedule of "
                 f"{float(self.upper)} s"
             )
-        line = SecondsProgress(
-            *(self.clock.seconds(), self.phase),
-            *(self.schedule.mean_latency, float(best.total / count)),
-        )
+        upper, lower = self.schedule.mean_latency, float(best.total / count)
+        line = SecondsProgress(self.clock.seconds(), self.phase, upper, lower)
         self.log.append(line)
         if self._is_close:
             self.clock.interrupt()

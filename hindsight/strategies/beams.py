@@ -30,6 +30,7 @@ from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_r
 from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.relaxation.scale import ScaleRelaxation
@@ -130,18 +131,17 @@ class Beams(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(isinstance(cycle, CycleSettings) for cycle in self.cycles):
-            raise InvalidTypeError("Beams", "cycles", self.cycles, "are not all CycleSettings")
+        first = [settings for _, settings in self.first_rounds]
+        for name, given, kind in (
+            ("cycles", self.cycles, CycleSettings),
+            ("first_rounds", first, BeamSettings),
+            ("guided", self.guided, BeamSettings),
+            ("again", self.again, BeamSettings),
+        ):
+            if not all(isinstance(settings, kind) for settings in given):
+                raise InvalidTypeError("Beams", name, given, f"are not all {kind.__name__}")
         if all(cycle.weight > 0 for cycle in self.cycles):
             raise InvalidValueError("Beams", "cycles", self.cycles, "all need memory prices")
-        for name, given in (
-            ("first_rounds", [settings for _, settings in self.first_rounds]),
-            ("guided", self.guided),
-            ("again", self.again),
-        ):
-            for settings in given:
-                if not isinstance(settings, BeamSettings):
-                    raise InvalidTypeError("Beams", name, settings, "is not BeamSettings")
         for ranking, _ in self.first_rounds:
             if ranking not in RANKINGS:
                 reason = f"is not one of {', '.join(RANKINGS)}"
@@ -163,7 +163,6 @@ class Beams(Parameters):
         relaxation: ScaleRelaxation | None = None
         is_scarcer = False
         while not state.is_done():
-            state.phase = "relaxation"
             relaxation = relaxation or ScaleRelaxation(
                 state.instance,
                 horizon=None,
@@ -173,12 +172,7 @@ class Beams(Parameters):
                 clock=Clock(should_stop=state.clock.must_stop),
             )
             left = state.clock.limit_left()
-            relaxation.clock.allow(None if left is None else self.relaxation_share * left)
-            relaxation.go_on()
-            relaxed = relaxation.result()
-            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
-            search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-            search.run_whole()
+            relaxed = self._follow(relaxation, self.relaxation_share, state, search)
             if not is_scarcer:
                 is_scarcer = True
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
@@ -190,6 +184,21 @@ class Beams(Parameters):
             if is_last:
                 break
         state.note_stop()
+
+    def _follow(
+        self, relaxation: ScaleRelaxation, share: float, state: SolveState, search: LargeSearch
+    ) -> Relaxation:
+        """Go on with a relaxation for a share of the time left, and search around its order."""
+        state.phase = "relaxation"
+        left = state.clock.limit_left()
+        relaxation.clock.allow(None if left is None else share * left)
+        relaxation.go_on()
+        relaxed = relaxation.result()
+        if relaxed.instance == state.instance:
+            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
+        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
+        search.run_whole()
+        return relaxed
 
     def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
         """Raise the bound beyond the relaxation's, for a share of the time left."""
@@ -216,20 +225,15 @@ class Beams(Parameters):
         largest = int((instance.prompt_lengths + instance.output_lengths).max())
         if used >= self.ample or limit < largest or state.is_done():
             return
-        state.phase = "relaxation"
-        left = state.clock.limit_left()
         relaxation = ScaleRelaxation(
             Instance(tuple(instance), limit, metadata=instance.metadata),
             horizon=None,
             tolerance=self.guide_tolerance,
             threads=problem.threads,
             progress=None,
-            clock=Clock(None if left is None else self.guide_share * left, state.clock.must_stop),
+            clock=Clock(should_stop=state.clock.must_stop),
         )
-        relaxation.go_on()
-        relaxed = relaxation.result()
-        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-        search.run_whole()
+        self._follow(relaxation, self.guide_share, state, search)
 
 
 def _used_share(schedule: Schedule, prices: MemoryPrices) -> float:

@@ -23,11 +23,7 @@ from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.proofs import StatePrices
 from hindsight.configurations.tables import state_copies
-from hindsight.configurations.warm_start import (
-    LARGEST_MEMORY_LIMIT,
-    resumed_ascent,
-    warm_ascent,
-)
+from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, resumed_ascent, warm_ascent
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
@@ -121,18 +117,10 @@ class ConfigurationSearch:
         self.instance = instance
         self._parameters = parameters or Configurations()
         self._threads = threads
-        self._root_prices: IntArray | None = None
-        self._capacities: IntArray | None = None
-        self._lengths = (
-            instance.prompt_lengths,
-            instance.output_lengths,
-            instance.arrival_times,
-        )
+        self._root: tuple[IntArray, IntArray] | None = None
+        self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         self._annealing = LocalSearch(
-            *self._lengths,
-            instance.memory_limit,
-            state.schedule.start_times,
-            seed=seed,
+            *instance.columns, start_times=state.schedule.start_times, seed=seed
         )
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         # Each state holds the starts of all requests.
@@ -218,9 +206,15 @@ class ConfigurationSearch:
         if is_better:
             state.root_bound, state.proof = bound, StatePrices(Q)
         # An earlier search of the same solve may have proved more at its root.
-        if is_better or self._root_prices is None:
-            self._root_prices, self._capacities = Q, W
+        if is_better or self._root is None:
+            self._root = Q, W
         state.raise_lower(min(bound, state.upper_bound), certified=True)
+
+    @property
+    def _root_prices(self) -> tuple[IntArray, IntArray]:
+        """The prices and capacities that prove the most so far."""
+        assert self._root is not None
+        return self._root
 
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
         """Look around the best schedule, guided by prices."""
@@ -239,14 +233,9 @@ class ConfigurationSearch:
 
     def _resolve_windows(self, state: SolveState) -> None:
         """Sweeps of exact windows until one finds nothing."""
-        assert self._root_prices is not None
-        assert self._capacities is not None
         while not state.clock.must_stop():
             starts = self._windows.sweep(
-                state.schedule.start_times,
-                self._root_prices,
-                self._capacities,
-                state.clock.must_stop,
+                state.schedule.start_times, *self._root_prices, state.clock.must_stop
             )
             if not state.offer(Schedule(self.instance, starts)):
                 return

@@ -168,7 +168,7 @@ class PathSearch(ConfigurationSearch):
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
-        is_first = self._root_prices is None
+        is_first = self._root is None
         may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
         self._gain = super()._improve_prices(work) if may_gain else 0
         return self._gain
@@ -277,9 +277,11 @@ class PathSearch(ConfigurationSearch):
             best = apart.upper_bound
             return best - state.lower_bound <= state.gap * best
 
+        def must_stop() -> bool:
+            return is_close() or state.clock.must_stop()
+
         outcome = Refinement(
-            *(priced, room, parameters.table_bytes, parameters.climb),
-            *(lambda: is_close() or state.clock.must_stop(), self._threads),
+            priced, room, parameters.table_bytes, parameters.climb, must_stop, self._threads
         ).run()
         state.nodes += outcome.nodes
         self._path_root = max(self._path_root, outcome.root_bound)
@@ -287,9 +289,8 @@ class PathSearch(ConfigurationSearch):
             state.offer(Schedule(self.instance, outcome.start_times))
         proved = min(outcome.lower_bound, state.upper_bound)
         if proved > max(self._proved, root):
-            assert self._root_prices is not None
             self._proved = proved
-            state.proof = PathPrices(StatePrices(self._root_prices), proved - 1, outcome.stages)
+            state.proof = PathPrices(StatePrices(self._root_prices[0]), proved - 1, outcome.stages)
         state.raise_lower(proved, certified=True)
         if outcome.is_whole and outcome.most_nodes:
             self._growth.learn(limit - root, outcome.most_nodes, clock.seconds())
@@ -298,6 +299,4 @@ class PathSearch(ConfigurationSearch):
         return outcome.is_whole
 
     def _priced(self, limit: int) -> PricedInstance:
-        assert self._root_prices is not None
-        assert self._capacities is not None
-        return PricedInstance(self.instance, self._root_prices, self._capacities, limit)
+        return PricedInstance(self.instance, *self._root_prices, limit)

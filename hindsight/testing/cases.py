@@ -25,10 +25,8 @@ LARGE = 30
 LONG_FIRST = ("a long one first", "long ones first")
 """To wait for the short ones is best, which no list schedule does."""
 
-KINDS = (
-    *("all at once", "arrivals", "equal requests", "tight memory", "an idle gap"),
-    *LONG_FIRST,
-)
+SHORT = ("all at once", "arrivals", "equal requests", "tight memory", "an idle gap")
+KINDS = SHORT + LONG_FIRST
 """So many that each meets each range of prompts."""
 
 
@@ -60,7 +58,7 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
         spare = 0 if is_tight else int(rng.integers(0, least + 1))
         admitting = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
         yield Instance.from_arrays(
-            *(prompts, outputs, arrivals), memory_limit=least + spare, metadata=admitting
+            prompts, outputs, arrivals, memory_limit=least + spare, metadata=admitting
         )
 
 

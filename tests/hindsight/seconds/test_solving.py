@@ -80,9 +80,8 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     time = LLAMA_2_70B_2XA100.batch_time
     lines: list[hindsight.SecondsProgress] = []
     result = hindsight.relax(workload, batch_time=time, progress=lines.append, threads=2)
-    assert set(result.lower_bounds) == {
-        *(NO_BOUND, "own time", "one machine", "mean busy times", "round-length prices")
-    }
+    names = "own time", "one machine", "mean busy times", "round-length prices"
+    assert set(result.lower_bounds) == {NO_BOUND, *names}
     assert result.best_bound == "round-length prices"
     assert result.certified
     assert tuple(lines) == result.log
@@ -142,16 +141,13 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     assert result.lower_bounds["own time"].total == Fraction(25, 4)
     assert result.best_bound != NO_BOUND
     assert not result.certified
-    with pytest.raises(InvalidValueError, match="d0"):
-        hindsight.relax(workload, batch_time=Declared((0.0, 0, 0)), time_limit=0.2)
-    with pytest.raises(InvalidValueError, match="are none"):
-        hindsight.relax(workload, batch_time=Declared(), time_limit=0.2)
-
-
-def test_a_declared_minorant_that_is_none_is_caught_by_a_schedule() -> None:
-    workload = Workload([0.0], [3], [2], memory_limit=8)
-    with pytest.raises(hindsight.ScheduleCheckError, match="contradicts"):
-        hindsight.relax(workload, batch_time=Declared((2.0, 0, 0)), time_limit=0.2)
+    for lines, error, message in (
+        ([(0.0, 0, 0)], InvalidValueError, "d0"),
+        ([], InvalidValueError, "are none"),
+        ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
+    ):
+        with pytest.raises(error, match=message):
+            hindsight.relax(workload, batch_time=Declared(*lines), time_limit=0.2)
 
 
 def test_a_table_is_bounded_by_its_hull() -> None:
