@@ -148,8 +148,6 @@ def test_it_starts_from_schedules_of_both_kinds() -> None:
         ({"method": Beams()}, "'beams' does not minimise the preemptive total latency"),
         ({"preemptive": False, "method": Preemptive()}, "does not minimise the total latency"),
         ({"preemptive": 1}, "preemptive = 1 is neither True nor False"),
-        ({"time_limit": -1}, "time_limit"),
-        ({"seed": -1}, "seed"),
         ({"instance": 3}, "is not an Instance"),
     ],
 )
