@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hindsight.runtime.clock import Clock
@@ -34,6 +35,7 @@ SPARE_SECONDS = 0.05
 """With less than this left of its time, a phase ended because of that."""
 
 
+@dataclass(eq=False, repr=False)
 class SolveState:
     """Best schedule, lower bounds, clock and log of one solve.
 
@@ -43,6 +45,8 @@ class SolveState:
         The instance being solved.
     clock : Clock
         Of the solve; interrupted where the callback fails.
+    callback : Callable[[Progress], None] or None
+        Told of every improvement.
     objective : Goal
         What the bounds are bounds of.
     gap : float
@@ -70,38 +74,31 @@ class SolveState:
         Prices of ``instance`` that prove it, or more.
     horizon : int
         A round by which every optimal schedule completes; 0 where none is proved so far.
+    log : list[Progress]
+        One line for each improvement.
     """
 
-    def __init__(
-        self,
-        instance: Instance,
-        clock: Clock | None = None,
-        callback: Callable[[Progress], None] | None = None,
-        objective: Goal = "total_latency",
-        gap: float = 0.0,
-        offset: int = 0,
-    ) -> None:
-        self.instance = instance
-        self.clock = clock or Clock()
-        self.objective: Goal = objective
-        self.gap = gap
-        self.offset = offset
-        self.lower_bound = 0
-        self.certified_lower_bound = 0
-        self.conditional_lower_bound = 0
-        self.conditions: tuple[str, ...] = ()
-        self.heeds_claims = False
-        self.phase = "heuristics"
-        self.nodes = 0
-        self.stop_reason: StopReason = "stalled"
-        self.root_bound: int | None = None
-        self.proof: Proof | None = None
-        self.horizon = 0
-        self.log: list[Progress] = []
-        self._callback = callback
-        self._callback_error: BaseException | None = None
-        self._schedule: AnySchedule | None = None
-        self._word: str | None = None
+    instance: Instance
+    clock: Clock = field(default_factory=Clock)
+    callback: Callable[[Progress], None] | None = None
+    objective: Goal = "total_latency"
+    gap: float = 0.0
+    offset: int = 0
+    lower_bound: int = 0
+    certified_lower_bound: int = 0
+    conditional_lower_bound: int = 0
+    conditions: tuple[str, ...] = ()
+    heeds_claims: bool = False
+    phase: str = "heuristics"
+    nodes: int = 0
+    stop_reason: StopReason = "stalled"
+    root_bound: int | None = None
+    proof: Proof | None = None
+    horizon: int = 0
+    log: list[Progress] = field(default_factory=list)
+    _callback_error: BaseException | None = None
+    _schedule: AnySchedule | None = None
+    _word: str | None = None
 
     @property
     def best(self) -> AnySchedule:
@@ -337,8 +334,8 @@ class SolveState:
         )
         self.log.append(progress)
         # A callback that failed once is not called again: its error is on its way out.
-        if self._callback is not None and self._callback_error is None:
+        if self.callback is not None and self._callback_error is None:
             try:
-                self._callback(progress)
+                self.callback(progress)
             except BaseException as error:  # noqa: BLE001 (re-raised by solve)
                 self.keep_error(error)

@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -188,30 +189,24 @@ def as_workload(requests: Workload | Instance) -> Workload:
     )
 
 
+@dataclass(eq=False, repr=False)
 class SecondsInterval:
     """Best schedule, lower bounds, clock and log of one solve in seconds."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        batch_time: BatchTime,
-        clock: Clock,
-        progress: Callable[[SecondsProgress], None] | None,
-        gap: float = 0.0,
-    ) -> None:
-        self.workload = workload
-        self.batch_time = batch_time
-        self.clock = clock
-        self.gap = gap
-        self.phase = "schedules"
-        self.bounds: dict[str, SecondsBound] = {
-            NO_BOUND: SecondsBound(Fraction(0), NO_BOUND, None, len(workload))
-        }
-        self.first_token_bound = 0.0
-        self.log: list[SecondsProgress] = []
-        self._schedule: SecondsSchedule | None = None
-        self._exact: Fraction | None = None
-        self._progress = progress
+    workload: Workload
+    batch_time: BatchTime
+    clock: Clock
+    callback: Callable[[SecondsProgress], None] | None = None
+    gap: float = 0.0
+    phase: str = "schedules"
+    first_token_bound: float = 0.0
+    log: list[SecondsProgress] = field(default_factory=list)
+    _schedule: SecondsSchedule | None = None
+    _exact: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        none = SecondsBound(Fraction(0), NO_BOUND, None, len(self.workload))
+        self.bounds = {NO_BOUND: none}
 
     @property
     def schedule(self) -> SecondsSchedule:
@@ -324,8 +319,8 @@ class SecondsInterval:
         self.log.append(line)
         if self._is_close:
             self.clock.interrupt()
-        if self._progress is not None:
-            self._progress(line)
+        if self.callback is not None:
+            self.callback(line)
 
 
 class _Search:

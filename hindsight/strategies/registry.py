@@ -48,29 +48,19 @@ class OwnStrategy:
         if not isinstance(found, Strategy):
             reason = f"makes {found!r}, which is no Strategy"
             raise InvalidTypeError(None, "method", self.name, reason)
-        return with_goals(found)
+        owner, field, objectives = f"method {found.name!r}", "objectives", found.objectives
+        # A text is none: ``in`` finds every part of it.
+        if not isinstance(objectives, (tuple, list, set, frozenset)):
+            raise InvalidTypeError(owner, field, objectives, "is no tuple")
+        goals = get_args(Goal)
+        if not objectives or not all(one in goals for one in objectives):
+            reason = f"is not of one or more of {', '.join(goals)}"
+            raise InvalidValueError(owner, field, objectives, reason)
+        return found
 
 
 def _is_strategy(given: object) -> bool:
     return isinstance(given, Strategy) and not isinstance(given, type)
-
-
-def with_goals(strategy: Strategy) -> Strategy:
-    """The strategy, whose ``objectives`` name goals.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        They are a text, of which ``in`` finds every part, or there are none, or one is no goal.
-    """
-    owner, field, objectives = f"method {strategy.name!r}", "objectives", strategy.objectives
-    if not isinstance(objectives, (tuple, list, set, frozenset)):
-        raise InvalidTypeError(owner, field, objectives, "is no tuple")
-    goals = get_args(Goal)
-    if not objectives or not all(one in goals for one in objectives):
-        reason = f"is not of one or more of {', '.join(goals)}"
-        raise InvalidValueError(owner, field, objectives, reason)
-    return strategy
 
 
 STRATEGIES: Registry[OwnStrategy] = Registry(

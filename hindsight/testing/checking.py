@@ -6,7 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -307,14 +307,14 @@ class _Refused:
     said: Any
 
 
+@dataclass
 class _Laboratory:
     """A strategy and its solves, each made once."""
 
-    def __init__(self, strategy: Any, grace: float) -> None:
-        self._strategy = strategy
-        self._grace = grace
-        self._ended: dict[tuple[str, Goal], Any] = {}
-        self._hangs = False
+    _strategy: Any
+    _grace: float
+    _ended: dict[tuple[str, Goal], Any] = field(default_factory=dict)
+    _hangs: bool = False
 
     def stops(self, instance: Instance) -> Reason:
         """See `check_strategy`."""
