@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from .seconds.results import SecondsProgress as SecondsProgress
     from .seconds.results import SecondsResult as SecondsResult
     from .solver import solve as solve
-    from .strategies.registry import register_strategy as register_strategy
-    from .strategies.registry import strategy_names as strategy_names
+    from .strategies.strategy import register_strategy as register_strategy
+    from .strategies.strategy import strategy_names as strategy_names
     from .testing.checking import check_bound as check_bound
     from .testing.checking import check_cut as check_cut
     from .testing.checking import check_strategy as check_strategy
@@ -99,7 +99,7 @@ _NAMES = {
     "relaxation.methods": ("relax",),
     "seconds.results": ("SecondsProgress", "SecondsResult"),
     "solver": ("solve",),
-    "strategies.registry": ("register_strategy", "strategy_names"),
+    "strategies.strategy": ("register_strategy", "strategy_names"),
     "testing.checking": ("check_bound", "check_cut", "check_strategy"),
     "testing.verdicts": ("CheckError", "CheckReport"),
 }

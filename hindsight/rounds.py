@@ -35,8 +35,7 @@ from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES
-from .strategies.strategy import Problem, Strategy
+from .strategies.strategy import STRATEGIES, Problem, Strategy
 
 Value = TypeVar("Value")
 

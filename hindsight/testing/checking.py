@@ -258,7 +258,7 @@ def check_strategy(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument, or what is given is no strategy.
     """
-    from hindsight.strategies.registry import STRATEGIES
+    from hindsight.strategies.strategy import STRATEGIES
 
     made = STRATEGIES.find(strategy)()
     laboratory = _Laboratory(made, grace)
