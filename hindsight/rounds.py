@@ -65,7 +65,7 @@ UNLIMITED_TURN = 240.0
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a solve in rounds minimises, and by which means.
+    """Goal and means of a solve in rounds.
 
     Attributes
     ----------
@@ -177,12 +177,12 @@ def _take_bounds(
 
 
 def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
-    """What prices that a bound of the user's returns prove of ``goal``.
+    """Return the bound on ``goal`` that prices of a user's bound prove.
 
     Raises
     ------
     InvalidValueError
-        Nothing: they are of another instance, or of another goal.
+        The prices belong to another instance or another goal.
     """
     from .certificates.writing import bound_of_prices
 

@@ -28,7 +28,7 @@ SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 
 
 class Wanted(NamedTuple):
-    """How a certificate wants a proof.
+    """Form in which a certificate wants a proof.
 
     Attributes
     ----------

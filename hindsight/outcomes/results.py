@@ -1,4 +1,4 @@
-"""What `hindsight.solve` and `hindsight.relax` return."""
+"""Results of `hindsight.solve` and `hindsight.relax`."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ class Fractions(Sequence[Weights]):
 
     @classmethod
     def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
-        """From weights that are there already, one entry a class."""
+        """Make them from weights that are there already, one entry a class."""
         means = np.array([float(at @ share) for at, share in weights])
         latest = np.array([int(at[-1]) for at, _ in weights], dtype=np.int64)
         return cls(weights.__getitem__, class_of, means, latest, np.zeros_like(class_of))
@@ -406,7 +406,7 @@ class Fractions(Sequence[Weights]):
         return last
 
     def moved(self, shifts: IntArray) -> Fractions:
-        """Every start of request i later by ``shifts[i]``."""
+        """Return them with every start of request i later by ``shifts[i]``."""
         return replace(self, shifts=self.shifts + shifts)
 
 

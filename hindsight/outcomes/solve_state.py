@@ -119,17 +119,17 @@ class SolveState:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the bounds meet."""
+        """True where the bounds meet."""
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
     @property
     def is_settled(self) -> bool:
-        """Whether the bounds meet, proved or as far as `conditions` hold."""
+        """True where the bounds meet, proved or as far as `conditions` hold."""
         return self._schedule is not None and self.upper_bound == self._claimed
 
     @property
     def is_close(self) -> bool:
-        """Whether the bounds are within the gap that was asked for."""
+        """True where the bounds are within the gap that was asked for."""
         if self.gap == 0 or self._schedule is None:
             return False
         reached = self._claimed if self.heeds_claims else self.lower_bound
@@ -140,7 +140,7 @@ class SolveState:
         return max(self.lower_bound, self.conditional_lower_bound)
 
     def is_done(self) -> bool:
-        """Whether to stop; notes the reason."""
+        """Tell whether to stop, and note the reason."""
         closed = self.is_settled if self.heeds_claims else self.is_proved
         if closed or self.clock.must_stop():
             self.note_stop()

@@ -1,4 +1,4 @@
-"""How a solve searches, whatever it minimises: when it stops, where it starts, whom it tells."""
+"""Options of every search: when it stops, where it starts, whom it tells."""
 
 from __future__ import annotations
 

@@ -166,12 +166,12 @@ _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
 
 
 def is_known(batch_time: object) -> bool:
-    """Whether minorants follow from the definition of a batch time: a subclass's do not."""
+    """Tell whether minorants follow from its definition; those of a subclass do not."""
     return type(batch_time) in _KNOWN
 
 
 def has_minorants(batch_time: object) -> bool:
-    """Whether `affine_minorants` has any for it, known or declared."""
+    """Tell whether `affine_minorants` has any for it, known or declared."""
     return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
 
 

@@ -54,7 +54,7 @@ REACH = 0.4
 
 
 class Rule(NamedTuple):
-    """How an order is run.
+    """Rule by which an order is run.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ def _release(batch: _Batch, completed: int, running: int) -> None:
 def _run_order(
     rounds: _Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
 ) -> float:
-    """Total latency of the run that admits in ascending ``key``; infinite once above ``bound``.
+    """Return the total latency of admitting in ascending ``key``; infinity once above ``bound``.
 
     A round admits until ``rule.skips`` requests were passed over or the next prompt would exceed
     ``rule.prompt_cap`` tokens, but one prompt always may. ``start_round[i]`` becomes the number of

@@ -1,4 +1,4 @@
-"""What a solve in seconds tells on its way and returns at its end."""
+"""Progress and results of a solve in seconds."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SecondsResult:
 
     @property
     def certified(self) -> bool:
-        """Whether the lower end is: see `SecondsBound`."""
+        """True where the lower end is certified: see `SecondsBound`."""
         return self.lower_bounds[self.best_bound].certified
 
     @property
@@ -138,7 +138,7 @@ class SecondsResult:
 
 
 def _outward(lower: float, upper: float) -> str:
-    """In microseconds, so that it holds what the ends enclose."""
+    """Write an interval in microseconds, rounded outward."""
     return f"[{math.floor(lower * 1e6) / 1e6:.6f}, {math.ceil(upper * 1e6) / 1e6:.6f}]"
 
 

@@ -232,7 +232,7 @@ class SecondsInterval:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the bounds meet exactly."""
+        """True where the bounds meet exactly."""
         return self._schedule is not None and self._is_near and self.best.total == self.upper
 
     @property
@@ -244,7 +244,7 @@ class SecondsInterval:
 
     @property
     def _is_near(self) -> bool:
-        """Whether floats do not tell that the best bound lies below the best schedule."""
+        """True where floats cannot tell the best bound from the best schedule."""
         return float(self.best.total) >= self.schedule.total_latency * (1 - NEAR)
 
     def note_interruption(self) -> None:
@@ -286,7 +286,7 @@ class SecondsInterval:
             self._check()
 
     def result(self) -> SecondsResult:
-        """What is known by now."""
+        """Return what is known by now."""
         reason: SecondsStop
         if self.is_proved:
             reason = "proof"
@@ -373,7 +373,7 @@ class _Search:
         return self._interval.clock.must_stop() or self._interval.is_proved
 
     def _anneal_orders(self) -> None:
-        """In a thread of its own: schedules are handed over, not offered."""
+        """Anneal in a thread of its own: schedules are handed over, not offered."""
         limited = self._interval.clock.limit_left() is not None
         try:
             for schedule in self._orders.anneal(

@@ -332,7 +332,7 @@ class LargeSearch:
                     best, is_better = schedule, True
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         ranking, settings = self._parameters.first_rounds[0]
         self._whole(self._key(ranking), settings)
         self._search.cycle(self._parameters.cycles[0], 1, never)
@@ -378,7 +378,7 @@ class LargeSearch:
         return share == parameters.most_moves
 
     def _draw_kind(self) -> int:
-        """Every kind once, then by what they gained lately for their moves."""
+        """Draw every kind once, then by what they gained lately for their moves."""
         cycles = self._parameters.cycles
         kinds = [k for k, c in enumerate(cycles) if c.weight == 0 or self._search.has_prices]
         for kind in kinds:

@@ -157,7 +157,7 @@ class ConfigurationSearch:
                 price_work *= 2
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         self._anneal(self._parameters.move_slice, self.state)
         self._improve_prices(1)
         self._search_corridors(1, self.state)

@@ -107,7 +107,7 @@ class Makespan(Parameters):
 
 
 def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
-    """Whether HiGHS decided if everything can complete by the horizon of ``starts``."""
+    """Ask HiGHS for a schedule that completes by the horizon of ``starts``; False if undecided."""
     compiled = compile_model(BUILDERS[problem.formulation](starts))
     # The first feasible point is as good as any.
     linear = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""How a solve begins, by objective: the instance that is searched, its first bounds, the way back.
+"""Openings of a solve, by objective: the instance searched, first bounds, and the way back.
 
 Idle gaps cost rounds, not decisions. Total latency is minimised without them, with preemption or
 without; the makespan is decided by what follows the last of them.
@@ -138,7 +138,7 @@ class LatencyOpening(Opening):
         state.raise_lower(mean_busy_time_bound(instance, fill_by_volume(instance)), certified=True)
 
     def _moved(self, start: AnySchedule | None) -> AnySchedule | None:
-        """Without idle gaps; None where it does not survive that."""
+        """Return a schedule without idle gaps; None where that breaks it."""
         if start is None or not self._compressed.fits(start):
             return None
         return self._compressed.move(start)

@@ -151,7 +151,7 @@ class PathSearch(ConfigurationSearch):
             self.state.root_bound = max(self.state.root_bound or 0, self._path_root)
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         super().run_each_part_once()
         priced = self._priced(self.state.upper_bound)
         u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)

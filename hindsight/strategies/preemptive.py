@@ -128,7 +128,7 @@ class PreemptivePhases:
         interval.note_stop()
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         instance = self._instance
         self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
         self._linear_prices()

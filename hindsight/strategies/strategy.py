@@ -87,14 +87,14 @@ class Strategy(Protocol):
 
     @property
     def name(self) -> str:
-        """What `solve` calls it."""
+        """The name that `solve` calls it by."""
 
     @property
     def objectives(self) -> tuple[Goal, ...]:
-        """What it minimises."""
+        """The goals that it minimises."""
 
     def refusal(self, problem: Problem) -> str | None:
-        """Why it cannot take a problem of one of its objectives; None where it can."""
+        """Return why it cannot take a problem of its objectives; None where it can."""
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Shrink the interval of ``state``, which holds a schedule, until proof or a stop.

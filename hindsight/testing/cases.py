@@ -31,7 +31,7 @@ KINDS = SHORT + LONG_FIRST
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Of every kind in turn, the small ones first: enumeration takes milliseconds each."""
+    """Draw instances of every kind in turn, small ones first; each enumerates in milliseconds."""
     for place in range(number):
         rng = np.random.default_rng([seed, place])
         kind = KINDS[place % len(KINDS)]
@@ -63,7 +63,7 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
 
 
 def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
-    """As small as leaving out requests and lowering numbers by one makes it, failing still."""
+    """Shrink a failing instance: leave out requests and lower numbers while it still fails."""
     smaller = True
     while smaller:
         smaller = False

@@ -293,12 +293,12 @@ class _Watched:
         self.refused: Any = None
 
     def refusal(self, problem: Problem) -> str | None:
-        """That of the strategy."""
+        """See `Strategy`; what it says is kept."""
         self.refused = self._strategy.refusal(problem)
         return cast("str | None", self.refused)
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """That of the strategy."""
+        """See `Strategy`."""
         self._strategy.run(problem, state)
 
 
@@ -337,7 +337,7 @@ class _Laboratory:
         return None
 
     def notes(self, cases: list[Instance]) -> list[str]:
-        """How often it proves the optimum, and how often it refuses."""
+        """Count how often it proves the optimum, and how often it refuses."""
         known = {case.digest for case in cases}
         ended = [one for (digest, _), one in self._ended.items() if digest in known]
         refused = [one.said for one in ended if isinstance(one, _Refused)]
@@ -384,7 +384,7 @@ class _Laboratory:
         return self._ended[key]
 
     def _solve(self, instance: Instance, goal: Goal, seconds: float, given: Any) -> Any:
-        """In a thread of its own, which is left to itself where it does not end."""
+        """Solve in a thread of its own, which is left to itself where it does not end."""
         from hindsight.solver import solve
 
         ended: list[Any] = []
@@ -446,7 +446,7 @@ def _concerned(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """In one line, with the user's own."""
+    """Write an error in one line, with the user's line."""
     return " ".join(f"{type(error).__name__}: {error}".split()) + users_line(error)
 
 
@@ -465,7 +465,7 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
 def _call(
     kit: Callable[..., CheckReport], registry: Registry[Any], given: object, *options: str
 ) -> str:
-    """What a reader runs: with the text that was given, or with the reader's own name for it.
+    """Write the call that shows a failure, with the given text or the reader's name for it.
 
     A name that an import has registered is one only after that import.
     """
