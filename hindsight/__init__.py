@@ -17,143 +17,97 @@ from typing import TYPE_CHECKING, Any
 from instances.version import package_version as _package_version
 
 if TYPE_CHECKING:
-    from .bounds.transportation import transportation_bound
-    from .bounds.volume import mean_busy_time_bound
-    from .certificates.checking import Verdict, check_certificate
-    from .certificates.format import (
-        CertificateError,
-        CertificateTooLargeError,
-        MalformedCertificateError,
-        read_certificate,
-    )
-    from .certificates.writing import make_certificate, write_certificate
-    from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
-    from .crosschecking import crosscheck
-    from .extensions.bounds import bound_names, register_bound
-    from .extensions.cuts import cut_names, register_cut
-    from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
-    from .heuristics.proof_schedules import class_batches, one_long_and_units
-    from .integer_program.cbc import SecondOpinion, solve_with_cbc
-    from .integer_program.horizon import HorizonProof, proved_horizon
-    from .integer_program.models import build_model, export_model
-    from .integer_program.own_models import ModelResult
-    from .integer_program.solution_files import read_solution
-    from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
-    from .outcomes.results import (
-        PreemptiveResult,
-        Progress,
-        Relaxation,
-        RelaxationProgress,
-        SolveResult,
-    )
-    from .relaxation.methods import relax
-    from .seconds.results import SecondsProgress, SecondsResult
-    from .solver import solve
-    from .strategies.registry import register_strategy, strategy_names
-    from .testing.checking import check_bound, check_cut, check_strategy
-    from .testing.verdicts import CheckError, CheckReport
+    from .bounds.transportation import transportation_bound as transportation_bound
+    from .bounds.volume import mean_busy_time_bound as mean_busy_time_bound
+    from .certificates.checking import Verdict as Verdict
+    from .certificates.checking import check_certificate as check_certificate
+    from .certificates.format import CertificateError as CertificateError
+    from .certificates.format import CertificateTooLargeError as CertificateTooLargeError
+    from .certificates.format import MalformedCertificateError as MalformedCertificateError
+    from .certificates.format import read_certificate as read_certificate
+    from .certificates.writing import make_certificate as make_certificate
+    from .certificates.writing import write_certificate as write_certificate
+    from .configurations.strengthened import StrengthenedRelaxation as StrengthenedRelaxation
+    from .configurations.strengthened import relax_strengthened as relax_strengthened
+    from .crosschecking import crosscheck as crosscheck
+    from .extensions.bounds import bound_names as bound_names
+    from .extensions.bounds import register_bound as register_bound
+    from .extensions.cuts import cut_names as cut_names
+    from .extensions.cuts import register_cut as register_cut
+    from .heuristics.list_scheduling import best_list_schedule as best_list_schedule
+    from .heuristics.list_scheduling import prefix_schedule as prefix_schedule
+    from .heuristics.proof_schedules import class_batches as class_batches
+    from .heuristics.proof_schedules import one_long_and_units as one_long_and_units
+    from .integer_program.cbc import SecondOpinion as SecondOpinion
+    from .integer_program.cbc import solve_with_cbc as solve_with_cbc
+    from .integer_program.horizon import HorizonProof as HorizonProof
+    from .integer_program.horizon import proved_horizon as proved_horizon
+    from .integer_program.models import build_model as build_model
+    from .integer_program.models import export_model as export_model
+    from .integer_program.own_models import ModelResult as ModelResult
+    from .integer_program.solution_files import read_solution as read_solution
+    from .outcomes.errors import DisagreementError as DisagreementError
+    from .outcomes.errors import ScheduleCheckError as ScheduleCheckError
+    from .outcomes.errors import SolverError as SolverError
+    from .outcomes.results import PreemptiveResult as PreemptiveResult
+    from .outcomes.results import Progress as Progress
+    from .outcomes.results import Relaxation as Relaxation
+    from .outcomes.results import RelaxationProgress as RelaxationProgress
+    from .outcomes.results import SolveResult as SolveResult
+    from .relaxation.methods import relax as relax
+    from .seconds.results import SecondsProgress as SecondsProgress
+    from .seconds.results import SecondsResult as SecondsResult
+    from .solver import solve as solve
+    from .strategies.strategy import register_strategy as register_strategy
+    from .strategies.strategy import strategy_names as strategy_names
+    from .testing.checking import check_bound as check_bound
+    from .testing.checking import check_cut as check_cut
+    from .testing.checking import check_strategy as check_strategy
+    from .testing.verdicts import CheckError as CheckError
+    from .testing.verdicts import CheckReport as CheckReport
 
-_HOMES = {
-    "CertificateError": "certificates.format",
-    "CertificateTooLargeError": "certificates.format",
-    "CheckError": "testing.verdicts",
-    "CheckReport": "testing.verdicts",
-    "DisagreementError": "outcomes.errors",
-    "HorizonProof": "integer_program.horizon",
-    "MalformedCertificateError": "certificates.format",
-    "ModelResult": "integer_program.own_models",
-    "PreemptiveResult": "outcomes.results",
-    "Progress": "outcomes.results",
-    "Relaxation": "outcomes.results",
-    "RelaxationProgress": "outcomes.results",
-    "ScheduleCheckError": "outcomes.errors",
-    "SecondOpinion": "integer_program.cbc",
-    "SecondsProgress": "seconds.results",
-    "SecondsResult": "seconds.results",
-    "SolveResult": "outcomes.results",
-    "SolverError": "outcomes.errors",
-    "StrengthenedRelaxation": "configurations.strengthened",
-    "Verdict": "certificates.checking",
-    "best_list_schedule": "heuristics.list_scheduling",
-    "bound_names": "extensions.bounds",
-    "build_model": "integer_program.models",
-    "check_bound": "testing.checking",
-    "check_certificate": "certificates.checking",
-    "check_cut": "testing.checking",
-    "check_strategy": "testing.checking",
-    "class_batches": "heuristics.proof_schedules",
-    "crosscheck": "crosschecking",
-    "cut_names": "extensions.cuts",
-    "export_model": "integer_program.models",
-    "make_certificate": "certificates.writing",
-    "mean_busy_time_bound": "bounds.volume",
-    "one_long_and_units": "heuristics.proof_schedules",
-    "prefix_schedule": "heuristics.list_scheduling",
-    "proved_horizon": "integer_program.horizon",
-    "read_certificate": "certificates.format",
-    "read_solution": "integer_program.solution_files",
-    "register_bound": "extensions.bounds",
-    "register_cut": "extensions.cuts",
-    "register_strategy": "strategies.registry",
-    "relax": "relaxation.methods",
-    "relax_strengthened": "configurations.strengthened",
-    "solve": "solver",
-    "solve_with_cbc": "integer_program.cbc",
-    "strategy_names": "strategies.registry",
-    "transportation_bound": "bounds.transportation",
-    "write_certificate": "certificates.writing",
+_NAMES = {
+    "bounds.transportation": ("transportation_bound",),
+    "bounds.volume": ("mean_busy_time_bound",),
+    "certificates.checking": ("Verdict", "check_certificate"),
+    "certificates.format": (
+        "CertificateError",
+        "CertificateTooLargeError",
+        "MalformedCertificateError",
+        "read_certificate",
+    ),
+    "certificates.writing": ("make_certificate", "write_certificate"),
+    "configurations.strengthened": ("StrengthenedRelaxation", "relax_strengthened"),
+    "crosschecking": ("crosscheck",),
+    "extensions.bounds": ("bound_names", "register_bound"),
+    "extensions.cuts": ("cut_names", "register_cut"),
+    "heuristics.list_scheduling": ("best_list_schedule", "prefix_schedule"),
+    "heuristics.proof_schedules": ("class_batches", "one_long_and_units"),
+    "integer_program.cbc": ("SecondOpinion", "solve_with_cbc"),
+    "integer_program.horizon": ("HorizonProof", "proved_horizon"),
+    "integer_program.models": ("build_model", "export_model"),
+    "integer_program.own_models": ("ModelResult",),
+    "integer_program.solution_files": ("read_solution",),
+    "outcomes.errors": ("DisagreementError", "ScheduleCheckError", "SolverError"),
+    "outcomes.results": (
+        "PreemptiveResult",
+        "Progress",
+        "Relaxation",
+        "RelaxationProgress",
+        "SolveResult",
+    ),
+    "relaxation.methods": ("relax",),
+    "seconds.results": ("SecondsProgress", "SecondsResult"),
+    "solver": ("solve",),
+    "strategies.strategy": ("register_strategy", "strategy_names"),
+    "testing.checking": ("check_bound", "check_cut", "check_strategy"),
+    "testing.verdicts": ("CheckError", "CheckReport"),
 }
+"""The public names, by the module that they are imported from on first use."""
 
-__all__ = [
-    "CertificateError",
-    "CertificateTooLargeError",
-    "CheckError",
-    "CheckReport",
-    "DisagreementError",
-    "HorizonProof",
-    "MalformedCertificateError",
-    "ModelResult",
-    "PreemptiveResult",
-    "Progress",
-    "Relaxation",
-    "RelaxationProgress",
-    "ScheduleCheckError",
-    "SecondOpinion",
-    "SecondsProgress",
-    "SecondsResult",
-    "SolveResult",
-    "SolverError",
-    "StrengthenedRelaxation",
-    "Verdict",
-    "best_list_schedule",
-    "bound_names",
-    "build_model",
-    "check_bound",
-    "check_certificate",
-    "check_cut",
-    "check_strategy",
-    "class_batches",
-    "crosscheck",
-    "cut_names",
-    "export_model",
-    "make_certificate",
-    "mean_busy_time_bound",
-    "one_long_and_units",
-    "prefix_schedule",
-    "proved_horizon",
-    "read_certificate",
-    "read_solution",
-    "register_bound",
-    "register_cut",
-    "register_strategy",
-    "relax",
-    "relax_strengthened",
-    "solve",
-    "solve_with_cbc",
-    "strategy_names",
-    "transportation_bound",
-    "write_certificate",
-]
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_HOMES)
 
 
 __version__: str

@@ -183,7 +183,7 @@ class _BlockSearch:
         IntegerProgram().search(problem, state, program)
 
     def result(self) -> SolveResult:
-        """What was found, of the instance in blocks."""
+        """Return what was found, of the instance in blocks."""
         state, below = self.state, self._proved
         last = int(self._instance.arrival_times.max())
         if below is not None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from instances import Instance, Schedule, UnknownNameError
-from instances.errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidValueError
 from instances.problem.preemptive_schedule import PreemptiveSchedule
 from instances.sources import PACKAGES
 from instances.user_modules import described
@@ -23,7 +23,7 @@ from .extensions.bounds import OwnBound
 from .extensions.cuts import OwnCut, labels
 from .integer_program.models import Formulation
 from .outcomes.proofs import Proof
-from .outcomes.results import PREEMPTIVE, Goal, Progress, SolveResult
+from .outcomes.results import PREEMPTIVE, Goal, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .runtime.search import Search
@@ -32,11 +32,10 @@ from .strategies.configurations import Configurations
 from .strategies.counts import Counts
 from .strategies.makespan import Makespan
 from .strategies.mip import IntegerProgram
-from .strategies.openings import OPENINGS, Opening
+from .strategies.openings import OPENINGS
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES
-from .strategies.strategy import Problem, Strategy
+from .strategies.strategy import STRATEGIES, Problem, Strategy
 
 Value = TypeVar("Value")
 
@@ -66,7 +65,7 @@ UNLIMITED_TURN = 240.0
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a solve in rounds minimises, and by which means.
+    """Goal and means of a solve in rounds.
 
     Attributes
     ----------
@@ -86,7 +85,7 @@ class Task:
     bounds: tuple[OwnBound, ...] = ()
     cuts: tuple[OwnCut, ...] = ()
 
-    def check(self, instance: Instance, start: object) -> None:
+    def check(self, instance: Instance, search: Search) -> None:
         """Check that the user's bounds, cuts and start can be used.
 
         Raises
@@ -107,26 +106,10 @@ class Task:
             if not bound.holds_of(self.goal):
                 reason = f"is of the {bound.goal.replace('_', ' ')}"
                 raise InvalidValueError(None, "bound", bound.name, reason)
-        if start is not None:
-            check_start(instance, start, preemptive=self.goal == PREEMPTIVE)
-
-
-def check_start(instance: Instance, start: object, *, preemptive: bool) -> None:
-    """Check that a schedule is feasible, of the instance and of the kind that is looked for.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        It is not.
-    """
-    if not isinstance(start, (Schedule, PreemptiveSchedule) if preemptive else Schedule):
-        kinds = "Schedule or PreemptiveSchedule" if preemptive else "Schedule"
-        raise InvalidTypeError(None, "start", start, f"is not a {kinds}")
-    if start.instance.digest != instance.digest:
-        raise InvalidValueError(None, "start", start, "belongs to another instance")
-    violations = start.violations()
-    if violations:
-        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+        kinds = (Schedule, PreemptiveSchedule) if self.goal == PREEMPTIVE else (Schedule,)
+        search.check_start(
+            kinds, lambda start: start.instance.digest == instance.digest, "another instance"
+        )
 
 
 def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
@@ -149,14 +132,14 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
         HiGHS failed.
     """
     opening = OPENINGS[task.goal](instance)
-    offset = opening.offset
-    told = _moved_by(offset, search.progress)
     proved: tuple[int, Proof] | None = None
     with search.clock.listening():
-        state = SolveState(opening.instance, search.clock, told, task.goal, search.gap)
+        state = SolveState(
+            opening.instance, search.clock, search.progress, task.goal, search.gap, opening.offset
+        )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, search.start)
-            proved = _take_bounds(task.bounds, instance, opening, state)
+            proved = _take_bounds(task.bounds, instance, state)
             problem = Problem(
                 opening.instance,
                 task.goal,
@@ -170,38 +153,36 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
             (_run_with_cuts if task.cuts else _run)(task.strategies, problem, state)
         state.raise_kept_error()
         state.proof = opening.restored_proof(state.proof)
-        if proved is not None and proved[0] == state.certified_lower_bound + offset:
+        if proved is not None and proved[0] == state.certified_lower_bound + state.offset:
             # The search proved no more than these prices do.
             state.root_bound, state.proof = state.certified_lower_bound, proved[1]
-        return state.result(
-            instance, opening.restore(state.best), horizon=opening.horizon(state), offset=offset
-        )
+        return state.result(instance, opening.restore(state.best), horizon=opening.horizon(state))
 
 
 def _take_bounds(
-    bounds: tuple[OwnBound, ...], instance: Instance, opening: Opening, state: SolveState
+    bounds: tuple[OwnBound, ...], instance: Instance, state: SolveState
 ) -> tuple[int, Proof] | None:
     """Have the user's bounds count, each for what it is; the best of those with prices."""
     best: tuple[int, Proof] | None = None
     for bound in bounds:
         value = bound.of(instance)
         if isinstance(value, int):
-            state.raise_conditional(value - opening.offset, (bound.label,))
+            state.raise_conditional(value - state.offset, (bound.label,))
             continue
         proved = proved_value(bound, value, instance, state.objective)
-        state.raise_lower(proved - opening.offset, certified=True)
+        state.raise_lower(proved - state.offset, certified=True)
         if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
             best = proved, value
     return best
 
 
 def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
-    """What prices that a bound of the user's returns prove of ``goal``.
+    """Return the bound on ``goal`` that prices of a user's bound prove.
 
     Raises
     ------
     InvalidValueError
-        Nothing: they are of another instance, or of another goal.
+        The prices belong to another instance or another goal.
     """
     from .certificates.writing import bound_of_prices
 
@@ -311,9 +292,3 @@ def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value])
         return action()
     with state.on_the_word_of(f"strategy {strategy.name!r}"):
         return described(action, strategy.name, "method")
-
-
-def _moved_by(
-    offset: int, progress: Callable[[Progress], None] | None
-) -> Callable[[Progress], None] | None:
-    return None if progress is None else lambda line: progress(line.moved(offset))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from instances import Instance, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
@@ -30,6 +30,21 @@ if TYPE_CHECKING:
     from .integer_program.own_models import ModelResult
 
 
+class ProgramOptions(TypedDict, total=False):
+    """Options of the integer program within `solve`.
+
+    Attributes
+    ----------
+    formulation : Formulation
+        The model of ``"mip"``, ``"dense"`` unless given.
+    cuts : AnyCut or Iterable[AnyCut]
+        Rows of your own.
+    """
+
+    formulation: Formulation
+    cuts: AnyCut | Iterable[AnyCut]
+
+
 @overload
 def solve(
     instance: Instance,
@@ -39,16 +54,15 @@ def solve(
     *,
     objective: Objective = "total_latency",
     method: str | Strategy = "auto",
-    formulation: Formulation = "dense",
     start: AnySchedule | None = None,
     preemptive: bool = False,
     batch_time: None = None,
     gap: float = 0.0,
     bounds: AnyBound | Iterable[AnyBound] = (),
-    cuts: AnyCut | Iterable[AnyCut] = (),
     model: None = None,
     progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
+    **program: Unpack[ProgramOptions],
 ) -> SolveResult: ...
 
 
@@ -88,16 +102,15 @@ def solve(
     *,
     objective: Objective = "total_latency",
     method: str | Strategy = "auto",
-    formulation: Formulation = "dense",
     start: AnySchedule | SecondsSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     gap: float = 0.0,
     bounds: AnyBound | Iterable[AnyBound] = (),
-    cuts: AnyCut | Iterable[AnyCut] = (),
     model: pyo.ConcreteModel | None = None,
     progress: Callable[[Any], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    **program: Unpack[ProgramOptions],
 ) -> SolveResult | SecondsResult | ModelResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
@@ -165,8 +178,6 @@ def solve(
         such as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program
         minimises the makespan; none of these names minimises with preemption, which ``"auto"``
         does.
-    formulation : Formulation, default "dense"
-        The model of ``"mip"``.
     start : Schedule or PreemptiveSchedule or SecondsSchedule or None, default None
         A feasible schedule of the kind that is looked for to start from, besides the list
         schedules.
@@ -183,10 +194,6 @@ def solve(
         ``FILE.py:NAME``. The ascent of ``"paths"`` and ``"configurations"`` begins from the best
         prices of what runs together among them: ``lambda instance: result.proof`` goes on from
         where a solve ended.
-    cuts : AnyCut or Iterable[AnyCut], optional
-        Rows of your own, likewise (`hindsight.register_cut`), for strategies that use them: of this
-        package the integer program. ``"auto"`` gives it a quarter of the time, after the usual
-        methods without the rows; where there is no limit a minute, after their first three.
     model : pyo.ConcreteModel or None, default None
         What `build_model` made of the instance, with rows added. Beside it only ``time_limit``,
         ``threads``, ``seed`` and ``should_stop`` are taken.
@@ -195,6 +202,12 @@ def solve(
         shows the interval as it shrinks, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
+    **program : ProgramOptions
+        ``formulation``, ``"dense"`` or ``"sparse"``: the model of ``"mip"``, dense by default. And
+        ``cuts``, rows of your own: by name (`hindsight.register_cut`), as functions or as
+        ``FILE.py:NAME``. They are for strategies that use them: of this package the integer
+        program. ``"auto"`` gives it a quarter of the time, after the usual methods without the
+        rows; where there is no limit a minute, after their first three.
 
     Raises
     ------
@@ -204,7 +217,10 @@ def solve(
     SolverError
         HiGHS failed.
     """
-    own_bounds, own_cuts = BOUNDS.all_of(bounds), CUTS.all_of(cuts)
+    for name in program.keys() - ProgramOptions.__annotations__.keys():
+        raise TypeError(f"solve() got an unexpected keyword argument {name!r}")
+    formulation = program.get("formulation", "dense")
+    own_bounds, own_cuts = BOUNDS.all_of(bounds), CUTS.all_of(program.get("cuts", ()))
     search = Search.checked(
         time_limit,
         should_stop,
@@ -214,42 +230,33 @@ def solve(
         gap=gap,
         progress=progress,
     )
+    in_rounds = {
+        "objective": objective != "total_latency",
+        "method": method != "auto",
+        "formulation": formulation != "dense",
+        "preemptive": preemptive is not False,
+        "bounds": bool(own_bounds),
+        "cuts": bool(own_cuts),
+    }
     if batch_time is not None:
-        refuse_beside_batch_time(
-            objective=objective != "total_latency",
-            method=method != "auto",
-            formulation=formulation != "dense",
-            preemptive=preemptive is not False,
-            bounds=bool(own_bounds),
-            cuts=bool(own_cuts),
-            model=model is not None,
-        )
+        refuse_beside_batch_time(**in_rounds, model=model is not None)
         return solve_seconds(instance, batch_time, search)
     instance = require_instance(instance)
     if model is not None:
-        _refuse_beside_model(
-            model,
-            objective=objective != "total_latency",
-            method=method != "auto",
-            formulation=formulation != "dense",
-            start=start is not None,
-            preemptive=preemptive is not False,
-            gap=gap != 0,
-            bounds=bool(own_bounds),
-            cuts=bool(own_cuts),
-            progress=progress is not None,
-        )
+        beside = (start is not None, gap != 0, progress is not None)
+        if any(beside) or any(in_rounds.values()):
+            reason = "takes time_limit, threads, seed and should_stop beside it, and nothing else"
+            raise InvalidValueError(None, "model", str(model.name), reason)
         from .integer_program.own_models import solve_model
 
         with search.clock.listening():
             return solve_model(instance, model, search)
     if formulation not in BUILDERS:
-        raise InvalidValueError(
-            None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
-        )
+        known = ", ".join(BUILDERS)
+        raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
     goal = _goal(objective, as_flag(preemptive, None, "preemptive"))
     task = Task(goal, strategies_for(method, goal), formulation, own_bounds, own_cuts)
-    task.check(instance, start)
+    task.check(instance, search)
     if instance.memory_rule != TOKENS:
         return solve_by_memory_rule(instance, task, search)
     return solve_rounds(instance, task, search)
@@ -265,9 +272,3 @@ def _goal(objective: Objective, preemptive: bool) -> Goal:
         reason = "is not minimised with preemption"
         raise InvalidValueError(None, "objective", objective, reason)
     return PREEMPTIVE
-
-
-def _refuse_beside_model(model: pyo.ConcreteModel, **given: bool) -> None:
-    if any(given.values()):
-        reason = "takes time_limit, threads, seed and should_stop beside it, and nothing else"
-        raise InvalidValueError(None, "model", str(model.name), reason)

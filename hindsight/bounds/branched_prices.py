@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hindsight.outcomes.proofs import MemoryPrices, Proof
+from hindsight.outcomes.proofs import PLAIN, MemoryPrices, Proof, Wanted
 from hindsight.runtime.clock import never
 from instances import Instance
 from instances.arrays import IntArray
@@ -51,14 +51,7 @@ class BranchedPrices(Proof):
             )
         )
 
-    def to_part(
-        self,
-        instance: Instance,
-        must_stop: Callable[[], bool] = never,
-        *,
-        preemptive: bool = False,
-        scale: int | None = None,
-    ) -> dict[str, Any]:
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`."""
         return {
             "kind": "branched-memory-prices",

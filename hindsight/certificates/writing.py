@@ -32,7 +32,7 @@ import numpy as np
 from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.configurations.proofs import StatePrices
-from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, Wanted
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
 from instances import (
@@ -120,11 +120,11 @@ def make_certificate(
     clock = _ProofClock(time_limit)
     # Proofs are about an instance in tokens below, of which the schedule is one too.
     instance = relaxed(instance)
-    volume_part = _volume_prices(instance).to_part(instance, preemptive=preemptive)
+    volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
     _take_best(document, volume_part, clock)
     states = _take_proof(document, instance, proof, clock)
     if not document["proof"]:
-        document["proof"] = NO_PRICES.to_part(instance, preemptive=preemptive)
+        document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
         document["lower_bound"] = proved_bound(document)
     if isinstance(schedule, PreemptiveSchedule):
         return document
@@ -164,7 +164,7 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
     proof.check_shape(instance)
     if preemptive not in proof.optima:
         raise InvalidValueError(None, "prices", type(proof).__name__, "are of another optimum")
-    part = proof.to_part(instance, preemptive=preemptive)
+    part = proof.to_part(instance, Wanted(preemptive=preemptive))
     try:
         return proved_bound({"instance": _instance_part(instance), "proof": part})
     except (CertificateError, SearchFailedError) as error:
@@ -316,7 +316,7 @@ def _take_proof(
         clock.begin()
         for scale in step.scales:
             preemptive = "stretches" in document
-            part = step.to_part(instance, clock.must_stop, preemptive=preemptive, scale=scale)
+            part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
             states = part if part["kind"] == "state-prices" else states
             with contextlib.suppress(SearchFailedError):
                 _take_best(document, part, clock)

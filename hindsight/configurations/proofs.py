@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,13 +9,14 @@ import numpy as np
 
 from hindsight.outcomes.proofs import (
     NO_PRICES,
+    PLAIN,
     Proof,
+    Wanted,
     moved_rows,
     rounded,
     row_shifts,
     shortest_scale,
 )
-from hindsight.runtime.clock import never
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
@@ -52,14 +52,7 @@ class StatePrices(Proof):
         """Return the prices in units of 1 / ``scale``."""
         return StatePrices(rounded(self.prices, self.scale, scale), scale)
 
-    def to_part(
-        self,
-        instance: Instance,
-        must_stop: Callable[[], bool] = never,
-        *,
-        preemptive: bool = False,
-        scale: int | None = None,
-    ) -> dict[str, Any]:
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`; in the shortest units that lose nothing of the bound, or in its own."""
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         copies = state_copies(*lengths[:2], instance.memory_limit)
@@ -72,7 +65,7 @@ class StatePrices(Proof):
             full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
             return exact_bound(full, *lengths, instance.memory_limit, copies)
 
-        scale = shortest_scale(SCALE, bound, must_stop)
+        scale = shortest_scale(SCALE, bound, wanted.must_stop)
         return {
             "kind": "state-prices",
             "scale": scale,
@@ -144,17 +137,10 @@ class PathPrices(Proof):
             return moved
         return PathPrices(moved, self.limit, self.stages)
 
-    def to_part(
-        self,
-        instance: Instance,
-        must_stop: Callable[[], bool] = never,
-        *,
-        preemptive: bool = False,
-        scale: int | None = None,
-    ) -> dict[str, Any]:
-        """See `Proof`; in units of 1 / ``scale``, or in those of its prices."""
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+        """See `Proof`; in the units that are wanted, or in those of its prices."""
         full, table = self.prices.scale, self.prices.prices
-        units = full if scale is None else scale
+        units = full if wanted.scale is None else wanted.scale
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         m, r = np.nonzero(state_copies(*lengths[:2], instance.memory_limit))
         least = start_values(table, *lengths)[1][:, 0]

@@ -57,11 +57,11 @@ class OwnBound:
 
     @property
     def label(self) -> str:
-        """As results and errors have it."""
+        """The name in results and errors."""
         return f"bound {self.name!r}"
 
     def holds_of(self, goal: Goal) -> bool:
-        """Whether a bound of its goal is one of ``goal``.
+        """Tell whether it bounds ``goal`` too.
 
         Schedules without preemption are among those with it, so no minimum over these exceeds the
         minimum over those.
@@ -69,7 +69,7 @@ class OwnBound:
         return self.goal == goal or (self.goal == PREEMPTIVE and goal == "total_latency")
 
     def of(self, instance: Instance) -> int | Proof:
-        """What it says of an instance: a number rounded up, or prices.
+        """Return what it says of an instance: a number rounded up, or prices.
 
         Raises
         ------

@@ -58,7 +58,7 @@ class OwnCut:
 
     @property
     def label(self) -> str:
-        """As results and errors have it."""
+        """The name in results and errors."""
         return f"cut {self.name!r}"
 
     def rows(self, instance: Instance, horizon: int) -> list[Row]:
@@ -97,7 +97,7 @@ class OwnCut:
 
 
 def labels(cuts: Iterable[OwnCut]) -> tuple[str, ...]:
-    """What their bounds rest on."""
+    """Return the names of cuts, as conditions of results."""
     return tuple(cut.label for cut in cuts)
 
 

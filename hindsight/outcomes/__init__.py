@@ -1,1 +1,1 @@
-"""What a computation knows on its way and returns at its end."""
+"""States and results of computations."""

@@ -1,4 +1,4 @@
-"""What is raised when a solver fails, or when two results contradict each other."""
+"""Errors of solvers that fail and of results that contradict each other."""
 
 from __future__ import annotations
 

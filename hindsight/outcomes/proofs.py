@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,27 @@ LARGEST_MOVED = 50_000_000
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 """Denominators tried in a certificate: the first that loses nothing is used."""
+
+
+class Wanted(NamedTuple):
+    """Form in which a certificate wants a proof.
+
+    Attributes
+    ----------
+    must_stop : Callable[[], bool], default never
+        Polled while shorter numbers are looked for.
+    preemptive : bool, default False
+        Whether the certificate is of the preemptive optimum.
+    scale : int or None, default None
+        One of `Proof.scales`.
+    """
+
+    must_stop: Callable[[], bool] = never
+    preemptive: bool = False
+    scale: int | None = None
+
+
+PLAIN = Wanted()
 
 
 class Proof(ABC):
@@ -70,27 +91,8 @@ class Proof(ABC):
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof: ...
 
     @abstractmethod
-    def to_part(
-        self,
-        instance: Instance,
-        must_stop: Callable[[], bool] = never,
-        *,
-        preemptive: bool = False,
-        scale: int | None = None,
-    ) -> dict[str, Any]:
-        """Return the proof as the ``"proof"`` of a certificate.
-
-        Parameters
-        ----------
-        instance : Instance
-            In tokens.
-        must_stop : Callable[[], bool], default never
-            Polled while shorter numbers are looked for.
-        preemptive : bool, default False
-            Whether the certificate is of the preemptive optimum.
-        scale : int or None, default None
-            One of `scales`.
-        """
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+        """Return the proof as the ``"proof"`` of a certificate of an instance in tokens."""
 
     def check_shape(self, instance: Instance) -> None:
         """Raise InvalidValueError where the proof cannot be one of this instance."""
@@ -143,17 +145,10 @@ class MemoryPrices(Proof):
         moved = moved_rows(self.numerators, arrival_times, shifts)
         return NO_PRICES if moved is None else MemoryPrices(moved, self.denominator)
 
-    def to_part(
-        self,
-        instance: Instance,
-        must_stop: Callable[[], bool] = never,
-        *,
-        preemptive: bool = False,
-        scale: int | None = None,
-    ) -> dict[str, Any]:
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`."""
         return {
-            "kind": "preemptive-memory-prices" if preemptive else "memory-prices",
+            "kind": "preemptive-memory-prices" if wanted.preemptive else "memory-prices",
             "scale": self.denominator,
             "prices": self.numerators.tolist(),
         }

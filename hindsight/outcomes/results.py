@@ -1,11 +1,11 @@
-"""What `hindsight.solve` and `hindsight.relax` return."""
+"""Results of `hindsight.solve` and `hindsight.relax`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from instances.arrays import IntArray
 from instances.html import figure_of, price_curve
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
-from .conditions import claim
 from .proofs import MemoryPrices
 
 if TYPE_CHECKING:
@@ -30,6 +29,15 @@ Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
 
 PREEMPTIVE: Goal = "preemptive_total_latency"
 
+Number = TypeVar("Number", int, float)
+
+
+def claim(bound: int | None, conditions: tuple[str, ...]) -> str:
+    """Name a conditional bound and what it rests on; empty where it rests on nothing."""
+    if not conditions:
+        return ""
+    return f"{bound} if {' and '.join(conditions)} {'holds' if len(conditions) == 1 else 'hold'}"
+
 
 def cost_of(schedule: AnySchedule, objective: Goal) -> int:
     """Total latency or makespan of a schedule, recomputed."""
@@ -37,43 +45,47 @@ def cost_of(schedule: AnySchedule, objective: Goal) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """A line of a solve in progress.
+class Interval(Generic[Number]):
+    """Bounds around an optimum at a moment of a solve, in rounds or in seconds.
 
     Attributes
     ----------
     seconds : float
         Since the start.
     phase : str
-        ``"heuristics"``, ``"relaxation"``, ``"search"``.
-    upper_bound, lower_bound : int
+        The part of the solve that found the last of them.
+    upper_bound, lower_bound : int or float
         The interval so far.
-    nodes : int
-        Branch-and-bound nodes so far.
     """
 
     seconds: float
     phase: str
-    upper_bound: int
-    lower_bound: int
-    nodes: int = 0
-
-    def __str__(self) -> str:
-        bounds = _interval(self.lower_bound, self.upper_bound)
-        return f"{self.phase}: {bounds}, gap {percent(self.gap)}"
+    upper_bound: Number
+    lower_bound: Number
 
     @property
     def gap(self) -> float:
         """(upper - lower) / upper."""
         return (self.upper_bound - self.lower_bound) / self.upper_bound
 
-    def moved(self, offset: int) -> Progress:
-        """The same with ``offset`` added to both bounds."""
-        if not offset:
-            return self
-        return replace(
-            self, upper_bound=self.upper_bound + offset, lower_bound=self.lower_bound + offset
-        )
+
+@dataclass(frozen=True, slots=True)
+class Progress(Interval[int]):
+    """A line of a solve in progress, in rounds.
+
+    Attributes
+    ----------
+    phase : str
+        ``"heuristics"``, ``"relaxation"``, ``"search"``.
+    nodes : int
+        Branch-and-bound nodes so far.
+    """
+
+    nodes: int = 0
+
+    def __str__(self) -> str:
+        bounds = _interval(self.lower_bound, self.upper_bound)
+        return f"{self.phase}: {bounds}, gap {percent(self.gap)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,7 +374,7 @@ class Fractions(Sequence[Weights]):
 
     @classmethod
     def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
-        """From weights that are there already, one entry a class."""
+        """Make them from weights that are there already, one entry a class."""
         means = np.array([float(at @ share) for at, share in weights])
         latest = np.array([int(at[-1]) for at, _ in weights], dtype=np.int64)
         return cls(weights.__getitem__, class_of, means, latest, np.zeros_like(class_of))
@@ -394,7 +406,7 @@ class Fractions(Sequence[Weights]):
         return last
 
     def moved(self, shifts: IntArray) -> Fractions:
-        """Every start of request i later by ``shifts[i]``."""
+        """Return them with every start of request i later by ``shifts[i]``."""
         return replace(self, shifts=self.shifts + shifts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hindsight.runtime.clock import Clock
@@ -34,6 +35,7 @@ SPARE_SECONDS = 0.05
 """With less than this left of its time, a phase ended because of that."""
 
 
+@dataclass(eq=False, repr=False)
 class SolveState:
     """Best schedule, lower bounds, clock and log of one solve.
 
@@ -43,10 +45,14 @@ class SolveState:
         The instance being solved.
     clock : Clock
         Of the solve; interrupted where the callback fails.
+    callback : Callable[[Progress], None] or None
+        Told of every improvement.
     objective : Goal
         What the bounds are bounds of.
     gap : float
         Relative gap at which to stop.
+    offset : int
+        Added to the costs of ``instance`` gives those of the instance as given, which are told.
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
     conditional_lower_bound : int
@@ -68,36 +74,31 @@ class SolveState:
         Prices of ``instance`` that prove it, or more.
     horizon : int
         A round by which every optimal schedule completes; 0 where none is proved so far.
+    log : list[Progress]
+        One line for each improvement.
     """
 
-    def __init__(
-        self,
-        instance: Instance,
-        clock: Clock | None = None,
-        callback: Callable[[Progress], None] | None = None,
-        objective: Goal = "total_latency",
-        gap: float = 0.0,
-    ) -> None:
-        self.instance = instance
-        self.clock = clock or Clock()
-        self.objective: Goal = objective
-        self.gap = gap
-        self.lower_bound = 0
-        self.certified_lower_bound = 0
-        self.conditional_lower_bound = 0
-        self.conditions: tuple[str, ...] = ()
-        self.heeds_claims = False
-        self.phase = "heuristics"
-        self.nodes = 0
-        self.stop_reason: StopReason = "stalled"
-        self.root_bound: int | None = None
-        self.proof: Proof | None = None
-        self.horizon = 0
-        self.log: list[Progress] = []
-        self._callback = callback
-        self._callback_error: BaseException | None = None
-        self._schedule: AnySchedule | None = None
-        self._word: str | None = None
+    instance: Instance
+    clock: Clock = field(default_factory=Clock)
+    callback: Callable[[Progress], None] | None = None
+    objective: Goal = "total_latency"
+    gap: float = 0.0
+    offset: int = 0
+    lower_bound: int = 0
+    certified_lower_bound: int = 0
+    conditional_lower_bound: int = 0
+    conditions: tuple[str, ...] = ()
+    heeds_claims: bool = False
+    phase: str = "heuristics"
+    nodes: int = 0
+    stop_reason: StopReason = "stalled"
+    root_bound: int | None = None
+    proof: Proof | None = None
+    horizon: int = 0
+    log: list[Progress] = field(default_factory=list)
+    _callback_error: BaseException | None = None
+    _schedule: AnySchedule | None = None
+    _word: str | None = None
 
     @property
     def best(self) -> AnySchedule:
@@ -118,17 +119,17 @@ class SolveState:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the bounds meet."""
+        """True where the bounds meet."""
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
     @property
     def is_settled(self) -> bool:
-        """Whether the bounds meet, proved or as far as `conditions` hold."""
+        """True where the bounds meet, proved or as far as `conditions` hold."""
         return self._schedule is not None and self.upper_bound == self._claimed
 
     @property
     def is_close(self) -> bool:
-        """Whether the bounds are within the gap that was asked for."""
+        """True where the bounds are within the gap that was asked for."""
         if self.gap == 0 or self._schedule is None:
             return False
         reached = self._claimed if self.heeds_claims else self.lower_bound
@@ -139,7 +140,7 @@ class SolveState:
         return max(self.lower_bound, self.conditional_lower_bound)
 
     def is_done(self) -> bool:
-        """Whether to stop; notes the reason."""
+        """Tell whether to stop, and note the reason."""
         closed = self.is_settled if self.heeds_claims else self.is_proved
         if closed or self.clock.must_stop():
             self.note_stop()
@@ -216,6 +217,12 @@ class SolveState:
             self.lower_bound = bound
             self._report()
 
+    def prove_root(self, bound: int, proof: Proof) -> None:
+        """Take what prices prove before any search; the best of them are the proof."""
+        if self.root_bound is None or bound > self.root_bound:
+            self.root_bound, self.proof = bound, proof
+        self.raise_lower(bound, certified=True)
+
     def raise_conditional(self, bound: int, conditions: tuple[str, ...]) -> None:
         """Take a lower bound that holds as far as ``conditions`` do, if it is the best.
 
@@ -286,9 +293,7 @@ class SolveState:
         elif self._callback_error is not None:
             raise self._callback_error
 
-    def result(
-        self, instance: Instance, schedule: AnySchedule, *, horizon: int, offset: int = 0
-    ) -> SolveResult:
+    def result(self, instance: Instance, schedule: AnySchedule, *, horizon: int) -> SolveResult:
         """Return what was found, of the instance as given.
 
         Parameters
@@ -297,9 +302,8 @@ class SolveState:
             As given, and the best schedule of it.
         horizon : int
             A round by which every optimal schedule completes.
-        offset : int, default 0
-            Added to every cost.
         """
+        offset = self.offset
         is_claimed = self.conditional_lower_bound > self.lower_bound
         return (PreemptiveResult if self.objective == PREEMPTIVE else SolveResult)(
             instance=instance,
@@ -311,7 +315,7 @@ class SolveState:
             nodes=self.nodes,
             horizon=horizon,
             root_bound=None if self.root_bound is None else self.root_bound + offset,
-            log=tuple(line.moved(offset) for line in self.log),
+            log=tuple(self.log),
             proof=self.proof,
             objective="makespan" if self.objective == "makespan" else "total_latency",
             conditional_lower_bound=self.conditional_lower_bound + offset if is_claimed else None,
@@ -322,12 +326,16 @@ class SolveState:
         if self.is_close:
             self.clock.interrupt()
         progress = Progress(
-            self.clock.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
+            self.clock.seconds(),
+            self.phase,
+            self.upper_bound + self.offset,
+            self.lower_bound + self.offset,
+            self.nodes,
         )
         self.log.append(progress)
         # A callback that failed once is not called again: its error is on its way out.
-        if self._callback is not None and self._callback_error is None:
+        if self.callback is not None and self._callback_error is None:
             try:
-                self._callback(progress)
+                self.callback(progress)
             except BaseException as error:  # noqa: BLE001 (re-raised by solve)
                 self.keep_error(error)

@@ -23,7 +23,6 @@ a request, O(M sum_i o_i) a round.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,14 +31,15 @@ import numpy.typing as npt
 
 from hindsight.outcomes.proofs import (
     NO_PRICES,
+    PLAIN,
     MemoryPrices,
     Proof,
+    Wanted,
     check_prices,
     moved_rows,
     rounded,
     shortest_scale,
 )
-from hindsight.runtime.clock import never
 from hindsight.runtime.compilation import njit
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
@@ -87,14 +87,7 @@ class PreemptivePrices(Proof):
             return NO_PRICES
         return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
 
-    def to_part(
-        self,
-        instance: Instance,
-        must_stop: Callable[[], bool] = never,
-        *,
-        preemptive: bool = True,
-        scale: int | None = None,
-    ) -> dict[str, Any]:
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`; in the shortest units that lose nothing, without prices nobody pays."""
         table = self.numerators
 
@@ -103,12 +96,12 @@ class PreemptivePrices(Proof):
                 instance, PreemptivePrices(rounded(table, self.denominator, scale), scale)
             )
 
-        scale = shortest_scale(self.denominator, bound, must_stop)
+        scale = shortest_scale(self.denominator, bound, wanted.must_stop)
         last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
         prices = rounded(table, self.denominator, scale)[1 : last + 1]
         if self.is_linear:
             linear = MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
-            return linear.to_part(instance, preemptive=True)
+            return linear.to_part(instance, Wanted(preemptive=True))
         levels = np.zeros(table.shape[1], dtype=bool)
         lengths = (instance.prompt_lengths.tolist(), instance.output_lengths.tolist())
         for s, o in set(zip(*lengths, strict=True)):

@@ -1,1 +1,1 @@
-"""What a long computation asks of the machine: memory, Ctrl-C, compiled loops."""
+"""Services for long computations: clock, memory, Ctrl-C, compiled loops."""

@@ -15,7 +15,7 @@ SLICE_SECONDS = 0.05
 
 
 def never() -> bool:
-    """For a computation that nothing breaks off."""
+    """Return False: nothing breaks the computation off."""
     return False
 
 
@@ -63,7 +63,7 @@ class Clock:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Where nobody is polled, Ctrl-C interrupts."""
+        """Let Ctrl-C interrupt in the ``with`` block, unless a function is polled."""
         if self._should_stop is not None:
             yield
             return
@@ -75,7 +75,7 @@ class Clock:
         self.is_interrupted = True
 
     def seconds(self) -> float:
-        """Since it was made."""
+        """Return the seconds since it was made."""
         return time.monotonic() - self._began
 
     def seconds_left(self) -> float:
@@ -88,13 +88,13 @@ class Clock:
         return None if math.isinf(left) else max(0.0, left)
 
     def must_stop(self) -> bool:
-        """Out of time or interrupted: polled inside long computations."""
+        """Tell whether it ran out or was interrupted; long computations poll this."""
         if self._should_stop is not None and self._should_stop():
             self.is_interrupted = True
         return self.is_interrupted or self.seconds_left() <= 0
 
     def stop_reason(self, spare: float = 0.0) -> Literal["interrupted", "time-limit", "stalled"]:
-        """Why a computation ended that had not finished; ``spare`` seconds are as good as none."""
+        """Return why an unfinished computation ended; ``spare`` seconds left count as none."""
         if self.is_interrupted:
             return "interrupted"
         return "time-limit" if self.seconds_left() <= spare else "stalled"
@@ -108,7 +108,7 @@ class Slices:
 
     @contextmanager
     def next(self, most: int) -> Iterator[int]:
-        """How many items, 1 to ``most``, the ``with`` block is to work on."""
+        """Yield how many items, 1 to ``most``, the ``with`` block is to work on."""
         length = min(self._length, most)
         begun = time.monotonic()
         yield length

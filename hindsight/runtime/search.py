@@ -1,4 +1,4 @@
-"""How a solve searches, whatever it minimises: when it stops, where it starts, whom it tells."""
+"""Options of every search: when it stops, where it starts, whom it tells."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .clock import Clock
@@ -58,6 +59,37 @@ class Search:
         as_integer(search.seed, None, "seed", minimum=0)
         as_number(search.gap, None, "gap", minimum=0, maximum=1)
         return search
+
+    def check_start(
+        self, kinds: tuple[Any, ...], belongs: Callable[[Any], bool], elsewhere: str
+    ) -> None:
+        """Check that `start`, if there is one, is a feasible schedule of the problem.
+
+        Parameters
+        ----------
+        kinds : tuple[type, ...]
+            Kinds of schedules that are looked for.
+        belongs : Callable[[Any], bool]
+            Whether a schedule of these kinds is of the problem.
+        elsewhere : str
+            What one that is not belongs to.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            It is not.
+        """
+        start = self.start
+        if start is None:
+            return
+        if not isinstance(start, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise InvalidTypeError(None, "start", start, f"is not a {names}")
+        if not belongs(start):
+            raise InvalidValueError(None, "start", start, f"belongs to {elsewhere}")
+        violations = start.violations()
+        if violations:
+            raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
 
     def part(
         self, time_limit: float | None, should_stop: Callable[[], bool] | None, **changes: Any

@@ -166,25 +166,25 @@ _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
 
 
 def is_known(batch_time: object) -> bool:
-    """Whether minorants follow from the definition of a batch time: a subclass's do not."""
+    """Tell whether minorants follow from its definition; those of a subclass do not."""
     return type(batch_time) in _KNOWN
 
 
 def has_minorants(batch_time: object) -> bool:
-    """Whether `affine_minorants` has any for it, known or declared."""
+    """Tell whether `affine_minorants` has any for it, known or declared."""
     return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
 
 
 def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMinorant]:
-    found = []
-    for d0, d1, d2 in batch_time.minorants(memory_limit):
-        found.append(
-            AffineMinorant(
-                as_fraction(d0, "declared minorant", "d0", above=0),
-                as_fraction(d1, "declared minorant", "d1", minimum=0),
-                as_fraction(d2, "declared minorant", "d2", minimum=0),
-            )
+    owner = "declared minorant"
+    found = [
+        AffineMinorant(
+            as_fraction(d0, owner, "d0", above=0),
+            as_fraction(d1, owner, "d1", minimum=0),
+            as_fraction(d2, owner, "d2", minimum=0),
         )
+        for d0, d1, d2 in batch_time.minorants(memory_limit)
+    ]
     if not found:
         raise InvalidValueError("batch time", "minorants", found, "are none")
     return found

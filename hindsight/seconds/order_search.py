@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ REACH = 0.4
 
 
 class Rule(NamedTuple):
-    """How an order is run.
+    """Rule by which an order is run.
 
     Attributes
     ----------
@@ -96,11 +97,76 @@ class _Moves(NamedTuple):
     steps: FloatArray
 
 
+class _Batch(NamedTuple):
+    """The requests that run, in ascending order of their last rounds.
+
+    Attributes
+    ----------
+    end, base, request : int64 array, shape (n,)
+        Last round, tokens held less the round's index, and the request.
+    """
+
+    end: IntArray
+    base: IntArray
+    request: IntArray
+
+
+@partial(njit, is_step=True)
+def _queue(waiting: IntArray, queued: int, key: FloatArray, request: int) -> None:
+    """Insert a request into those that wait, the best last."""
+    x = queued
+    while x > 0 and key[waiting[x - 1]] < key[request]:
+        waiting[x] = waiting[x - 1]
+        x -= 1
+    waiting[x] = request
+
+
+@partial(njit, is_step=True)
+def _fits(
+    batch: _Batch, running: int, base_sum: int, base: int, end: int, r: int, limit: int
+) -> bool:
+    """Tell whether memory holds one more request, from round ``r`` + 1 to its last."""
+    held = running + 1
+    total = base_sum + base
+    fits = total + held * (r + 1) <= limit
+    y = 0
+    # Memory is largest in rounds in which somebody completes.
+    while fits and y < running and batch.end[y] < end:
+        fits = total + held * batch.end[y] <= limit
+        total -= batch.base[y]
+        held -= 1
+        y += 1
+    return fits and total + held * end <= limit
+
+
+@partial(njit, is_step=True)
+def _admit(batch: _Batch, running: int, request: int, base: int, end: int) -> None:
+    """Insert a request into those that run."""
+    y = running
+    while y > 0 and batch.end[y - 1] > end:
+        batch.end[y] = batch.end[y - 1]
+        batch.base[y] = batch.base[y - 1]
+        batch.request[y] = batch.request[y - 1]
+        y -= 1
+    batch.end[y] = end
+    batch.base[y] = base
+    batch.request[y] = request
+
+
+@partial(njit, is_step=True)
+def _release(batch: _Batch, completed: int, running: int) -> None:
+    """Leave out the first ``completed``; ``running`` are left."""
+    for y in range(running):
+        batch.end[y] = batch.end[y + completed]
+        batch.base[y] = batch.base[y + completed]
+        batch.request[y] = batch.request[y + completed]
+
+
 @njit
 def _run_order(
     rounds: _Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
 ) -> float:
-    """Total latency of the run that admits in ascending ``key``; infinite once above ``bound``.
+    """Return the total latency of admitting in ascending ``key``; infinity once above ``bound``.
 
     A round admits until ``rule.skips`` requests were passed over or the next prompt would exceed
     ``rule.prompt_cap`` tokens, but one prompt always may. ``start_round[i]`` becomes the number of
@@ -110,67 +176,45 @@ def _run_order(
     M, seconds, d2 = rounds.memory_limit, rounds.seconds, rounds.d2
     skips, prompt_cap = rule.skips, rule.prompt_cap
     n = a.size
-    run_end = np.empty(n, np.int64)  # ascending
-    run_base = np.empty(n, np.int64)  # tokens held are this plus the round's index
+    run_end, run_base, run_id = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    batch = _Batch(run_end, run_base, run_id)
     waiting = np.empty(n, np.int64)  # best last
-    run_id = np.empty(n, np.int64)
     running = queued = position = r = base_sum = done = 0
     t = 0.0
     total = 0.0
     while done < n:
+        # Arrivals: where nothing is to be done the machine waits for the next one.
         if running == 0 and queued == 0:
             t = max(t, a[position])
         while position < n and a[position] <= t:
-            x = queued
-            while x > 0 and key[waiting[x - 1]] < key[position]:
-                waiting[x] = waiting[x - 1]
-                x -= 1
-            waiting[x] = position
+            _queue(waiting, queued, key, position)
             queued += 1
             position += 1
+        # Admissions, from the best on.
         prompts = fresh = refused = 0
         x = queued - 1
-        while x >= 0:
+        while x >= 0 and refused <= skips:
             i = waiting[x]
             if fresh > 0 and prompts + s[i] > prompt_cap:
                 break
-            fits = base_sum + s[i] - r + (running + 1) * (r + 1) <= M
-            end = r + o[i]
-            base = base_sum + s[i] - r
-            held = running + 1
-            y = 0
-            # Memory is largest in rounds in which somebody completes.
-            while fits and y < running and run_end[y] < end:
-                fits = base + held * run_end[y] <= M
-                base -= run_base[y]
-                held -= 1
-                y += 1
-            if not fits or base + held * end > M:
+            base, end = s[i] - r, r + o[i]
+            if _fits(batch, running, base_sum, base, end, r, M):
+                _admit(batch, running, i, base, end)
+                running += 1
+                base_sum += base
+                prompts += s[i]
+                fresh += 1
+                start_round[i] = r
+                for z in range(x, queued - 1):
+                    waiting[z] = waiting[z + 1]
+                queued -= 1
+            else:
                 refused += 1
-                if refused > skips:
-                    break
-                x -= 1
-                continue
-            y = running
-            while y > 0 and run_end[y - 1] > end:
-                run_end[y] = run_end[y - 1]
-                run_base[y] = run_base[y - 1]
-                run_id[y] = run_id[y - 1]
-                y -= 1
-            run_end[y] = end
-            run_base[y] = s[i] - r
-            run_id[y] = i
-            running += 1
-            base_sum += s[i] - r
-            prompts += s[i]
-            fresh += 1
-            start_round[i] = r
-            for z in range(x, queued - 1):
-                waiting[z] = waiting[z + 1]
-            queued -= 1
             x -= 1
+        # The round.
         r += 1
         t += seconds[prompts + running - fresh] + d2 * (base_sum + running * r)
+        # Completions.
         x = 0
         while x < running and run_end[x] == r:
             total += t - a[run_id[x]]
@@ -179,10 +223,7 @@ def _run_order(
         if x:
             done += x
             running -= x
-            for y in range(running):
-                run_end[y] = run_end[y + x]
-                run_base[y] = run_base[y + x]
-                run_id[y] = run_id[y + x]
+            _release(batch, x, running)
             if total > bound:
                 return np.inf
     return total

@@ -14,19 +14,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hindsight.runtime.adam import Adam
 from hindsight.runtime.compilation import njit
+from hindsight.runtime.requests import Requests
 from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 from .machine_bounds import mean_busy_prices
 from .minorants import AffineMinorant
-from .round_length_prices import RoundLengthPrices
+from .round_length_prices import Machine, RoundLengthPrices
 
 BLOCK = 15
 """Steps of a request that run alike; with many more, long requests come out too dear."""
@@ -53,115 +55,211 @@ CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Work a round offers, in units of d0; the longest possible round comes on top."""
 
 
-@njit
-def _approximate(
-    a: FloatArray,
-    s: IntArray,
-    o: IntArray,
-    M: float,
-    d0: float,
-    d1: float,
-    d2: float,
-    h: float,
-    lengths: FloatArray,
-    price: FloatArray,
-    gamma: FloatArray,
-    row: IntArray,
-    block: int,
-    blocks: int,
-    window: FloatArray,
-    values: FloatArray,
-    by_price: FloatArray,
-    by_gamma: FloatArray,
+class _Model(NamedTuple):
+    """Machine, prices and lengths of rounds, as a request meets them.
+
+    Attributes
+    ----------
+    machine : Machine
+        M and the minorant.
+    cell : float
+        Seconds with one price.
+    lengths : float64 array, shape (classes,)
+        Of rounds, seconds, ascending.
+    price : float64 array, shape (cells,)
+        Of a second.
+    gamma : float64 array, shape (rows,)
+        Share of a price that is paid by memory.
+    row : int64 array, shape (cells,)
+        Entry of ``gamma`` that holds in each cell.
+    """
+
+    machine: Machine
+    cell: float
+    lengths: FloatArray
+    price: FloatArray
+    gamma: FloatArray
+    row: IntArray
+
+
+class _Answer(NamedTuple):
+    """Values of requests, and the derivatives of their sum by prices and shares."""
+
+    values: FloatArray
+    by_price: FloatArray
+    by_gamma: FloatArray
+
+
+class _Blocks(NamedTuple):
+    """The blocks of steps of one request, in order.
+
+    Attributes
+    ----------
+    size : float64 array
+        Steps of a block.
+    work, shared : float64 array
+        What is shared by work and by memory, seconds a step.
+    own : float64 array
+        Own seconds from the block on.
+    """
+
+    size: FloatArray
+    work: FloatArray
+    shared: FloatArray
+    own: FloatArray
+
+
+class _Block(NamedTuple):
+    """One block, and own seconds ``rest`` of those after it."""
+
+    size: float
+    work: float
+    shared: float
+    rest: float
+
+
+class _Window(NamedTuple):
+    """Grid points ``begin`` .. ``begin`` + ``width``, at which values of a request are kept."""
+
+    begin: int
+    width: int
+
+
+@partial(njit, is_step=True)
+def _split(prompt: int, output: int, machine: Machine, blocks: _Blocks) -> int:
+    """Cut the steps of a request into blocks, the first step its own; how many there are."""
+    M, d0, d1, d2 = machine.memory, machine.d0, machine.d1, machine.d2
+    blocks.size[0] = 1.0
+    blocks.work[0] = d1 * prompt + d2 * (prompt + 1.0)
+    blocks.shared[0] = blocks.work[0] + d0 * (prompt + 1.0) / M
+    left = output - 1
+    parts = min(left, max(6, min(BLOCKS, left // BLOCK)))
+    done = 1
+    for g in range(parts):
+        steps = left * (g + 1) // parts - left * g // parts
+        kv = prompt + done + (steps + 1) * 0.5
+        blocks.size[g + 1] = steps
+        blocks.work[g + 1] = d1 + d2 * kv
+        blocks.shared[g + 1] = blocks.work[g + 1] + d0 * kv / M
+        done += steps
+    count = parts + 1
+    blocks.own[count] = 0.0
+    for g in range(count - 1, -1, -1):
+        blocks.own[g] = blocks.own[g + 1] + blocks.size[g] * (d0 + blocks.work[g])
+    return count
+
+
+@partial(njit, is_step=True)
+def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, float, int, float]:
+    """Length of the rounds of a block in class j, seconds of all, their cell, and work's share."""
+    d0 = model.machine.d0
+    length = max(model.lengths[j], d0 + block.work)
+    lasts = length * block.size
+    cell = min(int((now + 0.5 * lasts) / model.cell), model.price.size - 1)
+    free = block.work / (length - d0) if block.work > 0.0 else 0.0
+    return length, lasts, cell, free
+
+
+@partial(njit, is_step=True)
+def _cheapest(
+    block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: _Model
+) -> tuple[float, int]:
+    """Least value where the block begins at m, and its class; ``best`` and -1 if none is below."""
+    choice = -1
+    now = (window.begin + m) * model.cell
+    lengths, shortest = model.lengths, model.machine.d0 + block.work
+    for j in range(lengths.size):
+        if j + 1 < lengths.size and lengths[j + 1] <= shortest:
+            continue
+        length, lasts, cell, free = _rounds(block, j, now, model)
+        part = model.gamma[model.row[cell]]
+        cost = model.price[cell] * lasts * (part * block.shared / length + (1.0 - part) * free)
+        if cost >= best:
+            continue
+        # What follows: interpolated, beyond the window own time alone.
+        place = m + lasts / model.cell
+        k = int(place)
+        if k >= window.width:
+            cost += now + lasts + block.rest
+        else:
+            f = place - k
+            cost += (1.0 - f) * after[k] + f * after[k + 1]
+        if cost < best:
+            best = cost
+            choice = j
+    return best, choice
+
+
+@partial(njit, is_step=True)
+def _pay(
+    block: _Block,
+    j: int,
+    share: float,
+    m: int,
+    window: _Window,
+    after: FloatArray,
+    model: _Model,
+    answer: _Answer,
 ) -> None:
-    """Fill ``values``; add to ``by_price`` and ``by_gamma`` the derivatives of their sum."""
-    cells = price.size
-    widest = int(window.max() / h) + 3
-    least = np.empty((blocks + 2, widest + 1))
-    choice = np.empty((blocks + 1, widest + 1), np.int64)
-    flow = np.empty((blocks + 2, widest + 1))
-    size = np.empty(blocks + 1)
-    shared = np.empty(blocks + 1)
-    work = np.empty(blocks + 1)
-    own = np.empty(blocks + 2)
-    for i in range(a.size):
-        begin = int(a[i] / h)
-        width = int(window[i] / h) + 2
-        size[0] = 1.0
-        work[0] = d1 * s[i] + d2 * (s[i] + 1.0)
-        shared[0] = work[0] + d0 * (s[i] + 1.0) / M
-        left = o[i] - 1
-        parts = min(left, max(6, min(blocks, left // block)))
-        done = 1
-        for g in range(parts):
-            steps = left * (g + 1) // parts - left * g // parts
-            kv = s[i] + done + (steps + 1) * 0.5
-            size[g + 1] = steps
-            work[g + 1] = d1 + d2 * kv
-            shared[g + 1] = work[g + 1] + d0 * kv / M
-            done += steps
-        count = parts + 1
-        own[count] = 0.0
-        for g in range(count - 1, -1, -1):
-            own[g] = own[g + 1] + size[g] * (d0 + work[g])
+    """Have a share of the request run the block from m on in class j; it arrives in ``after``."""
+    now = (window.begin + m) * model.cell
+    length, lasts, cell, free = _rounds(block, j, now, model)
+    row = model.row[cell]
+    part = model.gamma[row]
+    paid = part * block.shared / length + (1.0 - part) * free
+    answer.by_price[cell] += share * lasts * paid
+    answer.by_gamma[row] += share * lasts * model.price[cell] * (block.shared / length - free)
+    place = m + lasts / model.cell
+    k = int(place)
+    if k < window.width:
+        after[k] += share * (1.0 - (place - k))
+        after[k + 1] += share * (place - k)
+
+
+@njit
+def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer: _Answer) -> None:
+    """Fill the values; add the derivatives of their sum."""
+    h = model.cell
+    widest = int(windows.max() / h) + 3
+    least = np.empty((BLOCKS + 2, widest + 1))
+    choice = np.empty((BLOCKS + 1, widest + 1), np.int64)
+    flow = np.empty((BLOCKS + 2, widest + 1))
+    size, work, shared = np.empty(BLOCKS + 1), np.empty(BLOCKS + 1), np.empty(BLOCKS + 1)
+    own = np.empty(BLOCKS + 2)
+    blocks = _Blocks(size, work, shared, own)
+    for i in range(requests.arrival.size):
+        arrival = requests.arrival[i]
+        window = _Window(int(arrival / h), int(windows[i] / h) + 2)
+        begin, width = window.begin, window.width
+        count = _split(requests.prompt[i], requests.output[i], model.machine, blocks)
+        # Values, from the last block to the first: G_o(t) = t, and none falls with time.
         for m in range(width + 1):
             least[count, m] = (begin + m) * h
         for g in range(count - 1, -1, -1):
-            shortest = d0 + work[g]
+            block = _Block(size[g], work[g], shared[g], own[g + 1])
+            after = least[g + 1]
             best = 1e300
             for m in range(width, -1, -1):
-                now = (begin + m) * h
-                choice[g, m] = -1
-                for j in range(lengths.size):
-                    if j + 1 < lengths.size and lengths[j + 1] <= shortest:
-                        continue
-                    length = max(lengths[j], shortest)
-                    lasts = length * size[g]
-                    cell = min(int((now + 0.5 * lasts) / h), cells - 1)
-                    part = gamma[row[cell]]
-                    free = work[g] / (length - d0) if work[g] > 0.0 else 0.0
-                    cost = price[cell] * lasts * (part * shared[g] / length + (1.0 - part) * free)
-                    if cost >= best:
-                        continue
-                    place = m + lasts / h
-                    k = int(place)
-                    if k >= width:
-                        cost += now + lasts + own[g + 1]
-                    else:
-                        f = place - k
-                        cost += (1.0 - f) * least[g + 1, k] + f * least[g + 1, k + 1]
-                    if cost < best:
-                        best = cost
-                        choice[g, m] = j
+                best, choice[g, m] = _cheapest(block, best, m, window, after, model)
                 least[g, m] = best
-        f = a[i] / h - begin
-        values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1] - a[i]
+        f = arrival / h - begin
+        answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1] - arrival
+        # Derivatives: the request flows through the choices, from the first block to the last.
         flow[: count + 1, : width + 1] = 0.0
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f
         for g in range(count):
-            shortest = d0 + work[g]
+            block = _Block(size[g], work[g], shared[g], own[g + 1])
+            after = flow[g + 1]
             for m in range(width + 1):
-                r = flow[g, m]
-                if r < 1e-9:
+                share = flow[g, m]
+                if share < 1e-9:
                     continue
-                j = choice[g, m]
-                if j < 0:
-                    if m < width:
-                        flow[g, m + 1] += r
-                    continue
-                length = max(lengths[j], shortest)
-                lasts = length * size[g]
-                cell = min(int(((begin + m) * h + 0.5 * lasts) / h), cells - 1)
-                part = gamma[row[cell]]
-                free = work[g] / (length - d0) if work[g] > 0.0 else 0.0
-                by_price[cell] += r * lasts * (part * shared[g] / length + (1.0 - part) * free)
-                by_gamma[row[cell]] += r * lasts * price[cell] * (shared[g] / length - free)
-                place = m + lasts / h
-                k = int(place)
-                if k < width:
-                    flow[g + 1, k] += r * (1.0 - (place - k))
-                    flow[g + 1, k + 1] += r * (place - k)
+                if choice[g, m] >= 0:
+                    _pay(block, choice[g, m], share, m, window, after, model, answer)
+                if choice[g, m] < 0 and m < width:
+                    # Later is cheaper: it waits.
+                    flow[g, m + 1] += share
 
 
 class PriceAscent:
@@ -228,13 +326,13 @@ class PriceAscent:
         settings: dict[str, Any] = {"gains": (0.2, 0.02), "damping": 1e-9, "lowest": -7.0}
         self._price_steps = Adam(self._log_price, **settings)
         self._logit_steps = Adam(self._logit, **settings, highest=7.0)
-        self._model = M, d0, d1, d2, cell
+        self._machine = Machine(M, d0, d1, d2)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         self._window = self._latest
         # Dealt out, so that slices are alike.
         self._slices = [np.arange(n)[part::SLICES] for part in range(min(n, SLICES))]
-        self._requests = [(a[one], s[one], o[one]) for one in self._slices]
+        self._requests = [Requests(a[one], s[one], o[one]) for one in self._slices]
         self.cell = cell
         self.horizon = horizon
         self._iterations = iterations
@@ -269,20 +367,19 @@ class PriceAscent:
         n = len(self.values)
         values = np.empty(n)
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
+        model = _Model(self._machine, cell, self._lengths, price, gamma, self._row)
 
-        def evaluate(part: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-            own = np.empty(len(self._slices[part])), np.zeros_like(price), np.zeros_like(gamma)
-            _approximate(
-                *self._requests[part], *self._model, self._lengths, price, gamma, self._row,
-                BLOCK, BLOCKS, self._window[self._slices[part]], *own,
-            )  # fmt: skip
+        def evaluate(part: int) -> _Answer:
+            chosen = self._slices[part]
+            own = _Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
+            _approximate(self._requests[part], self._window[chosen], model, own)
             return own
 
         parts = pool.map(evaluate, range(len(self._slices)))
-        for chosen, (own, paid, moved) in zip(self._slices, parts, strict=True):
-            values[chosen] = own
-            by_price += paid
-            by_gamma += moved
+        for chosen, own in zip(self._slices, parts, strict=True):
+            values[chosen] = own.values
+            by_price += own.by_price
+            by_gamma += own.by_gamma
         estimate = float(values.sum() - cell * price.sum()) / n
         if estimate > self.estimate:
             self.estimate, self._best, self.values = estimate, (price, gamma), values

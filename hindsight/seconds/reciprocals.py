@@ -9,10 +9,7 @@ import numpy as np
 
 from instances.arrays import FloatArray
 
-
-def _down(value: Fraction) -> float:
-    nearest = float(value)
-    return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
+from .results import rounded_down
 
 
 def _tangent(x: Fraction, step: Fraction, after: Fraction) -> Fraction:
@@ -66,5 +63,5 @@ def reciprocals_below(origin: Fraction, step: Fraction, count: int) -> FloatArra
             exact = 1 / x - step**2 / (before * x * squares)
         else:
             exact = _tangent(x, step, Fraction(float(values[index + 1])))
-        values[index] = _down(exact)
+        values[index] = rounded_down(exact)
     return np.minimum.accumulate(values)

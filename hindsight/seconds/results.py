@@ -1,4 +1,4 @@
-"""What a solve in seconds tells on its way and returns at its end."""
+"""Progress and results of a solve in seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from hindsight.outcomes.results import SolveStatus
+from hindsight.outcomes.results import Interval, SolveStatus, percent
 from instances import SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.html import figure_of
@@ -22,32 +22,18 @@ SecondsStop = Literal["proof", "gap", "time-limit", "interrupted", "stalled"]
 
 
 @dataclass(frozen=True, slots=True)
-class SecondsProgress:
-    """A line of a solve in seconds.
+class SecondsProgress(Interval[float]):
+    """A line of a solve in seconds: the interval is around the least mean latency.
 
     Attributes
     ----------
-    seconds : float
-        Since the start.
     phase : str
         ``"schedules"``, ``"bounds"``, ``"prices"`` or ``"evaluation"``.
-    upper_bound, lower_bound : float
-        The interval around the least mean latency so far, seconds.
     """
-
-    seconds: float
-    phase: str
-    upper_bound: float
-    lower_bound: float
 
     def __str__(self) -> str:
         mean = _outward(self.lower_bound, self.upper_bound)
-        return f"{self.phase}: mean latency {mean} s, gap {math.ceil(self.gap * 1e4) / 100:g} %"
-
-    @property
-    def gap(self) -> float:
-        """(upper - lower) / upper."""
-        return (self.upper_bound - self.lower_bound) / self.upper_bound
+        return f"{self.phase}: mean latency {mean} s, gap {percent(self.gap)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +92,7 @@ class SecondsResult:
             "status": f"{self.status} ({self.stop_reason})",
             "least mean latency": f"{_outward(*self.mean_latency_interval)} s",
             "lower bound": self.best_bound + (", certified" if self.certified else ""),
-            "gap": f"{math.ceil(self.gap * 1e4) / 100:g} %",
+            "gap": percent(self.gap),
             "mean time to first token": f"at least {self.mean_first_token_bound:.6g} s",
             "runtime": f"{self.runtime:.3g} s",
         }
@@ -136,7 +122,7 @@ class SecondsResult:
 
     @property
     def certified(self) -> bool:
-        """Whether the lower end is: see `SecondsBound`."""
+        """True where the lower end is certified: see `SecondsBound`."""
         return self.lower_bounds[self.best_bound].certified
 
     @property
@@ -152,7 +138,7 @@ class SecondsResult:
 
 
 def _outward(lower: float, upper: float) -> str:
-    """In microseconds, so that it holds what the ends enclose."""
+    """Write an interval in microseconds, rounded outward."""
     return f"[{math.floor(lower * 1e6) / 1e6:.6f}, {math.ceil(upper * 1e6) / 1e6:.6f}]"
 
 

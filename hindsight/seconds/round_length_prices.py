@@ -230,7 +230,7 @@ class _Chunks(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """What the values of all requests are made from."""
+    """Tables that the values of all requests are made from."""
 
     machine: Machine
     grid: _Grid
@@ -316,7 +316,7 @@ def _least_across(
     edge: int,
     step: _Step,
 ) -> float:
-    """As `_least` where the rates ``after`` hold from grid point ``edge`` on."""
+    """Return `_least` where the rates ``after`` hold from grid point ``edge`` on."""
     best = math.inf
     here = prefix[m]
     middle = prefix[edge]
@@ -618,7 +618,6 @@ class PricedValues:
         o = np.asarray(workload.output_lengths)
         refuse_long_outputs(workload)
         cells = prices.price.size
-        cells = prices.price.size
         first = math.floor(minorant.d0 / width)
         top = math.ceil((minorant.d0 + (minorant.d1 + minorant.d2) * M) / width) + 1
         decode = 4 * d0 if longest_decode is None else longest_decode
@@ -671,7 +670,7 @@ class PricedValues:
         return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
 
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
-        """What ``values`` of all requests prove."""
+        """Return the bound that ``values`` of all requests prove."""
         total = sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
         return SecondsBound(total, "round-length prices", minorant, len(values))
 

@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -119,8 +120,11 @@ def solve_seconds(
     workload = as_workload(requests)
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
-    if search.start is not None:
-        _check_start(search.start, workload, batch_time)
+    search.check_start(
+        (SecondsSchedule,),
+        lambda one: one.workload.digest == workload.digest and one.batch_time == batch_time,
+        "another workload or batch time",
+    )
     threads = search.threads or available_cores()
     with search.clock.listening():
         interval = SecondsInterval(workload, batch_time, search.clock, search.progress, search.gap)
@@ -131,16 +135,6 @@ def solve_seconds(
         except KeyboardInterrupt:
             interval.note_interruption()
         return interval.result()
-
-
-def _check_start(start: SecondsSchedule, workload: Workload, batch_time: BatchTime) -> None:
-    if not isinstance(start, SecondsSchedule):
-        raise InvalidTypeError(None, "start", start, "is not a SecondsSchedule")
-    if start.workload.digest != workload.digest or start.batch_time != batch_time:
-        raise InvalidValueError(None, "start", start, "is of another workload or batch time")
-    violations = start.violations()
-    if violations:
-        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
@@ -195,30 +189,24 @@ def as_workload(requests: Workload | Instance) -> Workload:
     )
 
 
+@dataclass(eq=False, repr=False)
 class SecondsInterval:
     """Best schedule, lower bounds, clock and log of one solve in seconds."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        batch_time: BatchTime,
-        clock: Clock,
-        progress: Callable[[SecondsProgress], None] | None,
-        gap: float = 0.0,
-    ) -> None:
-        self.workload = workload
-        self.batch_time = batch_time
-        self.clock = clock
-        self.gap = gap
-        self.phase = "schedules"
-        self.bounds: dict[str, SecondsBound] = {
-            NO_BOUND: SecondsBound(Fraction(0), NO_BOUND, None, len(workload))
-        }
-        self.first_token_bound = 0.0
-        self.log: list[SecondsProgress] = []
-        self._schedule: SecondsSchedule | None = None
-        self._exact: Fraction | None = None
-        self._progress = progress
+    workload: Workload
+    batch_time: BatchTime
+    clock: Clock
+    callback: Callable[[SecondsProgress], None] | None = None
+    gap: float = 0.0
+    phase: str = "schedules"
+    first_token_bound: float = 0.0
+    log: list[SecondsProgress] = field(default_factory=list)
+    _schedule: SecondsSchedule | None = None
+    _exact: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        none = SecondsBound(Fraction(0), NO_BOUND, None, len(self.workload))
+        self.bounds = {NO_BOUND: none}
 
     @property
     def schedule(self) -> SecondsSchedule:
@@ -244,7 +232,7 @@ class SecondsInterval:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the bounds meet exactly."""
+        """True where the bounds meet exactly."""
         return self._schedule is not None and self._is_near and self.best.total == self.upper
 
     @property
@@ -256,7 +244,7 @@ class SecondsInterval:
 
     @property
     def _is_near(self) -> bool:
-        """Whether floats do not tell that the best bound lies below the best schedule."""
+        """True where floats cannot tell the best bound from the best schedule."""
         return float(self.best.total) >= self.schedule.total_latency * (1 - NEAR)
 
     def note_interruption(self) -> None:
@@ -298,7 +286,7 @@ class SecondsInterval:
             self._check()
 
     def result(self) -> SecondsResult:
-        """What is known by now."""
+        """Return what is known by now."""
         reason: SecondsStop
         if self.is_proved:
             reason = "proof"
@@ -326,15 +314,13 @@ class SecondsInterval:
                 f"the lower bound {best.name!r} of {float(best.total)} s contradicts a schedule of "
                 f"{float(self.upper)} s"
             )
-        line = SecondsProgress(
-            *(self.clock.seconds(), self.phase),
-            *(self.schedule.mean_latency, float(best.total / count)),
-        )
+        upper, lower = self.schedule.mean_latency, float(best.total / count)
+        line = SecondsProgress(self.clock.seconds(), self.phase, upper, lower)
         self.log.append(line)
         if self._is_close:
             self.clock.interrupt()
-        if self._progress is not None:
-            self._progress(line)
+        if self.callback is not None:
+            self.callback(line)
 
 
 class _Search:
@@ -387,7 +373,7 @@ class _Search:
         return self._interval.clock.must_stop() or self._interval.is_proved
 
     def _anneal_orders(self) -> None:
-        """In a thread of its own: schedules are handed over, not offered."""
+        """Anneal in a thread of its own: schedules are handed over, not offered."""
         limited = self._interval.clock.limit_left() is not None
         try:
             for schedule in self._orders.anneal(

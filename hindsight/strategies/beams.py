@@ -26,25 +26,20 @@ import numpy as np
 
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
-from hindsight.heuristics.beam_search import (
-    BeamSettings,
-    beam_schedule,
-    most_running,
-)
+from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_running
 from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Objective
+from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.cores import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 RANKINGS = ("volume", "start")
 """Those that need no relaxation."""
@@ -60,7 +55,7 @@ def volume_order_key(instance: Instance) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Beams:
+class Beams(Parameters):
     """Beam searches around the best order so far, and the relaxation at scale for a bound.
 
     Attributes
@@ -133,29 +128,24 @@ class Beams:
     guide_tolerance: float = ranged(1e-2, above=0)
 
     name: ClassVar[str] = "beams"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
 
     def __post_init__(self) -> None:
-        check_ranges(self)
-        if not all(isinstance(cycle, CycleSettings) for cycle in self.cycles):
-            raise InvalidTypeError("Beams", "cycles", self.cycles, "are not all CycleSettings")
+        super().__post_init__()
+        first = [settings for _, settings in self.first_rounds]
+        for name, given, kind in (
+            ("cycles", self.cycles, CycleSettings),
+            ("first_rounds", first, BeamSettings),
+            ("guided", self.guided, BeamSettings),
+            ("again", self.again, BeamSettings),
+        ):
+            if not all(isinstance(settings, kind) for settings in given):
+                raise InvalidTypeError("Beams", name, given, f"are not all {kind.__name__}")
         if all(cycle.weight > 0 for cycle in self.cycles):
             raise InvalidValueError("Beams", "cycles", self.cycles, "all need memory prices")
-        for name, given in (
-            ("first_rounds", [settings for _, settings in self.first_rounds]),
-            ("guided", self.guided),
-            ("again", self.again),
-        ):
-            for settings in given:
-                if not isinstance(settings, BeamSettings):
-                    raise InvalidTypeError("Beams", name, settings, "is not BeamSettings")
         for ranking, _ in self.first_rounds:
             if ranking not in RANKINGS:
                 reason = f"is not one of {', '.join(RANKINGS)}"
                 raise InvalidValueError("Beams", "first_rounds", ranking, reason)
-
-    def refusal(self, problem: Problem) -> None:
-        """Nothing is refused."""
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Beams, with the relaxation for a bound and a further order after the first of them.
@@ -168,12 +158,11 @@ class Beams:
             state.root_bound, state.proof = prices.bound, prices.prices
         if state.is_done():
             return
-        search = LargeSearch(state, problem.seed, self, problem.threads or available_cores())
+        search = LargeSearch(state, problem.seed, self, problem.cores)
         search.run_first()
         relaxation: ScaleRelaxation | None = None
         is_scarcer = False
         while not state.is_done():
-            state.phase = "relaxation"
             relaxation = relaxation or ScaleRelaxation(
                 state.instance,
                 horizon=None,
@@ -183,14 +172,7 @@ class Beams:
                 clock=Clock(should_stop=state.clock.must_stop),
             )
             left = state.clock.limit_left()
-            relaxation.clock.allow(None if left is None else self.relaxation_share * left)
-            relaxation.go_on()
-            relaxed = relaxation.result()
-            state.raise_lower(relaxed.certified_bound, certified=True)
-            if state.root_bound is None or relaxed.certified_bound > state.root_bound:
-                state.root_bound, state.proof = relaxed.certified_bound, relaxed.memory_prices
-            search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-            search.run_whole()
+            relaxed = self._follow(relaxation, self.relaxation_share, state, search)
             if not is_scarcer:
                 is_scarcer = True
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
@@ -203,14 +185,28 @@ class Beams:
                 break
         state.note_stop()
 
+    def _follow(
+        self, relaxation: ScaleRelaxation, share: float, state: SolveState, search: LargeSearch
+    ) -> Relaxation:
+        """Go on with a relaxation for a share of the time left, and search around its order."""
+        state.phase = "relaxation"
+        left = state.clock.limit_left()
+        relaxation.clock.allow(None if left is None else share * left)
+        relaxation.go_on()
+        relaxed = relaxation.result()
+        if relaxed.instance == state.instance:
+            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
+        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
+        search.run_whole()
+        return relaxed
+
     def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
         """Raise the bound beyond the relaxation's, for a share of the time left."""
         state.phase = "branching"
         clock = Clock(self.branching_share * state.clock.seconds_left(), state.is_done)
         branched = BranchedRelaxation(state.instance, prices, clock)
         branched.go_on(lambda one: state.raise_lower(one.certified_bound, certified=True))
-        if state.root_bound is None or branched.certified_bound > state.root_bound:
-            state.root_bound, state.proof = branched.certified_bound, branched.proof()
+        state.prove_root(branched.certified_bound, branched.proof())
 
     def _follow_scarcer(
         self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices
@@ -229,20 +225,15 @@ class Beams:
         largest = int((instance.prompt_lengths + instance.output_lengths).max())
         if used >= self.ample or limit < largest or state.is_done():
             return
-        state.phase = "relaxation"
-        left = state.clock.limit_left()
         relaxation = ScaleRelaxation(
             Instance(tuple(instance), limit, metadata=instance.metadata),
             horizon=None,
             tolerance=self.guide_tolerance,
             threads=problem.threads,
             progress=None,
-            clock=Clock(None if left is None else self.guide_share * left, state.clock.must_stop),
+            clock=Clock(should_stop=state.clock.must_stop),
         )
-        relaxation.go_on()
-        relaxed = relaxation.result()
-        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-        search.run_whole()
+        self._follow(relaxation, self.guide_share, state, search)
 
 
 def _used_share(schedule: Schedule, prices: MemoryPrices) -> float:
@@ -341,7 +332,7 @@ class LargeSearch:
                     best, is_better = schedule, True
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         ranking, settings = self._parameters.first_rounds[0]
         self._whole(self._key(ranking), settings)
         self._search.cycle(self._parameters.cycles[0], 1, never)
@@ -387,7 +378,7 @@ class LargeSearch:
         return share == parameters.most_moves
 
     def _draw_kind(self) -> int:
-        """Every kind once, then by what they gained lately for their moves."""
+        """Draw every kind once, then by what they gained lately for their moves."""
         cycles = self._parameters.cycles
         kinds = [k for k, c in enumerate(cycles) if c.weight == 0 or self._search.has_prices]
         for kind in kinds:

@@ -23,30 +23,24 @@ from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.proofs import StatePrices
 from hindsight.configurations.tables import state_copies
-from hindsight.configurations.warm_start import (
-    LARGEST_MEMORY_LIMIT,
-    resumed_ascent,
-    warm_ascent,
-)
+from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, resumed_ascent, warm_ascent
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.cores import available_cores
 from instances import Schedule
 from instances.arrays import IntArray
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 RESUMED = 2
 """Phases by which an ascent from prices that are good already is ahead of one from tables."""
 
 
 @dataclass(frozen=True)
-class Configurations:
+class Configurations(Parameters):
     """Annealed schedules, prices of what runs together, and an exact search pruned by them.
 
     Attributes
@@ -92,10 +86,6 @@ class Configurations:
     largest_price_array: int = ranged(20_000_000, minimum=0)
 
     name: ClassVar[str] = "configurations"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """Tables too large."""
@@ -107,7 +97,7 @@ class Configurations:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        threads = problem.threads or available_cores()
+        threads = problem.cores
         ConfigurationSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
@@ -127,18 +117,10 @@ class ConfigurationSearch:
         self.instance = instance
         self._parameters = parameters or Configurations()
         self._threads = threads
-        self._root_prices: IntArray | None = None
-        self._capacities: IntArray | None = None
-        self._lengths = (
-            instance.prompt_lengths,
-            instance.output_lengths,
-            instance.arrival_times,
-        )
+        self._root: tuple[IntArray, IntArray] | None = None
+        self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         self._annealing = LocalSearch(
-            *self._lengths,
-            instance.memory_limit,
-            state.schedule.start_times,
-            seed=seed,
+            *instance.columns, start_times=state.schedule.start_times, seed=seed
         )
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         # Each state holds the starts of all requests.
@@ -175,7 +157,7 @@ class ConfigurationSearch:
                 price_work *= 2
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         self._anneal(self._parameters.move_slice, self.state)
         self._improve_prices(1)
         self._search_corridors(1, self.state)
@@ -224,9 +206,15 @@ class ConfigurationSearch:
         if is_better:
             state.root_bound, state.proof = bound, StatePrices(Q)
         # An earlier search of the same solve may have proved more at its root.
-        if is_better or self._root_prices is None:
-            self._root_prices, self._capacities = Q, W
+        if is_better or self._root is None:
+            self._root = Q, W
         state.raise_lower(min(bound, state.upper_bound), certified=True)
+
+    @property
+    def _root_prices(self) -> tuple[IntArray, IntArray]:
+        """The prices and capacities that prove the most so far."""
+        assert self._root is not None
+        return self._root
 
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
         """Look around the best schedule, guided by prices."""
@@ -245,14 +233,9 @@ class ConfigurationSearch:
 
     def _resolve_windows(self, state: SolveState) -> None:
         """Sweeps of exact windows until one finds nothing."""
-        assert self._root_prices is not None
-        assert self._capacities is not None
         while not state.clock.must_stop():
             starts = self._windows.sweep(
-                state.schedule.start_times,
-                self._root_prices,
-                self._capacities,
-                state.clock.must_stop,
+                state.schedule.start_times, *self._root_prices, state.clock.must_stop
             )
             if not state.offer(Schedule(self.instance, starts)):
                 return

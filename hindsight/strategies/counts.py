@@ -16,25 +16,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from hindsight.bounds.memory_prices import price_bound, round_prices, useful_starts
+from hindsight.bounds.memory_prices import round_prices
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.integer_program.count_tree import CountTree
 from hindsight.integer_program.start_counts import CountProgram
-from hindsight.integer_program.starts import StartSets, start_sets
-from hindsight.outcomes.results import Objective
+from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.cores import available_cores
 from instances import Schedule
 from instances.arrays import IntArray
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem, starts_left
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Parameters):
     """Annealed schedules, and a tree of linear programs with exact bounds.
 
     Attributes
@@ -64,10 +60,6 @@ class Counts:
     largest_program: int = ranged(250_000, minimum=0)
 
     name: ClassVar[str] = "counts"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """More memory entries than `largest_program`."""
@@ -81,7 +73,7 @@ class Counts:
         starts = problem.first_bounds.starts
         assert starts is not None
         annealing = _Annealing(self, state, problem.seed)
-        self._offer(state, annealing.run())
+        state.offer(Schedule(state.instance, annealing.run()))
         if state.is_done():
             return
         state.phase = "relaxation"
@@ -95,25 +87,18 @@ class Counts:
         with ThreadPoolExecutor(1) as pool:
             while not state.is_done():
                 before = tree.relaxations
-                if (problem.threads or available_cores()) > 1:
-                    annealed = pool.submit(annealing.run)
-                    tree.grow(state.upper_bound, relaxations)
-                    starts_found = annealed.result()
-                else:
-                    tree.grow(state.upper_bound, relaxations)
-                    starts_found = annealing.run()
+                annealed = pool.submit(annealing.run) if problem.cores > 1 else None
+                tree.grow(state.upper_bound, relaxations)
+                starts_found = annealing.run() if annealed is None else annealed.result()
                 state.nodes += tree.relaxations - before
                 for schedule in tree.take_found():
                     state.offer(schedule)
                 self._raise_lower(state, tree)
-                self._offer(state, starts_found)
+                state.offer(Schedule(state.instance, starts_found))
                 gave_up = tree.leaves > self.most_leaves or tree.is_stuck
                 if gave_up and not state.is_done():
                     state.stop_reason = "size"
                     return
-
-    def _offer(self, state: SolveState, starts: IntArray) -> None:
-        state.offer(Schedule(state.instance, starts))
 
     def _raise_lower(self, state: SolveState, tree: CountTree) -> None:
         bound = state.upper_bound if tree.bound is None else tree.bound
@@ -127,19 +112,7 @@ class Counts:
         if relaxed.row_duals is None:
             return None
         prices = round_prices(-relaxed.row_duals[: program.horizon], state.instance)
-        bound = price_bound(state.instance, prices)
-        if state.root_bound is None or bound.bound > state.root_bound:
-            state.root_bound, state.proof = bound.bound, bound.prices
-        state.raise_lower(bound.bound, certified=True)
-        useful = useful_starts(state.instance, bound, state.upper_bound, starts.horizon)
-        # Each list is complete: what is to be searched is in both.
-        both = [
-            np.intersect1d(old, new, assume_unique=True)
-            for old, new in zip(starts.starts, useful, strict=True)
-        ]
-        left_over = start_sets(state.instance, both)
-        state.horizon = left_over.horizon
-        return CountTree(CountProgram(left_over, stop), stop)
+        return CountTree(CountProgram(starts_left(state, starts, prices), stop), stop)
 
 
 class _Annealing:

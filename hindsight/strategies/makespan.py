@@ -14,92 +14,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from hindsight.bounds.idle_gaps import compress
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     one_after_another,
-    prefix_schedule,
     prefix_schedule_within,
 )
 from hindsight.integer_program.highs import Termination, compile_model, solve_linear
 from hindsight.integer_program.models import BUILDERS, schedule_from_values
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
-from hindsight.outcomes.results import Objective
+from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import never
-from instances import Instance, Request, Schedule
-from instances.arrays import IntArray
-from instances.validation import check_ranges, ranged
+from instances import Instance, Schedule
+from instances.validation import ranged
 
 from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class LastBlock:
-    """The requests that decide the makespan: those after the last idle gap, moved to round 0.
-
-    What arrives before such a gap can be complete before it ends whatever happens later
-    (`hindsight.bounds.idle_gaps`), so the least makespan is that of the last block alone, plus
-    `offset`.
-
-    Attributes
-    ----------
-    original : Instance
-        As given.
-    instance : Instance
-        The last block, its first arrival at round 0.
-    positions : int64 array
-        Of its requests in ``original``, ascending.
-    offset : int
-        Rounds it was moved.
-    """
-
-    original: Instance
-    instance: Instance
-    positions: IntArray
-    offset: int
-
-    def restore(self, schedule: Schedule) -> Schedule:
-        """A schedule of `instance` as one of ``original``; earlier blocks first come first served.
-
-        First come, first served never idles while anything waits, so it ends before the block.
-        """
-        starts = np.zeros(len(self.original), dtype=np.int64)
-        starts[self.positions] = schedule.start_times + self.offset
-        earlier = np.setdiff1d(np.arange(len(self.original)), self.positions)
-        if len(earlier):
-            before = _selected(self.original, earlier, 0)
-            starts[earlier] = prefix_schedule(before, PRIORITIES["arrival_time"]).start_times
-        return Schedule(self.original, starts)
-
-    def move(self, schedule: Schedule) -> Schedule:
-        """The part of a feasible schedule of ``original`` that concerns the block."""
-        return Schedule(self.instance, schedule.start_times[self.positions] - self.offset)
-
-
-def last_block(instance: Instance) -> LastBlock:
-    """Leave out what is over before the last idle gap."""
-    shifts = compress(instance).shifts
-    positions = np.flatnonzero(shifts == shifts.max())
-    offset = int(instance.arrival_times[positions].min())
-    return LastBlock(instance, _selected(instance, positions, offset), positions, offset)
-
-
-def _selected(instance: Instance, positions: IntArray, offset: int) -> Instance:
-    requests = [
-        dataclasses.replace(instance[k], arrival_time=instance[k].arrival_time - offset)
-        for k in positions.tolist()
-    ]
-    return Instance(requests, instance.memory_limit, instance.name, instance.metadata)
-
-
-def _longest_first(request: Request) -> int:
-    return -request.output_length
-
-
-def _largest_first(request: Request) -> int:
-    return -request.peak_memory
+LARGE_FIRST = (
+    lambda request: -request.output_length,
+    lambda request: -request.peak_memory,
+)
+"""Priorities by which the longest and the largest requests come first."""
 
 
 def makespan_schedules(
@@ -112,7 +48,7 @@ def makespan_schedules(
     """
     first = True
     for skip in (True, False) if thorough else (False,):
-        for priority in (_longest_first, _largest_first, *PRIORITIES.values()):
+        for priority in (*LARGE_FIRST, *PRIORITIES.values()):
             stop = None if first and thorough else should_stop
             schedule = prefix_schedule_within(instance, priority, stop, skip=skip)
             if schedule is None:
@@ -124,7 +60,7 @@ def makespan_schedules(
 
 
 @dataclasses.dataclass(frozen=True)
-class Makespan:
+class Makespan(Parameters):
     """The integer program asked for one horizon after another.
 
     Attributes
@@ -132,7 +68,8 @@ class Makespan:
     largest_probe : int, default 2_000_000
         Starts in a probed horizon beyond which no program is built.
     build_seconds_per_entry : float, default 4e-6
-        As of `hindsight.strategies.mip.IntegerProgram`.
+        As of `hindsight.strategies.mip.IntegerProgram`. A program too large ends the search with
+        reason ``"size"``.
     """
 
     largest_probe: int = ranged(2_000_000, minimum=0)
@@ -140,13 +77,7 @@ class Makespan:
 
     # It is the integer program's way to the makespan, and asked for by that name.
     name: ClassVar[str] = "mip"
-    objectives: ClassVar[tuple[Objective, ...]] = ("makespan",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    def refusal(self, problem: Problem) -> None:
-        """Nothing is refused; a program too large ends the search with reason ``"size"``."""
+    objectives: ClassVar[tuple[Goal, ...]] = ("makespan",)
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Close the interval around the least makespan, as far as time allows.
@@ -176,7 +107,7 @@ class Makespan:
 
 
 def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
-    """Whether HiGHS decided if everything can complete by the horizon of ``starts``."""
+    """Ask HiGHS for a schedule that completes by the horizon of ``starts``; False if undecided."""
     compiled = compile_model(BUILDERS[problem.formulation](starts))
     # The first feasible point is as good as any.
     linear = dataclasses.replace(

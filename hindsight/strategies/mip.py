@@ -6,12 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from hindsight.bounds.memory_prices import price_bound, useful_starts
 from hindsight.extensions.cuts import labels
 from hindsight.integer_program.highs import (
-    CompiledModel,
     LinearResult,
     Termination,
     compile_model,
@@ -24,22 +20,21 @@ from hindsight.integer_program.models import (
     schedule_from_values,
     with_rows,
 )
-from hindsight.integer_program.starts import StartSets, start_sets
+from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.errors import SolverError
-from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
 from instances import InvalidValueError
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem, starts_left
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough cost of building and compiling a non-zero, seconds."""
 
 
 @dataclass(frozen=True)
-class IntegerProgram:
+class IntegerProgram(Parameters):
     """The linear relaxation, then [J25] Equations (1)-(4) over the starts that its prices leave.
 
     Rows of the user's (`Problem.cuts`) are in the second. Its bounds are conditional then: without
@@ -65,11 +60,7 @@ class IntegerProgram:
     bound_tolerance: float = ranged(1e-4, minimum=0, below=1)
 
     name: ClassVar[str] = "mip"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
     uses_cuts: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """More starts than `most_starts`."""
@@ -112,21 +103,7 @@ class IntegerProgram:
             # Out of time or interrupted inside HiGHS: the bounds so far stand.
             state.note_stop()
             return starts
-        bound = price_bound(state.instance, relaxed.memory_prices)
-        if state.root_bound is None or bound.bound > state.root_bound:
-            state.root_bound, state.proof = bound.bound, bound.prices
-        state.raise_lower(bound.bound, certified=True)
-        useful = useful_starts(state.instance, bound, state.upper_bound, starts.horizon)
-        # Each list is complete: what is to be searched is in both.
-        left_over = start_sets(
-            state.instance,
-            [
-                np.intersect1d(old, new, assume_unique=True)
-                for old, new in zip(starts.starts, useful, strict=True)
-            ],
-        )
-        state.horizon = left_over.horizon
-        return left_over
+        return starts_left(state, starts, relaxed.memory_prices)
 
     def search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
         """Solve the program over ``starts``, warm-started, feeding ``state``.
@@ -143,39 +120,32 @@ class IntegerProgram:
         compiled = with_rows(compile_model(BUILDERS[problem.formulation](starts)), rows)
         if state.is_done():
             return
+
+        def hear(found: LinearResult) -> None:
+            state.nodes = max(state.nodes, found.nodes)
+            if found.values is not None:
+                state.offer(schedule_from_values(starts, compiled, found.values))
+            if found.bound is not None:
+                self._raise(problem, state, min(self._rounded(found.bound), state.upper_bound))
+
+        def hear_inside(event: LinearResult) -> None:
+            # An exception must not travel through HiGHS: it is kept, and the search stops.
+            try:
+                hear(event)
+            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
+                state.keep_error(error)
+
         result = solve_linear(
             compiled.linear,
             time_limit=state.clock.limit_left(),
             threads=problem.threads,
             seed=problem.seed,
             start=column_values(starts, compiled, state.schedule),
-            callback=lambda event: self._hear(problem, state, starts, compiled, event),
+            callback=hear_inside,
             should_stop=state.clock.must_stop,
         )
-        self._conclude(problem, state, starts, compiled, result)
-
-    def _conclude(
-        self,
-        problem: Problem,
-        state: SolveState,
-        starts: StartSets,
-        compiled: CompiledModel,
-        result: LinearResult,
-    ) -> None:
-        state.nodes = max(state.nodes, result.nodes)
-        if problem.cuts and (
-            result.termination is Termination.INFEASIBLE
-            or (result.bound is not None and self._rounded(result.bound) > state.upper_bound)
-        ):
-            reason = "is that of a schedule, and the rows leave none as good: they do not hold"
-            owner = " and ".join(labels(problem.cuts))
-            raise InvalidValueError(owner, "total latency", state.upper_bound, reason)
-        if result.termination is Termination.INFEASIBLE:
-            raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
-        if result.values is not None:
-            state.offer(schedule_from_values(starts, compiled, result.values))
-        if result.bound is not None:
-            self._hear_bound(problem, state, result.bound)
+        self._require_consistent(problem, state, result)
+        hear(result)
         if (
             result.termination is Termination.OPTIMAL
             and result.objective is not None
@@ -185,26 +155,21 @@ class IntegerProgram:
             self._raise(problem, state, state.upper_bound)
         state.note_stop()
 
-    def _hear(
-        self,
-        problem: Problem,
-        state: SolveState,
-        starts: StartSets,
-        compiled: CompiledModel,
-        event: LinearResult,
+    def _require_consistent(
+        self, problem: Problem, state: SolveState, result: LinearResult
     ) -> None:
-        # An exception must not travel through HiGHS: it is kept, and the search stops.
-        try:
-            state.nodes = max(state.nodes, event.nodes)
-            if event.values is not None:
-                state.offer(schedule_from_values(starts, compiled, event.values))
-            if event.bound is not None:
-                self._hear_bound(problem, state, event.bound)
-        except BaseException as error:  # noqa: BLE001 (re-raised by solve)
-            state.keep_error(error)
-
-    def _hear_bound(self, problem: Problem, state: SolveState, bound: float) -> None:
-        self._raise(problem, state, min(self._rounded(bound), state.upper_bound))
+        """Refuse a result that leaves no schedule as good as the one known."""
+        is_infeasible = result.termination is Termination.INFEASIBLE
+        exceeds = result.bound is not None and self._rounded(result.bound) > state.upper_bound
+        if problem.cuts and (is_infeasible or exceeds):
+            raise InvalidValueError(
+                " and ".join(labels(problem.cuts)),
+                "total latency",
+                state.upper_bound,
+                "is that of a schedule, and the rows leave none as good: they do not hold",
+            )
+        if is_infeasible:
+            raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
 
     def _rounded(self, bound: float) -> int:
         return math.ceil(bound - self.bound_tolerance)

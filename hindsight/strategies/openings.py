@@ -1,4 +1,4 @@
-"""How a solve begins, by objective: the instance that is searched, its first bounds, the way back.
+"""Openings of a solve, by objective: the instance searched, first bounds, and the way back.
 
 Idle gaps cost rounds, not decisions. Total latency is minimised without them, with preemption or
 without; the makespan is decided by what follows the last of them.
@@ -6,21 +6,21 @@ without; the makespan is decided by what follows the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from dataclasses import replace
 from itertools import chain
-from typing import Protocol
+
+import numpy as np
 
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.makespan import makespan_lower_bound
-from hindsight.bounds.volume import (
-    fill_by_volume,
-    mean_busy_time_bound,
-)
+from hindsight.bounds.volume import fill_by_volume, mean_busy_time_bound
 from hindsight.configurations.proofs import StatePrices
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     best_list_schedule,
     one_after_another,
+    prefix_schedule,
     prefix_schedule_within,
 )
 from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
@@ -28,15 +28,16 @@ from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance, PreemptiveSchedule, Schedule
+from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
 
-from .makespan import last_block, makespan_schedules
+from .makespan import makespan_schedules
 
 FIRST_LIST_SECONDS = 5.0
 """What the first list schedule of many requests may take beyond a time limit."""
 
 
-class Opening(Protocol):
+class Opening(ABC):
     """An objective's part of a solve.
 
     Attributes
@@ -48,28 +49,34 @@ class Opening(Protocol):
     """
 
     instance: Instance
-    offset: int
+    offset: int = 0
 
+    @abstractmethod
+    def __init__(self, instance: Instance) -> None: ...
+
+    @abstractmethod
     def begin(self, state: SolveState, start: AnySchedule | None) -> HorizonProof | None:
-        """A first interval from list schedules, ``start`` and bounds that need no solver."""
+        """Find a first interval, by list schedules, ``start`` and bounds that need no solver."""
 
+    @abstractmethod
     def restore(self, schedule: AnySchedule) -> AnySchedule:
-        """A schedule of `instance` as one of the instance as given."""
+        """Return a schedule of `instance` as one of the instance as given."""
+
+    @abstractmethod
+    def horizon(self, state: SolveState) -> int:
+        """Return a round of the given instance by which every optimal schedule completes."""
 
     def restored_proof(self, proof: Proof | None) -> Proof | None:
-        """Prices of `instance` as prices of the instance as given."""
+        """Return prices of `instance` as prices of the instance as given, where there are any."""
+        return None
 
     def prices_of(self, proof: Proof) -> StatePrices | None:
-        """What a proof of the instance as given says of `instance` that an ascent begins from."""
-
-    def horizon(self, state: SolveState) -> int:
-        """A round of the instance as given by which every optimal schedule completes."""
+        """Return the prices of `instance` in a proof of the given one, to begin an ascent from."""
+        return None
 
 
-class LatencyOpening:
-    """Of total latency."""
-
-    offset = 0
+class LatencyOpening(Opening):
+    """Opening of total latency."""
 
     def __init__(self, instance: Instance) -> None:
         self._compressed = compress(instance)
@@ -131,14 +138,14 @@ class LatencyOpening:
         state.raise_lower(mean_busy_time_bound(instance, fill_by_volume(instance)), certified=True)
 
     def _moved(self, start: AnySchedule | None) -> AnySchedule | None:
-        """Without idle gaps; None where it does not survive that."""
+        """Return a schedule without idle gaps; None where that breaks it."""
         if start is None or not self._compressed.fits(start):
             return None
         return self._compressed.move(start)
 
 
 class PreemptiveOpening(LatencyOpening):
-    """Of total latency where requests may be stopped and keep their tokens.
+    """Opening of total latency where requests may be stopped and keep their tokens.
 
     Mean busy times hold unchanged. The bound (`hindsight.bounds.volume`) relaxes a schedule to one
     in which a round serves at most M units of volume, request i owning v_i = sum of s_i + k, and
@@ -158,13 +165,21 @@ class PreemptiveOpening(LatencyOpening):
             state.offer(best_list_schedule(self.instance, thorough=thorough, should_stop=stop))
 
 
-class MakespanOpening:
-    """Of the makespan."""
+class MakespanOpening(Opening):
+    """Opening of the makespan: the requests after the last idle gap, moved to round 0, decide it.
+
+    What arrives before such a gap can be complete before it ends whatever happens later
+    (`hindsight.bounds.idle_gaps`), so the least makespan is that of the last block alone, plus
+    `offset`.
+    """
 
     def __init__(self, instance: Instance) -> None:
-        self._block = last_block(instance)
-        self.instance = self._block.instance
-        self.offset = self._block.offset
+        shifts = compress(instance).shifts
+        is_last = shifts == shifts.max()
+        self._original = instance
+        self._last, self._earlier = np.flatnonzero(is_last), np.flatnonzero(~is_last)
+        self.offset = int(instance.arrival_times[self._last].min())
+        self.instance = self._selected(self._last, self.offset)
 
     def begin(self, state: SolveState, start: AnySchedule | None) -> None:
         """See `Opening`."""
@@ -172,7 +187,8 @@ class MakespanOpening:
         bound = makespan_lower_bound(self.instance)
         schedules = makespan_schedules(self.instance, state.clock.must_stop, thorough=thorough)
         if isinstance(start, Schedule):
-            schedules = chain([self._block.move(start)], schedules)
+            moved = start.start_times[self._last] - self.offset
+            schedules = chain([Schedule(self.instance, moved)], schedules)
         for schedule in schedules:
             state.offer(schedule)
             if state.upper_bound == bound:
@@ -181,22 +197,32 @@ class MakespanOpening:
         state.root_bound = bound
 
     def restore(self, schedule: AnySchedule) -> Schedule:
-        """See `Opening`."""
-        assert isinstance(schedule, Schedule)
-        return self._block.restore(schedule)
+        """See `Opening`; earlier blocks are served first come, first served.
 
-    def restored_proof(self, proof: Proof | None) -> None:
-        """See `Opening`; prices are of total latency."""
-
-    def prices_of(self, proof: Proof) -> None:
-        """See `Opening`; prices are of total latency."""
+        That never idles while anything waits, so it ends before the last block.
+        """
+        starts = np.zeros(len(self._original), dtype=np.int64)
+        starts[self._last] = schedule.start_times + self.offset
+        if len(self._earlier):
+            before = self._selected(self._earlier, 0)
+            served = prefix_schedule(before, PRIORITIES["arrival_time"])
+            starts[self._earlier] = served.start_times
+        return Schedule(self._original, starts)
 
     def horizon(self, state: SolveState) -> int:
         """See `Opening`."""
         return state.upper_bound + self.offset
 
+    def _selected(self, positions: IntArray, offset: int) -> Instance:
+        given = self._original
+        requests = [
+            replace(given[k], arrival_time=given[k].arrival_time - offset)
+            for k in positions.tolist()
+        ]
+        return Instance(requests, given.memory_limit, given.name, given.metadata)
 
-OPENINGS: dict[Goal, Callable[[Instance], Opening]] = {
+
+OPENINGS: dict[Goal, type[Opening]] = {
     "total_latency": LatencyOpening,
     "preemptive_total_latency": PreemptiveOpening,
     "makespan": MakespanOpening,

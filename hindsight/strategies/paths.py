@@ -19,7 +19,6 @@ import numpy as np
 
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import PathPrices, StatePrices
-from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
     MOST_NODES,
@@ -33,13 +32,12 @@ from hindsight.paths.path_kernels import keep_nodes
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.cores import available_cores
 from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
 from .configurations import Configurations, ConfigurationSearch
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 SCHEDULES = "schedules"
 """Name of the thread that improves them."""
@@ -65,7 +63,7 @@ LEAST_STEPS = 32
 
 
 @dataclass(frozen=True)
-class Paths:
+class Paths(Parameters):
     """Annealed schedules, prices of what runs together, and paths that they leave.
 
     Attributes
@@ -107,10 +105,9 @@ class Paths:
     climb: Climb = field(default_factory=Climb)
 
     name: ClassVar[str] = "paths"
-    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        super().__post_init__()
         if not isinstance(self.configurations, Configurations):
             raise InvalidTypeError(
                 "Paths", "configurations", self.configurations, "is not Configurations"
@@ -124,7 +121,7 @@ class Paths:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        threads = problem.threads or available_cores()
+        threads = problem.cores
         PathSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
@@ -154,7 +151,7 @@ class PathSearch(ConfigurationSearch):
             self.state.root_bound = max(self.state.root_bound or 0, self._path_root)
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         super().run_each_part_once()
         priced = self._priced(self.state.upper_bound)
         u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
@@ -171,7 +168,7 @@ class PathSearch(ConfigurationSearch):
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
-        is_first = self._root_prices is None
+        is_first = self._root is None
         may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
         self._gain = super()._improve_prices(work) if may_gain else 0
         return self._gain
@@ -280,9 +277,11 @@ class PathSearch(ConfigurationSearch):
             best = apart.upper_bound
             return best - state.lower_bound <= state.gap * best
 
+        def must_stop() -> bool:
+            return is_close() or state.clock.must_stop()
+
         outcome = Refinement(
-            *(priced, room, parameters.table_bytes, parameters.climb),
-            *(lambda: is_close() or state.clock.must_stop(), self._threads),
+            priced, room, parameters.table_bytes, parameters.climb, must_stop, self._threads
         ).run()
         state.nodes += outcome.nodes
         self._path_root = max(self._path_root, outcome.root_bound)
@@ -290,9 +289,8 @@ class PathSearch(ConfigurationSearch):
             state.offer(Schedule(self.instance, outcome.start_times))
         proved = min(outcome.lower_bound, state.upper_bound)
         if proved > max(self._proved, root):
-            assert self._root_prices is not None
             self._proved = proved
-            state.proof = PathPrices(StatePrices(self._root_prices), proved - 1, outcome.stages)
+            state.proof = PathPrices(StatePrices(self._root_prices[0]), proved - 1, outcome.stages)
         state.raise_lower(proved, certified=True)
         if outcome.is_whole and outcome.most_nodes:
             self._growth.learn(limit - root, outcome.most_nodes, clock.seconds())
@@ -301,6 +299,4 @@ class PathSearch(ConfigurationSearch):
         return outcome.is_whole
 
     def _priced(self, limit: int) -> PricedInstance:
-        assert self._root_prices is not None
-        assert self._capacities is not None
-        return PricedInstance(self.instance, self._root_prices, self._capacities, limit)
+        return PricedInstance(self.instance, *self._root_prices, limit)

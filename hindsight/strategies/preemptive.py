@@ -25,16 +25,16 @@ from hindsight.preemption.prices import (
 )
 from hindsight.preemption.state_search import PreemptiveSearch
 from instances.arrays import FloatArray
-from instances.validation import check_ranges, ranged
+from instances.validation import ranged
 
-from .strategy import Problem
+from .strategy import Parameters, Problem
 
 LONGEST_OUTPUT = 30_000
 """Progress is kept in 16 bits."""
 
 
 @dataclass(frozen=True)
-class Preemptive:
+class Preemptive(Parameters):
     """Annealed orders, prices of the rounds, and an exact search pruned by them, in phases.
 
     Attributes
@@ -78,12 +78,6 @@ class Preemptive:
 
     name: ClassVar[str] = "preemptive"
     objectives: ClassVar[tuple[Goal, ...]] = (PREEMPTIVE,)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    def refusal(self, problem: Problem) -> None:
-        """Nothing is refused."""
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption, or until nothing here goes on."""
@@ -134,7 +128,7 @@ class PreemptivePhases:
         interval.note_stop()
 
     def run_each_part_once(self) -> None:
-        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        """Do the least of every kind of work, proved or not: this compiles the kernels."""
         instance = self._instance
         self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
         self._linear_prices()
@@ -193,11 +187,7 @@ class PreemptivePhases:
             self._search = PreemptiveSearch(instance, rounded)
 
     def _prove_root(self, prices: PreemptivePrices) -> None:
-        """Take what prices prove, and keep the best of them as the proof."""
-        interval, bound = self._interval, preemptive_price_bound(self._instance, prices)
-        interval.raise_lower(bound, certified=True)
-        if interval.root_bound is None or bound > interval.root_bound:
-            interval.root_bound, interval.proof = bound, prices
+        self._interval.prove_root(preemptive_price_bound(self._instance, prices), prices)
 
     def _exhaust(self, phase: int) -> bool:
         """A beam, and growing budgets while they are exhausted; False where memory would not do."""

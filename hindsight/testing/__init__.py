@@ -1,1 +1,1 @@
-"""What bounds, cuts and strategies must hold, tried on instances small enough to enumerate."""
+"""Checks of bounds, cuts and strategies on instances small enough to enumerate."""

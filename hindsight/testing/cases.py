@@ -25,15 +25,13 @@ LARGE = 30
 LONG_FIRST = ("a long one first", "long ones first")
 """To wait for the short ones is best, which no list schedule does."""
 
-KINDS = (
-    *("all at once", "arrivals", "equal requests", "tight memory", "an idle gap"),
-    *LONG_FIRST,
-)
+SHORT = ("all at once", "arrivals", "equal requests", "tight memory", "an idle gap")
+KINDS = SHORT + LONG_FIRST
 """So many that each meets each range of prompts."""
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Of every kind in turn, the small ones first: enumeration takes milliseconds each."""
+    """Draw instances of every kind in turn, small ones first; each enumerates in milliseconds."""
     for place in range(number):
         rng = np.random.default_rng([seed, place])
         kind = KINDS[place % len(KINDS)]
@@ -60,12 +58,12 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
         spare = 0 if is_tight else int(rng.integers(0, least + 1))
         admitting = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
         yield Instance.from_arrays(
-            *(prompts, outputs, arrivals), memory_limit=least + spare, metadata=admitting
+            prompts, outputs, arrivals, memory_limit=least + spare, metadata=admitting
         )
 
 
 def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
-    """As small as leaving out requests and lowering numbers by one makes it, failing still."""
+    """Shrink a failing instance: leave out requests and lower numbers while it still fails."""
     smaller = True
     while smaller:
         smaller = False

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
@@ -38,15 +42,6 @@ RELAXED = 20
 """Instances on which a cut is held against the linear relaxation."""
 
 REFUSALS = (InvalidValueError, InvalidTypeError)
-
-
-@dataclass(frozen=True)
-class _Check:
-    name: str
-    asks: str
-    reason: Callable[[Instance], Reason]
-    call: str
-    """Lines that call the kit, which shows it on the instance."""
 
 
 def check_bound(
@@ -88,8 +83,7 @@ def check_bound(
     """
     own = BOUNDS.find(bound)
     cases = _cases(instances, seed)
-    values: dict[str, int] = {}
-    optima: dict[str, int] = {}
+    verdict = partial(_verdict, cases, _call(check_bound, BOUNDS, bound))
     priced: set[str] = set()
 
     def value(instance: Instance) -> int:
@@ -101,25 +95,17 @@ def check_bound(
         priced.add(instance.digest)
         return proved_value(own, found, instance, own.goal)
 
+    @cache
     def sound(instance: Instance) -> int:
-        if instance.digest not in values:
-            try:
-                values[instance.digest] = value(instance)
-            except REFUSALS:
-                raise NotTriedError from None
-        return values[instance.digest]
+        with _not_tried_where_refused():
+            return value(instance)
 
+    @cache
     def best(instance: Instance) -> int:
-        if instance.digest not in optima:
-            optima[instance.digest] = optimum(instance, own.goal)
-        return optima[instance.digest]
+        return optimum(instance, own.goal)
 
     def runs(instance: Instance) -> Reason:
-        try:
-            value(instance)
-        except REFUSALS as error:
-            return str(error)
-        return None
+        return _refusal(lambda: value(instance))
 
     def valid(instance: Instance) -> Reason:
         claimed, least = sound(instance), best(instance)
@@ -131,21 +117,22 @@ def check_bound(
         first, second = sound(instance), value(instance)
         return None if first == second else f"it says {first}, and then {second}"
 
-    call = _call(check_bound, BOUNDS, bound)
-    checks = (
-        _Check("runs", "raises no error, returns an exact number or prices", runs, call),
-        _Check("valid", "exceeds no optimum", valid, call),
-        _Check("repeats", "equal instances, equal bounds", repeats, call),
+    verdicts = (
+        verdict("runs", "raises no error, returns an exact number or prices", runs),
+        verdict("valid", "exceeds no optimum", valid),
+        verdict("repeats", "equal instances, equal bounds", repeats),
     )
-    verdicts = tuple(_verdict(check, cases) for check in checks)
-    tried = [case for case in cases if case.digest in values and case.digest in optima]
+    tight = []
+    for case in cases:
+        with suppress(NotTriedError):
+            tight.append(sound(case) == best(case))
     notes = []
-    if tried:
-        reached = sum(values[case.digest] == optima[case.digest] for case in tried)
-        notes.append(f"it reaches the optimum on {reached} of {len(tried)} instances")
-    if values:
+    if tight:
         claim = "a number, which results call a condition"
-        notes.append(f"it returns {'prices, which are certified' if priced else claim}")
+        notes = [
+            f"it reaches the optimum on {sum(tight)} of {len(tight)} instances",
+            f"it returns {'prices, which are certified' if priced else claim}",
+        ]
     return CheckReport(own.label, verdicts, tuple(notes))
 
 
@@ -181,45 +168,35 @@ def check_cut(
     """
     own = CUTS.find(cut)
     cases = _cases(instances, seed)
-    optima: dict[str, list[Starts]] = {}
+    verdict = partial(_verdict, cases, _call(check_cut, CUTS, cut))
 
+    @cache
     def best(instance: Instance) -> list[Starts]:
-        if instance.digest not in optima:
-            optima[instance.digest] = optimal_schedules(instance)[1]
-        return optima[instance.digest]
+        return optimal_schedules(instance)[1]
 
-    def horizons(instance: Instance) -> list[int]:
+    def rows(instance: Instance) -> Iterator[tuple[int, list[Row]]]:
+        """Yield a last round just late enough for all optimal schedules, a later one, and rows."""
         outputs = instance.output_lengths.tolist()
         ends = [t + o for starts in best(instance) for t, o in zip(starts, outputs, strict=True)]
-        return [max(ends), int(instance.arrival_times.max()) + sum(outputs)]
+        for horizon in (max(ends), int(instance.arrival_times.max()) + sum(outputs)):
+            yield horizon, own.rows(instance, horizon)
 
     def runs(instance: Instance) -> Reason:
-        try:
-            for horizon in horizons(instance):
-                own.rows(instance, horizon)
-        except REFUSALS as error:
-            return str(error)
-        return None
+        return _refusal(lambda: list(rows(instance)))
 
     def valid(instance: Instance) -> Reason:
-        for horizon in horizons(instance):
-            try:
-                rows = own.rows(instance, horizon)
-            except REFUSALS:
-                raise NotTriedError from None
-            for starts in best(instance):
-                for number, row in enumerate(rows):
+        with _not_tried_where_refused():
+            for horizon, found in rows(instance):
+                for starts, (number, row) in product(best(instance), enumerate(found)):
                     if (broken := _broken(row, starts)) is not None:
                         where = f"row {number} of horizon {horizon}"
                         return f"{where} removes the optimal starts {list(starts)}: {broken}"
         return None
 
-    call = _call(check_cut, CUTS, cut)
-    checks = (
-        _Check("runs", "raises no error, returns rows of starts", runs, call),
-        _Check("valid", "removes no optimal schedule", valid, call),
+    verdicts = (
+        verdict("runs", "raises no error, returns rows of starts", runs),
+        verdict("valid", "removes no optimal schedule", valid),
     )
-    verdicts = tuple(_verdict(check, cases) for check in checks)
     notes = (_worth(own, cases),) if all(one.failed == 0 for one in verdicts) else ()
     return CheckReport(own.label, verdicts, notes)
 
@@ -275,28 +252,29 @@ def check_strategy(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument, or what is given is no strategy.
     """
-    from hindsight.strategies.registry import STRATEGIES
+    from hindsight.strategies.strategy import STRATEGIES
 
     made = STRATEGIES.find(strategy)()
     laboratory = _Laboratory(made, grace)
     # Patience decides what a strategy comes to; no seed does, for the instance is given.
     options = () if grace == GRACE else (f"grace={grace!r}",)
-    call = _call(check_strategy, STRATEGIES, strategy, *options)
-    checks = (
-        _Check("runs", "raises no error", laboratory.runs, call),
-        _Check("schedules", "offers feasible schedules", laboratory.schedules, call),
-        _Check("interval", "its bounds hold the optimum", laboratory.interval, call),
+    cases, large = _cases(instances, seed), [large_instance(seed)]
+    verdict = partial(_verdict, cases, _call(check_strategy, STRATEGIES, strategy, *options))
+    verdicts = (
+        verdict("runs", "raises no error", partial(laboratory.reason, "runs", lambda *ended: None)),
+        verdict(
+            "schedules",
+            "offers feasible schedules",
+            partial(laboratory.reason, "schedules", _infeasible),
+        ),
+        verdict(
+            "interval",
+            "its bounds hold the optimum",
+            partial(laboratory.reason, "interval", _exceeding),
+        ),
+        _verdict(large, None, "stops", "ends when it is told to", laboratory.stops),
     )
-    cases = _cases(instances, seed)
-    verdicts = [_verdict(check, cases) for check in checks]
-    verdicts.append(
-        _verdict(
-            _Check("stops", "ends when it is told to", laboratory.stops, call),
-            [large_instance(seed)],
-            shrink=False,
-        )
-    )
-    return CheckReport(f"strategy {made.name!r}", tuple(verdicts), tuple(laboratory.notes(cases)))
+    return CheckReport(f"strategy {made.name!r}", verdicts, tuple(laboratory.notes(cases)))
 
 
 class _Watched:
@@ -309,12 +287,12 @@ class _Watched:
         self.refused: Any = None
 
     def refusal(self, problem: Problem) -> str | None:
-        """That of the strategy."""
+        """See `Strategy`; what it says is kept."""
         self.refused = self._strategy.refusal(problem)
         return cast("str | None", self.refused)
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """That of the strategy."""
+        """See `Strategy`."""
         self._strategy.run(problem, state)
 
 
@@ -323,49 +301,14 @@ class _Refused:
     said: Any
 
 
+@dataclass
 class _Laboratory:
     """A strategy and its solves, each made once."""
 
-    def __init__(self, strategy: Any, grace: float) -> None:
-        self._strategy = strategy
-        self._grace = grace
-        self._ended: dict[tuple[str, Goal], Any] = {}
-        self._hangs = False
-
-    def runs(self, instance: Instance) -> Reason:
-        """See `check_strategy`."""
-        return self._reason("runs", instance, lambda goal, result: None)
-
-    def schedules(self, instance: Instance) -> Reason:
-        """See `check_strategy`."""
-
-        def infeasible(goal: Goal, result: Any) -> Reason:
-            schedule = result.schedule
-            if goal == PREEMPTIVE:
-                is_feasible = fits_with_stops(instance, schedule.stretches)
-            else:
-                is_feasible = fits(instance, tuple(schedule.start_times.tolist()))
-            return None if is_feasible else f"it ends with {schedule!r}, which is not feasible"
-
-        return self._reason("schedules", instance, infeasible)
-
-    def interval(self, instance: Instance) -> Reason:
-        """See `check_strategy`."""
-
-        def exceeding(goal: Goal, result: Any) -> Reason:
-            least = optimum(instance, goal)
-            lower = {
-                "certified lower bound": result.certified_lower_bound,
-                "lower bound": result.lower_bound,
-                "conditional lower bound": result.conditional_lower_bound or 0,
-            }
-            for name, bound in lower.items():
-                if bound > least:
-                    what = goal.replace("_", " ")
-                    return f"its {name} is {bound}, and the {what} is {least} at best"
-            return None
-
-        return self._reason("interval", instance, exceeding)
+    _strategy: Any
+    _grace: float
+    _ended: dict[tuple[str, Goal], Any] = field(default_factory=dict)
+    _hangs: bool = False
 
     def stops(self, instance: Instance) -> Reason:
         """See `check_strategy`."""
@@ -388,7 +331,7 @@ class _Laboratory:
         return None
 
     def notes(self, cases: list[Instance]) -> list[str]:
-        """How often it proves the optimum, and how often it refuses."""
+        """Count how often it proves the optimum, and how often it refuses."""
         known = {case.digest for case in cases}
         ended = [one for (digest, _), one in self._ended.items() if digest in known]
         refused = [one.said for one in ended if isinstance(one, _Refused)]
@@ -401,24 +344,22 @@ class _Laboratory:
             notes.append(f"it refuses {len(refused)} of {len(ended)} solves: {refused[0]!r}")
         return notes
 
-    def _reason(self, check: str, instance: Instance, of: Callable[[Goal, Any], Reason]) -> Reason:
-        """The first reason, by its objectives; an error is one for the check that it concerns."""
+    def reason(
+        self, check: str, wrong: Callable[[Instance, Goal, Any], Reason], instance: Instance
+    ) -> Reason:
+        """Return the first reason, by objectives; an error is one for the check it concerns."""
         tried = False
         for goal in self._goals():
             ended = self._solved(instance, goal)
-            if isinstance(ended, _Refused):
-                continue
-            if not isinstance(ended, BaseException):
-                reason = of(goal, ended)
-            elif _concerned(ended) == check:
-                reason = _said(ended)
-            elif check == "runs":
-                reason = None
-            else:
+            is_error = isinstance(ended, BaseException)
+            concerned = is_error and _concerned(ended) == check
+            if isinstance(ended, _Refused) or (is_error and not concerned and check != "runs"):
                 continue
             tried = True
-            if reason is not None:
-                return reason
+            if concerned:
+                return _said(ended)
+            if not is_error and (found := wrong(instance, goal, ended)) is not None:
+                return found
         if not tried:
             raise NotTriedError
         return None
@@ -437,7 +378,7 @@ class _Laboratory:
         return self._ended[key]
 
     def _solve(self, instance: Instance, goal: Goal, seconds: float, given: Any) -> Any:
-        """In a thread of its own, which is left to itself where it does not end."""
+        """Solve in a thread of its own, which is left to itself where it does not end."""
         from hindsight.solver import solve
 
         ended: list[Any] = []
@@ -458,6 +399,24 @@ class _Laboratory:
         thread.join(seconds)
         self._hangs = self._hangs or thread.is_alive()
         return TimeoutError(f"it does not end in {seconds:g} seconds") if not ended else ended[0]
+
+
+def _infeasible(instance: Instance, goal: Goal, result: Any) -> Reason:
+    schedule = result.schedule
+    if goal == PREEMPTIVE:
+        is_feasible = fits_with_stops(instance, schedule.stretches)
+    else:
+        is_feasible = fits(instance, tuple(schedule.start_times.tolist()))
+    return None if is_feasible else f"it ends with {schedule!r}, which is not feasible"
+
+
+def _exceeding(instance: Instance, goal: Goal, result: Any) -> Reason:
+    least = optimum(instance, goal)
+    for name in ("certified lower bound", "lower bound", "conditional lower bound"):
+        bound = getattr(result, name.replace(" ", "_")) or 0
+        if bound > least:
+            return f"its {name} is {bound}, and the {goal.replace('_', ' ')} is {least} at best"
+    return None
 
 
 CONCERNED = {
@@ -481,7 +440,7 @@ def _concerned(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """In one line, with the user's own."""
+    """Write an error in one line, with the user's line."""
     return " ".join(f"{type(error).__name__}: {error}".split()) + users_line(error)
 
 
@@ -500,7 +459,7 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
 def _call(
     kit: Callable[..., CheckReport], registry: Registry[Any], given: object, *options: str
 ) -> str:
-    """What a reader runs: with the text that was given, or with the reader's own name for it.
+    """Write the call that shows a failure, with the given text or the reader's name for it.
 
     A name that an import has registered is one only after that import.
     """
@@ -516,17 +475,36 @@ def _call(
     return f"{before}print(hindsight.{kit.__name__}({', '.join((shown, '[instance]', *options))}))"
 
 
-def _verdict(check: _Check, cases: list[Instance], *, shrink: bool = True) -> Verdict:
+def _verdict(
+    cases: list[Instance],
+    call: str | None,
+    name: str,
+    asks: str,
+    reason: Callable[[Instance], Reason],
+) -> Verdict:
+    """Try a check; with a call to show it by, on a smaller instance than the first that fails."""
+
     def lines(found: Instance) -> str | None:
         imports = "import hindsight\nfrom instances import Instance, Request"
-        return f"{imports}\n{instance_lines(found)}\n{check.call}" if shrink else None
+        return None if call is None else f"{imports}\n{instance_lines(found)}\n{call}"
 
-    return verdict_on(
-        cases,
-        check.name,
-        check.asks,
-        check.reason,
-        lambda instance: instance.digest,
-        smallest if shrink else lambda instance, fails: instance,
-        lines,
-    )
+    shrunk = smallest if call is not None else lambda instance, fails: instance
+    return verdict_on(cases, name, asks, reason, attrgetter("digest"), shrunk, lines)
+
+
+def _refusal(action: Callable[[], object]) -> Reason:
+    """Return what is refused of what the user's function returned, or its error."""
+    try:
+        action()
+    except REFUSALS as error:
+        return str(error)
+    return None
+
+
+@contextmanager
+def _not_tried_where_refused() -> Iterator[None]:
+    """Leave a refusal to the check that is about it."""
+    try:
+        yield
+    except REFUSALS:
+        raise NotTriedError from None

@@ -17,7 +17,7 @@ Stretches = Sequence[Sequence[tuple[int, int]]]
 
 
 def fits(instance: Instance, starts: Starts) -> bool:
-    """Whether nothing starts before its arrival and no round holds more than M tokens."""
+    """Tell whether nothing starts before it arrives and no round holds more than M tokens."""
     held: dict[int, int] = {}
     for request, start in zip(instance, starts, strict=True):
         if start < request.arrival_time:
@@ -70,7 +70,7 @@ def optimal_schedules(instance: Instance) -> tuple[int, list[Starts]]:
 
 
 def _shares(total: int, parts: int) -> Iterator[Starts]:
-    """Every tuple of so many numbers >= 0 that add up to ``total``."""
+    """Yield every tuple of so many numbers >= 0 that add up to ``total``."""
     if parts == 1:
         yield (total,)
         return
@@ -80,7 +80,7 @@ def _shares(total: int, parts: int) -> Iterator[Starts]:
 
 
 def _preemptive_optimum(instance: Instance) -> int:
-    """Every choice of requests that run in a round; stopped ones keep tokens and hold nothing."""
+    """Try every choice of requests in a round; stopped ones keep tokens and hold nothing."""
     requests = [(r.arrival_time, r.prompt_length, r.output_length) for r in instance]
     indices = range(len(requests))
 

@@ -1,4 +1,4 @@
-"""What checks of something of the user's came to, readable."""
+"""Verdicts of checks, readable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether it held, or was not expected to; what ran nowhere has shown nothing."""
+        """True where it held or was not expected to; what ran nowhere has shown nothing."""
         ran_nowhere = self.name == "runs" and self.checked == 0
         return (self.failed == 0 and not ran_nowhere) or self.by_design
 
@@ -76,7 +76,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What checks found.
+    """Verdicts of all checks of one bound, cut or strategy.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed."""
+        """True where every check passed."""
         return not self.failures
 
     @property

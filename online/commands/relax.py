@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.outcomes.conditions import claim
-from hindsight.outcomes.results import percent
+from hindsight.outcomes.results import claim, percent
 from instances import Instance
 from online.comparison.ratios import rounded_down, rounded_up
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.outcomes.conditions import claim
-from hindsight.outcomes.results import percent
+from hindsight.outcomes.results import claim, percent
 from instances import Instance, InvalidValueError, Schedule, UnknownNameError
 from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval

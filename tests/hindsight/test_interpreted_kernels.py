@@ -50,8 +50,11 @@ def run_interpreted(tests: str) -> str:
     paths = [str(ROOT / "tests" / folder) for folder in ("oracles", "support")]
     ran = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
-            *("-p", "interpreted_kernels", "-m", "not slow"),
+            sys.executable,
+            "-m",
+            "pytest",
+            *["-q", "-n", "0", "-p", "no:cacheprovider", "-p", "interpreted_kernels", "-m"],
+            "not slow",
             *(f"tests/hindsight/{one}" for one in tests.split()),
         ],
         cwd=ROOT,

@@ -66,16 +66,14 @@ def test_a_claim_that_is_reached_proves_nothing() -> None:
     assert result.known_bounds().lower_bound == PLAIN.lower_bound
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.01])
-def test_a_claim_ends_no_search_that_goes_on_to_a_proof(gap: float) -> None:
-    result = hindsight.solve(INSTANCE, gap=gap, bounds=lambda _: OPTIMUM)
-    assert (result.status, result.certified_lower_bound) == ("optimal", OPTIMUM)
-    assert (result.conditional_lower_bound, result.conditions) == (None, ())
-
-
-def test_what_is_proved_anyway_needs_no_condition() -> None:
-    result = hindsight.solve(INSTANCE, method="mip", bounds=lambda _: OPTIMUM - 1)
+@pytest.mark.parametrize(
+    ("claim", "options"),
+    [(OPTIMUM, {}), (OPTIMUM, {"gap": 0.01}), (OPTIMUM - 1, {"method": "mip"})],
+)
+def test_a_claim_ends_no_search_that_goes_on_to_a_proof(claim: int, options: Any) -> None:
+    result = hindsight.solve(INSTANCE, bounds=lambda _: claim, **options)
     assert (result.status, result.lower_bound) == ("optimal", OPTIMUM)
+    assert "method" in options or result.certified_lower_bound == OPTIMUM
     assert (result.conditional_lower_bound, result.conditions) == (None, ())
 
 
@@ -207,13 +205,12 @@ def file(tmp_path: Path) -> Callable[[str], str]:
 def test_from_a_file(file: Callable[[str], str]) -> None:
     for given in (file(":outputs"), file(""), "outputs"):
         assert solved(given).upper_bound == PLAIN.upper_bound
-    with pytest.raises(InvalidValueError, match=r"fails: ZeroDivisionError.*own_bounds.py:9"):
-        solved(file(":broken"))
-    with pytest.raises(InvalidValueError, match=r"is not in .*: write :outputs"):
-        solved(file(":others"))
-    with pytest.raises(InvalidTypeError, match="is no bound"):
-        solved(file(":number"))
-    with pytest.raises(InvalidValueError, match="is a text in .*: write :outputs"):
-        solved(file(":text"))
-    with pytest.raises(UnknownNameError, match="unknown bound 'volume'; known: outputs"):
-        solved("volume")
+    for bad, error, message in (
+        (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:9"),
+        (file(":others"), InvalidValueError, r"is not in .*: write :outputs"),
+        (file(":number"), InvalidTypeError, "is no bound"),
+        (file(":text"), InvalidValueError, "is a text in .*: write :outputs"),
+        ("volume", UnknownNameError, "unknown bound 'volume'; known: outputs"),
+    ):
+        with pytest.raises(error, match=message):
+            solved(bad)

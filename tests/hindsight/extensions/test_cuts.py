@@ -112,26 +112,20 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, float]]:
     return ran
 
 
-def test_most_of_the_time_is_for_what_needs_no_cut(ran: list[tuple[str, bool, float]]) -> None:
-    hindsight.solve(INSTANCE, 0.4, cuts=one_large)
+@pytest.mark.parametrize("limit", [0.4, None])
+def test_most_of_the_time_is_for_what_needs_no_cut(
+    limit: float | None,
+    ran: list[tuple[str, bool, float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rounds, "UNLIMITED_TURN", 0.4)
+    result = hindsight.solve(INSTANCE, limit, cuts=one_large, should_stop=lambda: len(ran) == 3)
     # What those with cuts leave of their quarter is for the others again.
     assert [one[:2] for one in ran] == [("usual", False), ("rows", True), ("usual", False)]
     first, second, third = (seconds for _, _, seconds in ran)
     assert 0.2 < first <= 0.3
     assert second <= 0.1
-    assert third <= second
-
-
-def test_without_a_limit_the_usual_methods_go_on_after_the_cuts(
-    ran: list[tuple[str, bool, float]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "UNLIMITED_TURN", 0.4)
-    result = hindsight.solve(INSTANCE, cuts=one_large, should_stop=lambda: len(ran) == 3)
-    assert [one[:2] for one in ran] == [("usual", False), ("rows", True), ("usual", False)]
-    first, second, third = (seconds for _, _, seconds in ran)
-    assert first <= 0.3
-    assert second <= 0.1
-    assert third == math.inf
+    assert third <= second if limit else third == math.inf
     assert result.stop_reason == "interrupted"
 
 
@@ -187,19 +181,22 @@ def test_what_is_no_row_is_refused(row: Any, reason: str) -> None:
 
 
 def test_where_they_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidValueError, match="does not use: take mip"):
-        hindsight.solve(INSTANCE, method="beams", cuts=one_large)
-    with pytest.raises(InvalidValueError, match="take dense"):
-        hindsight.solve(INSTANCE, formulation="sparse", cuts=one_large)
+    for options, message in (
+        ({"method": "beams"}, "does not use: take mip"),
+        ({"formulation": "sparse"}, "take dense"),
+    ):
+        with pytest.raises(InvalidValueError, match=message):
+            hindsight.solve(INSTANCE, cuts=one_large, **options)  # type: ignore[arg-type]
     monkeypatch.setitem(rounds.METHODS, "auto", (Beams(), IntegerProgram(most_starts=1)))
     with pytest.raises(InvalidValueError, match="cannot be used: mip has more than 1 starts"):
         hindsight.solve(INSTANCE, cuts=one_large)
-    with pytest.raises(InvalidValueError, match="lp"):
-        hindsight.relax(INSTANCE, method="lagrangian", cuts=one_large)
-    with pytest.raises(InvalidValueError, match="leave it out"):
-        hindsight.relax(INSTANCE, horizon=40, cuts=one_large)
-    with pytest.raises(InvalidValueError, match="cut = 'fail' fails: RuntimeError"):
-        hindsight.relax(INSTANCE, cuts=fail)
+    for options, message in (
+        ({"method": "lagrangian"}, "lp"),
+        ({"horizon": 40}, "leave it out"),
+        ({"cuts": fail}, "cut = 'fail' fails: RuntimeError"),
+    ):
+        with pytest.raises(InvalidValueError, match=message):
+            hindsight.relax(INSTANCE, **{"cuts": one_large, **options})  # type: ignore[arg-type]
 
 
 def fail(instance: Instance, horizon: int) -> list[Row]:

@@ -24,11 +24,21 @@ def one_round(rng: np.random.Generator) -> BatchStretch:
     requests, held = int(rng.integers(0, 5)), int(rng.integers(0, 9))
     new, chunks = int(rng.integers(0, requests + 1)), int(rng.integers(0, 2) * rng.integers(1, 9))
     squares, past, chunk_squares, chunk_past = rng.integers(1, 50, 4).tolist()
+    fresh = int(rng.integers(new, 9)) if new else 0
+    memory = held + int(rng.integers(requests, 30))
     return BatchStretch(
-        *(1, requests, int(rng.integers(new, 9)) if new else 0, new),
-        *(held + int(rng.integers(requests, 30)), requests, chunks, held),
-        *((squares, past) if new else (0, 0)),
-        *((chunk_squares, chunk_past) if chunks else (0, 0)),
+        1,
+        requests,
+        fresh,
+        new,
+        memory,
+        requests,
+        chunks,
+        held,
+        squares if new else 0,
+        past if new else 0,
+        chunk_squares if chunks else 0,
+        chunk_past if chunks else 0,
     )
 
 
@@ -40,11 +50,7 @@ def one_round(rng: np.random.Generator) -> BatchStretch:
         PiecewiseLinearTime([2, 6, 8], [0.5, 1.5, 4.0], 0.25),
         TiledTime([4, 8, 12], [2.0, 1.0, 5.0], 4),
         TiledTime(
-            *([4, 8], [2.0, 3.0], 4),
-            kernel=64.0,
-            kv_token=0.25,
-            prompt_square=0.5,
-            prompt_past=0.125,
+            [4, 8], [2.0, 3.0], 4, kernel=64.0, kv_token=0.25, prompt_square=0.5, prompt_past=0.125
         ),
         UnitTime(0.75),
     ],

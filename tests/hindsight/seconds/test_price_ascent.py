@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from seconds_optimum import optimum
+from seconds_cases import drawn_workload, exhaustive_optimum
 
 from hindsight.runtime.clock import never
 from hindsight.seconds.machine_bounds import machine_bounds
@@ -35,25 +34,12 @@ def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -
 @pytest.mark.parametrize("seed", range(5))
 def test_no_bound_from_ascended_prices_is_above_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 4))
-    s, o = rng.integers(1, 4, n), rng.integers(1, 3, n)
-    times = np.sort(rng.integers(0, 16, n)) / 8 if seed % 2 else np.zeros(n)
-    limit = int((s + o).max()) + int(rng.integers(0, 3))
-    workload = Workload(times, s, o, memory_limit=limit)
+    workload = drawn_workload(rng, (2, 4), 3, seed % 2 == 1)
     time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
-    best = optimum(
-        [Fraction(float(one)) for one in times],
-        s.tolist(),
-        o.tolist(),
-        limit,
-        lambda tokens, resident: (
-            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
-        ),
-        states=1_500,
-    )
+    best = exhaustive_optimum(workload, time, states=1_500)
     if best is None:
         pytest.skip("too many states")
-    (minorant,) = affine_minorants(time, limit)
+    (minorant,) = affine_minorants(time, workload.memory_limit)
     prices = ascended(workload, time, 12.0, 40).prices(2.0**-5)
     bound, _ = priced_bound(workload, minorant, prices)
     assert 0 < bound.total <= best

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seconds_optimum import optimum
+from seconds_cases import drawn_workload, exhaustive_optimum
 
 from hindsight.seconds.minorants import AffineMinorant
 from hindsight.seconds.round_length_prices import RoundLengthPrices, priced_bound, round_down
@@ -17,26 +17,15 @@ from instances import InvalidValueError, Workload
 @pytest.mark.parametrize("seed", range(16))
 def test_no_priced_bound_is_above_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 4))
-    s, o = rng.integers(1, 4, n), rng.integers(1, 3, n)
-    times = np.sort(rng.integers(0, 24, n)) / 8 if seed % 2 else np.zeros(n)
-    limit = int(max((s + o).max(), rng.integers(4, 9)))
-    workload = Workload(times, s, o, memory_limit=limit)
+    workload = drawn_workload(rng, (1, 4), 3, seed % 2 == 1)
+    n = len(workload)
     # Steps of no power of two: lengths of rounds off the grid.
     minorant = AffineMinorant(
         Fraction(int(rng.integers(1, 9)), 7),
         Fraction(int(rng.integers(0, 5)), 11),
         Fraction(int(rng.integers(0, 5)), 33),
     )
-    d0, d1, d2 = minorant
-    best = optimum(
-        [Fraction(float(one)) for one in times],
-        s.tolist(),
-        o.tolist(),
-        limit,
-        lambda tokens, resident: d0 + d1 * tokens + d2 * resident,
-        states=4_000,
-    )
+    best = exhaustive_optimum(workload, minorant, states=4_000)
     if best is None:
         pytest.skip("too many states")
     for trial in range(12):

@@ -80,9 +80,8 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     time = LLAMA_2_70B_2XA100.batch_time
     lines: list[hindsight.SecondsProgress] = []
     result = hindsight.relax(workload, batch_time=time, progress=lines.append, threads=2)
-    assert set(result.lower_bounds) == {
-        *(NO_BOUND, "own time", "one machine", "mean busy times", "round-length prices")
-    }
+    names = "own time", "one machine", "mean busy times", "round-length prices"
+    assert set(result.lower_bounds) == {NO_BOUND, *names}
     assert result.best_bound == "round-length prices"
     assert result.certified
     assert tuple(lines) == result.log
@@ -142,16 +141,13 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     assert result.lower_bounds["own time"].total == Fraction(25, 4)
     assert result.best_bound != NO_BOUND
     assert not result.certified
-    with pytest.raises(InvalidValueError, match="d0"):
-        hindsight.relax(workload, batch_time=Declared((0.0, 0, 0)), time_limit=0.2)
-    with pytest.raises(InvalidValueError, match="are none"):
-        hindsight.relax(workload, batch_time=Declared(), time_limit=0.2)
-
-
-def test_a_declared_minorant_that_is_none_is_caught_by_a_schedule() -> None:
-    workload = Workload([0.0], [3], [2], memory_limit=8)
-    with pytest.raises(hindsight.ScheduleCheckError, match="contradicts"):
-        hindsight.relax(workload, batch_time=Declared((2.0, 0, 0)), time_limit=0.2)
+    for lines, error, message in (
+        ([(0.0, 0, 0)], InvalidValueError, "d0"),
+        ([], InvalidValueError, "are none"),
+        ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
+    ):
+        with pytest.raises(error, match=message):
+            hindsight.relax(workload, batch_time=Declared(*lines), time_limit=0.2)
 
 
 def test_a_table_is_bounded_by_its_hull() -> None:
@@ -174,43 +170,45 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         assert 0 < result.mean_latency_interval[0] <= result.mean_latency_interval[1]
 
 
-def _relaxed(workload: Workload) -> Any:
-    return hindsight.relax(workload, batch_time=TIME, time_limit=0)
-
-
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("options", "error", "message"),
     [
-        (lambda w: hindsight.solve(w), InvalidTypeError, "give batch_time"),
-        (lambda w: hindsight.relax(w), InvalidTypeError, "give batch_time"),
-        (lambda w: hindsight.solve(w, batch_time=3), InvalidTypeError, "is not a batch time"),
-        (lambda w: hindsight.solve(w, batch_time=UnitTime), InvalidTypeError, "not a batch time"),
-        (lambda w: hindsight.solve(w, batch_time="llama"), InvalidTypeError, r"preset\(name\)"),
-        (lambda w: hindsight.build_model(w), InvalidTypeError, "is not an Instance"),
-        (
-            lambda w: hindsight.write_certificate(_relaxed(w), "none"),
-            InvalidTypeError,
-            "is not a SolveResult",
-        ),
-        (lambda w: hindsight.solve([1], batch_time=TIME), InvalidTypeError, "neither a Workload"),
-        (
-            lambda w: hindsight.solve(w, batch_time=TIME, method="mip"),
-            InvalidValueError,
-            "= 'method'",
-        ),
-        (lambda w: hindsight.relax(w, batch_time=TIME, horizon=3), InvalidValueError, "horizon"),
-        (lambda w: hindsight.solve(w, -1, batch_time=TIME), InvalidValueError, "time_limit"),
-        (lambda w: hindsight.solve(w, math.nan, batch_time=TIME), InvalidValueError, "time_limit"),
-        (lambda w: hindsight.solve(w, 1, 0, batch_time=TIME), InvalidValueError, "threads"),
-        (lambda w: hindsight.solve(w, seed=-1, batch_time=TIME), InvalidValueError, "seed"),
+        ({"batch_time": None}, InvalidTypeError, "give batch_time"),
+        ({"batch_time": 3}, InvalidTypeError, "is not a batch time"),
+        ({"batch_time": UnitTime}, InvalidTypeError, "not a batch time"),
+        ({"batch_time": "llama"}, InvalidTypeError, r"preset\(name\)"),
+        ({"instance": [1]}, InvalidTypeError, "neither a Workload"),
+        ({"method": "mip"}, InvalidValueError, "= 'method'"),
+        ({"time_limit": -1}, InvalidValueError, "time_limit"),
+        ({"time_limit": math.nan}, InvalidValueError, "time_limit"),
+        ({"threads": 0}, InvalidValueError, "threads"),
+        ({"seed": -1}, InvalidValueError, "seed"),
     ],
 )
 def test_bad_parameters_are_refused_in_a_line(
-    call: Any, error: type[Exception], message: str
+    options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
+    workload = Workload([0.0], [3], [2], memory_limit=8)
     with pytest.raises(error, match=message) as raised:
-        call(Workload([0.0], [3], [2], memory_limit=8))
+        hindsight.solve(**{"instance": workload, "batch_time": TIME, **options})
     assert "\n" not in str(raised.value)
+
+
+def test_what_is_of_rounds_takes_no_workload() -> None:
+    workload = Workload([0.0], [3], [2], memory_limit=8)
+    relaxed = hindsight.relax(workload, batch_time=TIME, time_limit=0)
+    for call, error, message in (
+        (lambda: hindsight.relax(workload), InvalidTypeError, "give batch_time"),
+        (lambda: hindsight.build_model(workload), InvalidTypeError, "is not an Instance"),
+        (lambda: hindsight.write_certificate(relaxed, "none"), InvalidTypeError, "not a SolveRes"),
+        (
+            lambda: hindsight.relax(workload, batch_time=TIME, horizon=3),  # type: ignore[call-overload]
+            InvalidValueError,
+            "horizon",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from hindsight.strategies.beams import Beams, LargeSearch, volume_order_key
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.mip import IntegerProgram
 from hindsight.strategies.strategy import Problem
-from instances import Instance, InvalidValueError, Schedule, generate
+from instances import Instance, Schedule, generate
 
 
 def never() -> bool:
@@ -161,24 +161,6 @@ def test_no_time_still_gives_an_interval(
     assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
 
 
-def test_an_interrupted_solve_keeps_its_interval() -> None:
-    instance = generate("mixed-long-short", seed=1, n=400)
-
-    class EnoughError(Exception):
-        pass
-
-    seen: list[int] = []
-
-    def told(progress: hindsight.Progress) -> None:
-        seen.append(progress.upper_bound)
-        if progress.phase == "search":
-            raise EnoughError
-
-    with pytest.raises(EnoughError):
-        hindsight.solve(instance, method="beams", progress=told)
-    assert seen == sorted(seen, reverse=True)
-
-
 @pytest.mark.parametrize(
     ("n", "seconds"), [(320, 0.7), pytest.param(600, 2.0, marks=pytest.mark.slow)]
 )
@@ -280,12 +262,6 @@ def test_kinds_of_cycles_without_gains_for_ages_are_drawn_alike() -> None:
         assert drawn == unpriced
 
 
-def test_beams_do_not_minimise_the_makespan() -> None:
-    instance = Instance.from_arrays([1], [1], memory_limit=2)
-    with pytest.raises(InvalidValueError, match="does not minimise the makespan"):
-        hindsight.solve(instance, objective="makespan", method="beams")
-
-
 @given(instances())
 def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
     assert prefix_schedule_within(instance, PRIORITIES["volume"], lambda: True) is None
@@ -300,16 +276,3 @@ def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
 def test_the_volume_relaxation_serves_small_volumes_first(instance: Instance) -> None:
     keys = volume_order_key(instance)[np.argsort(instance.volumes, kind="stable")]
     assert (np.diff(keys) >= 0).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arriving", [False, True])
-def test_two_thousand_requests(arriving: bool) -> None:
-    rate = 0.1 if arriving else None
-    instance = generate("mixed-long-short", seed=0, n=2000, arrival_rate=rate)
-    listed = prefix_schedule(instance, PRIORITIES["volume"]).total_latency
-    interval = searched(instance, 40)
-    assert interval.schedule.is_feasible
-    assert interval.upper_bound < listed
-    if not arriving:
-        assert interval.upper_bound * 0.96 <= mean_busy_time_bound(instance)

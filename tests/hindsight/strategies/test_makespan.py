@@ -21,7 +21,7 @@ from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.makespan import Makespan, makespan_schedules
 from hindsight.strategies.strategy import Problem
-from instances import Instance, InvalidValueError, Schedule, generate
+from instances import Instance, InvalidValueError, Schedule
 
 SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
@@ -177,17 +177,12 @@ def test_a_given_schedule_is_used() -> None:
     assert result.upper_bound == 3
 
 
-def test_progress_is_reported() -> None:
-    lines: list[Any] = []
-    hindsight.solve(GAP, objective="makespan", threads=1, progress=lines.append)
-    assert [line.lower_bound for line in lines][-1] == 3
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
         ({"objective": "latency"}, "objective = 'latency' is not one of total_latency, makespan"),
         ({"objective": "makespan", "method": "configurations"}, "does not minimise the makespan"),
+        ({"objective": "makespan", "method": "beams"}, "does not minimise the makespan"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], said: str) -> None:
@@ -210,11 +205,3 @@ def test_bounds_of_the_makespan_pass_for_no_others(tmp_path: Path) -> None:
     with pytest.raises(online.MismatchError, match="total latency"):
         online.ratio(online.simulate(GAP, "mc-sf"), result)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_partition_is_decided() -> None:
-    for numbers, answer in (([3, 5, 2, 4], True), ([3, 3, 3, 5], False)):
-        drawn = generate("partition-makespan", numbers=numbers)
-        result = hindsight.solve(drawn, objective="makespan", threads=1)
-        assert result.status == "optimal"
-        assert (result.upper_bound == 2) == answer

@@ -13,8 +13,7 @@ from brute_force import optimal_total_latency
 
 import hindsight
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.strategies.registry import STRATEGIES
-from hindsight.strategies.strategy import Problem
+from hindsight.strategies.strategy import STRATEGIES, Problem
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, UnknownNameError
 
 INSTANCE = Instance.from_arrays([3, 4, 2], [4, 3, 5], [0, 0, 1], memory_limit=9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
@@ -109,23 +110,25 @@ def test_prices_pass_whatever_they_are() -> None:
     assert "it returns prices, which are certified" in report.notes
 
 
+def reproduced(verdict: Any, capsys: pytest.CaptureFixture[str], **named: Any) -> Instance:
+    """Run the lines that show a failure; the instance they make."""
+    assert verdict.failed > 0
+    exec(str(verdict.reproduction), named)
+    assert str(verdict.reason) in capsys.readouterr().out
+    return cast(Instance, named["instance"])
+
+
 def test_an_invalid_bound_is_caught_on_a_small_instance(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = check_bound(bold, FEW)
     assert report["runs"].passed
-    valid = report["valid"]
-    assert valid.failed > 0
-    assert valid.reproduction is not None
-    named: dict[str, Any] = {"bold": bold}
-    exec(valid.reproduction, named)
-    assert valid.reason is not None
-    assert valid.reason in capsys.readouterr().out
-    found = named["instance"]
+    found = reproduced(report["valid"], capsys, bold=bold)
+    least = optimal_total_latency(found)[0]
     assert len(found) <= 3
-    assert bold(found) > optimal_total_latency(found)[0]
-    assert valid.reason == (
-        f"it says {bold(found)}, and the total latency is {optimal_total_latency(found)[0]} at best"
+    assert bold(found) > least
+    assert report["valid"].reason == (
+        f"it says {bold(found)}, and the total latency is {least} at best"
     )
     with pytest.raises(CheckError, match="FAILED    valid"):
         report.raise_for_failures()
@@ -140,11 +143,8 @@ def test_a_bound_that_is_invalid_of_some_prompts_alone_is_caught(
         there |= any(one.prompt_length >= prompt > 0 for one in instance)
         return outputs(instance) + 1000 * there
 
-    valid = check_bound(wrong, FEW)["valid"]
-    named: dict[str, Any] = {"wrong": wrong}
-    exec(str(valid.reproduction), named)
-    assert str(valid.reason) in capsys.readouterr().out
-    assert named["instance"].prompt_lengths.tolist() == [prompt]
+    found = reproduced(check_bound(wrong, FEW)["valid"], capsys, wrong=wrong)
+    assert found.prompt_lengths.tolist() == [prompt]
 
 
 @pytest.mark.parametrize("value", [1.5, None])
@@ -258,16 +258,9 @@ def test_a_valid_cut_passes() -> None:
 def test_a_cut_that_removes_an_optimal_schedule_is_caught(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report = check_cut(shortest_first, FEW)
-    valid = report["valid"]
-    assert valid.failed > 0
-    assert valid.reproduction is not None
-    named: dict[str, Any] = {"shortest_first": shortest_first}
-    exec(valid.reproduction, named)
-    assert valid.reason is not None
-    assert valid.reason in capsys.readouterr().out
-    assert len(named["instance"]) == 2
-    assert "removes the optimal starts" in valid.reason
+    valid = check_cut(shortest_first, FEW)["valid"]
+    assert len(reproduced(valid, capsys, shortest_first=shortest_first)) == 2
+    assert "removes the optimal starts" in str(valid.reason)
 
 
 def test_a_cut_that_is_none_is_caught() -> None:
@@ -293,58 +286,55 @@ class Plain:
         pass
 
 
-class Overbooks(Plain):
-    def run(self, problem: Any, state: Any) -> None:
-        state.offer(Schedule(problem.instance, problem.instance.arrival_times))
+def planted(run: Callable[[Any, Any], object]) -> type[Plain]:
+    """Return a strategy that does this."""
+    return type("Planted", (Plain,), {"run": lambda self, problem, state: run(problem, state)})
+
+
+def fails(problem: Any, state: Any) -> None:
+    raise RuntimeError("planted")
+
+
+def fails_by_its_own_check(problem: Any, state: Any) -> None:
+    """In the words of the package's, which are not its own."""
+    raise ScheduleCheckError("infeasible, for it contradicts what it does not hold")
+
+
+def leaves(problem: Any, state: Any) -> None:
+    raise SystemExit(3)
+
+
+def overbooks(problem: Any, state: Any) -> None:
+    state.offer(Schedule(problem.instance, problem.instance.arrival_times))
+
+
+def contradicts(problem: Any, state: Any) -> None:
+    state.raise_lower(state.upper_bound + 7, certified=False)
+
+
+def mistakes_a_method(problem: Any, state: Any) -> None:
+    """Its error is of the field that a refusal has."""
+    hindsight.solve(problem.instance, method="beams", objective="makespan")
+
+
+def never_stops(problem: Any, state: Any) -> None:
+    while len(problem.instance) > 20 and not state.is_proved and not state.clock.seconds() > 9:
+        pass
+
+
+def beaten(problem: Any, state: Any) -> None:
+    """Raise a bound above the optimum, and then offer the optimum."""
+    found = optimal_schedules(problem.instance)[1][0]
+    state.raise_lower(state.upper_bound, certified=True)
+    state.offer(Schedule(problem.instance, found))
+
+
+IMPATIENT = planted(never_stops)
 
 
 class Overclaims(Plain):
     def run(self, problem: Any, state: Any) -> None:
         state.raise_lower(state.upper_bound, certified=True)
-
-
-class Fails(Plain):
-    def run(self, problem: Any, state: Any) -> None:
-        raise RuntimeError("planted")
-
-
-class FailsByItsOwnCheck(Plain):
-    """In the words of the package's, which are not its own."""
-
-    def run(self, problem: Any, state: Any) -> None:
-        raise ScheduleCheckError("infeasible, for it contradicts what it does not hold")
-
-
-class MistakesAMethod(Plain):
-    """Its error is of the field that a refusal has."""
-
-    def run(self, problem: Any, state: Any) -> None:
-        hindsight.solve(problem.instance, method="beams", objective="makespan")
-
-
-class Leaves(Plain):
-    def run(self, problem: Any, state: Any) -> None:
-        raise SystemExit(3)
-
-
-class Contradicts(Plain):
-    def run(self, problem: Any, state: Any) -> None:
-        state.raise_lower(state.upper_bound + 7, certified=False)
-
-
-class Beaten(Plain):
-    """A bound above the optimum, and then the optimum."""
-
-    def run(self, problem: Any, state: Any) -> None:
-        found = optimal_schedules(problem.instance)[1][0]
-        state.raise_lower(state.upper_bound, certified=True)
-        state.offer(Schedule(problem.instance, found))
-
-
-class NeverStops(Plain):
-    def run(self, problem: Any, state: Any) -> None:
-        while len(problem.instance) > 20 and not state.is_proved and not state.clock.seconds() > 9:
-            pass
 
 
 class Refuses(Plain):
@@ -367,15 +357,9 @@ class Halves(Refuses):
         return "not that" if problem.objective == "makespan" else None
 
 
-def when_large(kind: type[Plain]) -> type[Plain]:
-    """It runs on more than four requests alone."""
-
-    class WhenLarge(kind):  # type: ignore[valid-type, misc]
-        def run(self, problem: Any, state: Any) -> None:
-            if len(problem.instance) > 4:
-                super().run(problem, state)
-
-    return WhenLarge
+def when_large(run: Callable[[Any, Any], None]) -> type[Plain]:
+    """Return a strategy that does this on more than four requests alone."""
+    return planted(lambda problem, state: len(problem.instance) > 4 and run(problem, state))
 
 
 def test_a_strategy_of_this_package_passes() -> None:
@@ -388,21 +372,25 @@ def test_a_strategy_of_this_package_passes() -> None:
 @pytest.mark.parametrize(
     ("strategy", "check", "reason"),
     [
-        (Overbooks, "schedules", "infeasible"),
+        (planted(overbooks), "schedules", "infeasible"),
         (Overclaims, "interval", "its certified lower bound is .* at best"),
-        (Contradicts, "interval", "ScheduleCheckError: .* contradicts"),
-        (Fails, "runs", "RuntimeError: planted"),
-        (FailsByItsOwnCheck, "runs", "ScheduleCheckError: infeasible, for"),
-        (MistakesAMethod, "runs", "InvalidValueError: method = 'beams' does not minimise"),
-        (Leaves, "runs", "SystemExit: 3"),
-        (NeverStops, "stops", "it goes on 0.1 seconds after its time limit"),
-        (when_large(Fails), "stops", "with 30 requests RuntimeError: planted"),
-        (when_large(Overbooks), "stops", "with 30 requests ScheduleCheckError: .* infeasible"),
-        (when_large(Contradicts), "stops", "with 30 requests ScheduleCheckError: .* contradicts"),
+        (planted(contradicts), "interval", "ScheduleCheckError: .* contradicts"),
+        (planted(fails), "runs", "RuntimeError: planted"),
+        (planted(fails_by_its_own_check), "runs", "ScheduleCheckError: infeasible, for"),
+        (
+            planted(mistakes_a_method),
+            "runs",
+            "InvalidValueError: method = 'beams' does not minimise",
+        ),
+        (planted(leaves), "runs", "SystemExit: 3"),
+        (IMPATIENT, "stops", "it goes on 0.1 seconds after its time limit"),
+        (when_large(fails), "stops", "with 30 requests RuntimeError: planted"),
+        (when_large(overbooks), "stops", "with 30 requests ScheduleCheckError: .* infeasible"),
+        (when_large(contradicts), "stops", "with 30 requests ScheduleCheckError: .* contradicts"),
     ],
 )
 def test_a_planted_fault_is_caught(strategy: Any, check: str, reason: str) -> None:
-    report = check_strategy(strategy, 8, grace=0.1 if strategy is NeverStops else 10.0)
+    report = check_strategy(strategy, 8, grace=0.1 if strategy is IMPATIENT else 10.0)
     failed = [verdict.name for verdict in report.failures]
     # What raises an error does so with thirty requests too.
     assert failed in ([check], [check, "stops"]), str(report)
@@ -412,14 +400,14 @@ def test_a_planted_fault_is_caught(strategy: Any, check: str, reason: str) -> No
 
 def test_a_schedule_that_beats_a_bound_is_no_fault_of_the_schedule() -> None:
     waits = Instance.from_arrays([6, 6], [5, 1], [0, 1], memory_limit=11)
-    report = check_strategy(Beaten, [waits])
+    report = check_strategy(planted(beaten), [waits])
     assert report["schedules"].passed
     assert "contradicts a lower bound" in str(report["interval"].reason)
 
 
 def test_what_no_check_has_seen_is_not_counted() -> None:
     """An error leaves neither a schedule nor bounds."""
-    report = check_strategy(Fails, 5)
+    report = check_strategy(planted(fails), 5)
     assert [verdict.checked for verdict in report.verdicts] == [5, 0, 0, 1]
 
 
