@@ -31,8 +31,8 @@ from hindsight.heuristics.beam_search import (
     beam_schedule,
     most_running,
 )
-from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
+from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState

@@ -134,12 +134,7 @@ class ConfigurationSearch:
             instance.output_lengths,
             instance.arrival_times,
         )
-        self._annealing = LocalSearch(
-            *self._lengths,
-            instance.memory_limit,
-            state.schedule.start_times,
-            seed=seed,
-        )
+        self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         # Each state holds the starts of all requests.
         most_states = self._parameters.most_states * 64 // max(64, len(instance))
@@ -186,10 +181,10 @@ class ConfigurationSearch:
         self._annealing.offer(state.schedule.start_times)
         done, move_slice = 0, self._parameters.move_slice
         while done < moves and not state.clock.must_stop():
-            result = self._annealing.run(move_limit=min(move_slice, moves - done))
+            self._annealing.run(min(move_slice, moves - done))
             done += move_slice
-            if result.total_latency < state.upper_bound:
-                state.offer(Schedule(self.instance, result.start_times))
+            if self._annealing.best_cost < state.upper_bound:
+                state.offer(Schedule(self.instance, self._annealing.best_starts))
 
     def _improve_prices(self, work: int) -> int:
         """An ascent, and the exact bound of what results; returns how much the bound gained."""

@@ -13,7 +13,7 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight.bounds.volume import mean_busy_time_bound
-from hindsight.heuristics.left_shift import shift_left
+from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     best_list_schedule,
