@@ -138,7 +138,7 @@ class ConfigurationSearch:
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         # Each state holds the starts of all requests.
         most_states = self._parameters.most_states * 64 // max(64, len(instance))
-        self._search = StateSearch(*self._lengths, instance.memory_limit, max(1, most_states))
+        self._search = StateSearch(instance.columns, max(1, most_states))
         self._corridors = CorridorSearch(self._search, seed)
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
@@ -263,13 +263,13 @@ class ConfigurationSearch:
             )
             states -= outcome.states
             state.nodes += outcome.states
-            if outcome.start_times is not None:
-                state.offer(Schedule(self.instance, outcome.start_times))
+            if outcome.found is not None:
+                state.offer(Schedule(self.instance, outcome.found))
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
             # Within the budget nothing is left but, maybe, the optimum just found.
-            proved = budget + 1 if outcome.start_times is None else state.upper_bound
+            proved = budget + 1 if outcome.found is None else state.upper_bound
             state.raise_lower(min(proved, state.upper_bound), certified=True)
             self._step = step
             step *= 2
