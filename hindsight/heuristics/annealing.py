@@ -22,7 +22,7 @@ from instances import Instance
 from instances.arrays import IntArray
 
 from .annealing_kernels import Cooling, Work, anneal
-from .schedule_decoder import Encoding, Profile, Span, decode, encode, first_fit
+from .schedule_decoder import Encoding, Profile, Span, decode, encode, fit_in_order
 
 WHOLE_LIMIT = 300
 """Above this many requests, anneal by windows."""
@@ -135,7 +135,8 @@ class LocalSearch:
                 if starts is not None:
                     self._keep_better(starts)
             starts = np.zeros(self._n, np.int64)
-            first_fit(self._requests, by_key, starts, np.zeros_like(self._profile.memory))
+            empty = np.zeros_like(self._profile.memory)
+            fit_in_order(self._requests, by_key, starts, empty, False)
             self._keep_better(starts)
         self._make_room(self.best_starts)
 

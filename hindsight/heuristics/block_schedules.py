@@ -11,7 +11,7 @@ from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
-from .schedule_decoder import LONGEST_PROFILE, earliest_fit, first_fit, fit_again, hold
+from .schedule_decoder import LONGEST_PROFILE, earliest_fit, fit_in_order, hold
 
 MOST_REMOVED = 12
 """Requests that one move takes out, at most."""
@@ -110,7 +110,7 @@ class BlockSchedules:
         """Requests placed one by one, each as early as it fits beside those before it."""
         starts = np.zeros(len(self._instance), dtype=np.int64)
         profile = np.zeros(self._longest + 2, dtype=np.int64)
-        first_fit(self._requests, order, starts, profile, self._block_size)
+        fit_in_order(self._requests, order, starts, profile, False, self._block_size)
         return Schedule(self._instance, starts)
 
     def improve(
@@ -135,7 +135,7 @@ class BlockSchedules:
         best, idle = int(starts.sum()), 0
         while idle < patience and not should_stop():
             order = np.argsort(starts, kind="stable")
-            fit_again(self._requests, order, starts, profile, self._block_size)
+            fit_in_order(self._requests, order, starts, profile, True, self._block_size)
             for _ in range(0, n if n > 1 else 0, MOVES):
                 if should_stop():
                     break

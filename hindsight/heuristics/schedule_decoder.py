@@ -213,32 +213,22 @@ def decode(
 
 
 @njit
-def first_fit(
+def fit_in_order(
     requests: RequestColumns,
     order: IntArray,
     starts: IntArray,
     profile: IntArray,
+    are_placed: bool,
     block_size: int | None = None,
 ) -> None:
-    """Place each request, in the given order, at the first start at which it fits, in place."""
+    """Give each request, in the given order, the first start at which it fits, in place.
+
+    ``are_placed``: they are in the profile already, and may stay where they are.
+    """
     prompt, output, arrival, limit = requests
     for i in order:
-        starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit, block_size)
-        hold(profile, starts[i], prompt[i], output[i], 1, block_size)
-
-
-@njit
-def fit_again(
-    requests: RequestColumns,
-    order: IntArray,
-    starts: IntArray,
-    profile: IntArray,
-    block_size: int | None = None,
-) -> None:
-    """Move each request, in the given order, to the first start at which it fits beside all."""
-    prompt, output, arrival, limit = requests
-    for i in order:
-        hold(profile, starts[i], prompt[i], output[i], -1, block_size)
+        if are_placed:
+            hold(profile, starts[i], prompt[i], output[i], -1, block_size)
         starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit, block_size)
         hold(profile, starts[i], prompt[i], output[i], 1, block_size)
 
@@ -262,7 +252,7 @@ def shift_left(
         order = np.argsort(starts, kind="stable")
         try:
             for part in timed_slices(len(instance), should_stop):
-                fit_again(instance.columns, order[part], starts, profile)
+                fit_in_order(instance.columns, order[part], starts, profile, True)
         except StoppedEarlyError:
             break
         moved = int(starts.sum()) < before

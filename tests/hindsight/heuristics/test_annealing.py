@@ -110,5 +110,6 @@ def test_a_longer_schedule_that_is_better_finds_room() -> None:
     assert_decodable(search, offered)
 
 
-def test_one_request_needs_no_moves() -> None:
-    assert annealed(Instance.from_arrays([2], [3], [4], memory_limit=5), 9).best_cost == 3
+@pytest.mark.parametrize("n", [1, 12, 400])
+def test_a_few_moves_leave_a_sound_schedule(n: int) -> None:
+    assert annealed(crowd(n), 5, 5).moves == (10 if n > 1 else 0)
