@@ -46,8 +46,7 @@ def compile_kernels() -> float:
     still_open.offer(best_list_schedule(instance))
     LargeSearch(still_open).run_each_part_once()
     # Room grows only when more than 4,096 states of one epoch are kept.
-    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    StateSearch(*lengths, instance.memory_limit, room=1).run()
+    StateSearch(instance.columns, room=1).run()
     PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
     blocks = instance.under(MemoryRule(block_size=5))
     in_blocks = BlockSchedules(blocks)

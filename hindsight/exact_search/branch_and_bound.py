@@ -166,62 +166,47 @@ class _PricedProgram:
     """The linear program of a node, warm from the one before."""
 
     def __init__(self, instance: Instance, copies: IntArray, T: int, penalty: int) -> None:
-        self.s, self.o, self.a = (
-            column.tolist()
-            for column in (
-                instance.prompt_lengths,
-                instance.output_lengths,
-                instance.arrival_times,
-            )
-        )
+        s, o, a, _ = instance.columns
         self.T = T
         self.n = n = len(instance)
         self.copies = copies
-        self.first = np.concatenate([[0], np.cumsum([T + 1 - a for a in self.a])])
-        self.owner = np.repeat(np.arange(n), np.diff(self.first))
-        self.start = np.concatenate([np.arange(a, T + 1) for a in self.a])
-        self.latency = self.start + ((instance.output_lengths - instance.arrival_times)[self.owner])
+        # One column a request and start a_i .. T; those of request i begin at first[i].
+        self.first = np.concatenate([[0], np.cumsum(T + 1 - a)])
+        self.owner = np.repeat(np.arange(n), T + 1 - a)
+        self.start = np.concatenate([np.arange(arrival, T + 1) for arrival in a.tolist()])
+        self.latency = self.start + (o - a)[self.owner]
         self.tables: list[ConfigurationCut] = []
         self._matrices: list[Any] = []  # table -> int64 (T, columns)
-        self._rows: dict[tuple[int, int], int] = {}  # (table, epoch) -> row of the program
-        self._order: list[tuple[int, int]] = []
+        self._rows: list[tuple[int, int]] = []  # table and epoch
         self.solved = 0
         self.x: FloatArray = np.zeros(len(self.start))
         self.value = -math.inf
-        m, r = np.nonzero(copies)
-        number = np.full(copies.shape, -1)
-        number[m, r] = np.arange(len(m))
-        self._m, self._r = m, r
-        # which state each column is in at each epoch of its life
-        columns, epochs, states = [], [], []
-        for c, (i, t) in enumerate(zip(self.owner.tolist(), self.start.tolist(), strict=True)):
-            age = np.arange(min(self.o[i], T - t))
-            columns.append(np.full(len(age), c))
-            epochs.append(t + age)
-            states.append(number[self.s[i] + age, self.o[i] - age])
-        self._column = np.concatenate(columns)
-        self._epoch = np.concatenate(epochs)
-        self._state = np.concatenate(states)
+        # The state that each column is in at each epoch of its life.
+        lives = np.minimum(o[self.owner], T - self.start)
+        self._column = np.repeat(np.arange(len(self.start)), lives)
+        age = np.arange(len(self._column)) - np.repeat(np.cumsum(lives) - lives, lives)
+        self._epoch = self.start[self._column] + age
+        self._m = s[self.owner[self._column]] + age
+        self._r = o[self.owner[self._column]] - age
         # The last column is the violation of all rows at a price no node can afford: the program
         # is always feasible, and what should be infeasible has a bound past the target.
         costs = np.append(self.latency.astype(np.float64), float(penalty))
         self._program = WarmProgram(costs, np.full(len(costs), np.inf), "simplex")
-        for i in range(n):
-            own = np.arange(self.first[i], self.first[i + 1])
+        for own in np.split(np.arange(len(self.start)), self.first[1:-1]):
             self._program.add_row(1.0, 1.0, own, np.ones(len(own)))
+
+    def of(self, i: int) -> slice:
+        """Return the columns of a request."""
+        return slice(int(self.first[i]), int(self.first[i + 1]))
 
     def add_tables(self, tables: Sequence[ConfigurationCut]) -> None:
         """New tables; their rows come when violated."""
         for table in tables:
-            weight = table.coefficients[self._m, self._r][self._state]
+            weight = table.coefficients[self._m, self._r]
             used = weight > 0
-            self._matrices.append(
-                sp.csr_matrix(
-                    (weight[used], (self._epoch[used], self._column[used])),
-                    shape=(self.T, len(self.start)),
-                    dtype=np.int64,
-                )
-            )
+            entries = (weight[used], (self._epoch[used], self._column[used]))
+            shape = (self.T, len(self.start))
+            self._matrices.append(sp.csr_matrix(entries, shape=shape, dtype=np.int64))
             self.tables.append(table)
 
     def restrict(self, lo: IntArray, hi: IntArray) -> None:
@@ -243,35 +228,28 @@ class _PricedProgram:
     def generate(self, threshold: float = 1e-4) -> int:
         """Add the most violated rows; how many."""
         found: list[tuple[float, int, int]] = []
+        there = set(self._rows)
         for k, (matrix, table) in enumerate(zip(self._matrices, self.tables, strict=True)):
             excess = matrix @ self.x / table.capacity - 1.0
-            for tau in np.flatnonzero(excess > threshold).tolist():
-                if (k, tau) not in self._rows:
-                    found.append((float(excess[tau]), k, tau))
+            violated = np.flatnonzero(excess > threshold).tolist()
+            found += [(float(excess[t]), k, t) for t in violated if (k, t) not in there]
         found.sort(reverse=True)
         for _, k, tau in found[:ROWS_A_ROUND]:
             row = self._matrices[k][tau]
-            self._rows[k, tau] = len(self._order)
-            self._order.append((k, tau))
-            self._program.add_row(
-                -np.inf,
-                1.0,
-                np.append(row.indices, len(self.start)),
-                np.append(row.data / self.tables[k].capacity, -1.0),
-            )
+            self._rows.append((k, tau))
+            columns = np.append(row.indices, len(self.start))
+            weights = np.append(row.data / self.tables[k].capacity, -1.0)
+            self._program.add_row(-np.inf, 1.0, columns, weights)
         return min(len(found), ROWS_A_ROUND)
 
     def integer_prices(self) -> dict[tuple[int, int], int]:
-        """The duals of the last solution, rounded."""
-        prices = {}
-        for (k, tau), dual in zip(self._order, self._dual.tolist(), strict=False):
-            y = round(-dual * SCALE / self.tables[k].capacity)
-            if y > 0:
-                prices[k, tau] = y
-        return prices
+        """Return the duals of the last solution, rounded."""
+        duals = zip(self._rows, self._dual.tolist(), strict=False)
+        prices = {row: round(-y * SCALE / self.tables[row[0]].capacity) for row, y in duals}
+        return {row: y for row, y in prices.items() if y > 0}
 
     def start_values(self, prices: dict[tuple[int, int], int]) -> IntArray:
-        """P of every column, exact, in units of 1 / SCALE."""
+        """Return P of every column, exact, in units of 1 / SCALE."""
         P: IntArray = self.latency.astype(np.int64) * SCALE
         by_table: dict[int, IntArray] = {}
         for (k, tau), y in prices.items():
@@ -281,17 +259,13 @@ class _PricedProgram:
         return P
 
     def paid(self, prices: dict[tuple[int, int], int]) -> int:
-        """What the capacities take off, in units of 1 / SCALE."""
+        """Return what the capacities take off, in units of 1 / SCALE."""
         return sum(y * self.tables[k].capacity for (k, _), y in prices.items())
 
     def masses(self) -> FloatArray:
-        """Mass in each state at each epoch, shape (T, M + 1, M + 1)."""
+        """Return the mass in each state at each epoch, shape (T, M + 1, M + 1)."""
         mass = np.zeros((self.T, *self.copies.shape))
-        np.add.at(
-            mass,
-            (self._epoch, self._m[self._state], self._r[self._state]),
-            self.x[self._column],
-        )
+        np.add.at(mass, (self._epoch, self._m, self._r), self.x[self._column])
         return mass
 
 
@@ -352,11 +326,13 @@ class _TreeSearch:
     def _process(self, node: _Node, *, is_root: bool) -> list[_Node]:
         """Close a node or split it; the children still open, the one to do next last."""
         node.prices = node.parent_prices
+        # The prices of the parent may do.
         best = self._bound(node.prices, node.lo, node.hi)
         if self._closes(best):
             return []
         program = self.program
         program.restrict(node.lo, node.hi)
+        # Price the node: rows while any is violated, at the root new tables too.
         rounds = 0
         while program.solve():
             if program.value > self.target - 1 + 1e-3:
@@ -384,12 +360,13 @@ class _TreeSearch:
                 node.prices = 0
             self.hopeless = not self._closes(self._bound(node.prices, node.lo, node.hi))
             return []
+        # Cut off what these prices exclude, and split the rest.
         node = self._tightened(node)
         if (node.lo == node.hi).all():
             return [node]
         i, t = self._branching(node)
         left, right = self._split(node, i, t)
-        own = slice(int(program.first[i]), int(program.first[i + 1]))
+        own = program.of(i)
         below = float(program.x[own][program.start[own] <= t].sum())
         return [right, left] if below >= 0.5 else [left, right]
 
@@ -440,7 +417,7 @@ class _TreeSearch:
         minima, P = self._minima(p, node.lo, node.hi), self._values(p)
         bound = sum(minima.tolist()) - self.sets[p].paid
         for i in range(program.n):
-            own = slice(int(program.first[i]), int(program.first[i + 1]))
+            own = program.of(i)
             excess = P[own] - minima[i]
             starts = program.start[own]
             good = starts[excess <= SCALE * (self.target - 1) - bound]
@@ -459,7 +436,7 @@ class _TreeSearch:
         for i in range(program.n):
             if node.lo[i] == node.hi[i]:
                 continue
-            own = slice(int(program.first[i]), int(program.first[i + 1]))
+            own = program.of(i)
             x, starts = program.x[own], program.start[own]
             mean = float(x @ starts)
             spread = float(x @ np.abs(starts - mean)) + 1e-9 * float(node.hi[i] - node.lo[i])

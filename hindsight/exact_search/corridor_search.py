@@ -106,17 +106,18 @@ class CorridorSearch:
             Asked all the time.
         """
         search, best = self._search, None
+        _, outputs, arrivals, _ = search.requests
         around = np.asarray(start_times, dtype=np.int64)
         widest = max(1, states // search.prices.P.shape[1])
         while states > 0 and not should_stop():
-            latency = int((around + search.output_lengths - search.arrival_times).sum())
+            latency = int((around + outputs - arrivals).sum())
             radii = self._radii(around, *self._sweep[0])
-            prices = corridor_prices(search.prices, search.arrival_times, around, radii)
+            prices = corridor_prices(search.prices, arrivals, around, radii)
             width = min(self.width, widest)
             outcome = search.run(latency - 1, width, should_stop, prices=prices)
             states -= outcome.states
-            if outcome.start_times is not None:
-                best = around = outcome.start_times
+            if outcome.found is not None:
+                best = around = outcome.found
                 self._found = True
             elif outcome.status != "stopped":
                 del self._sweep[0]
@@ -131,7 +132,7 @@ class CorridorSearch:
 
     def _corridors(self) -> list[tuple[float, int | None]]:
         """Of a sweep: the radius, and the first place in the order of starts where it counts."""
-        count = len(self._search.output_lengths)
+        count = len(self._search.requests.output_lengths)
         first = -int(self._rng.integers(CONSECUTIVE // 2))
         places = range(first, count if count > CONSECUTIVE else first, CONSECUTIVE // 2)
         return [*((WIDE, place) for place in places), *((radius, None) for radius in RADII)]
@@ -142,4 +143,4 @@ class CorridorSearch:
         if place is not None:
             by_start = np.argsort(start_times, kind="stable")
             radii[by_start[max(0, place) : place + CONSECUTIVE]] = radius
-        return radii * float(self._search.output_lengths.mean())
+        return radii * float(self._search.requests.output_lengths.mean())

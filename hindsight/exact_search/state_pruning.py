@@ -72,6 +72,7 @@ component could then keep a prefix that rule 3 removes later.)
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,10 @@ AnyInts = npt.NDArray[Any]
 """Integers of the width that the state search chose: memory in a round, start times."""
 Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
+
+
+COST_SHIFT = 26
+"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
 
 
 class Rules(NamedTuple):
@@ -106,6 +111,84 @@ class Rules(NamedTuple):
     fixing: bool = True
 
 
+class Layer(NamedTuple):
+    """Room for the states of one epoch tau.
+
+    Attributes
+    ----------
+    masks : uint64 array, shape (capacity, words)
+        Started requests: request i is bit i % 64 of word i // 64.
+    costs : int64 array, shape (capacity,)
+        (TEL << COST_SHIFT) + sum of (s + o) t.
+    bounds : int64 array, shape (capacity,)
+        In units of 1 / SCALE.
+    profiles : integer array, shape (capacity, largest o)
+        Memory in round tau + 1 + j.
+    histories : integer array, shape (capacity, H)
+        Memory in round r at r % H.
+    starts : integer array, shape (capacity, n)
+        Start times, -1 where not started.
+    """
+
+    masks: Masks
+    costs: IntArray
+    bounds: IntArray
+    profiles: AnyInts
+    histories: AnyInts
+    starts: AnyInts
+
+
+@partial(njit, is_step=True)
+def _fits_at(
+    i: int, t: int, j: int, starts: IntArray, history: IntArray, requests: RequestColumns
+) -> bool:
+    """Whether request i fits at t, in all rounds of its life, once request j is taken out.
+
+    j may be i itself, or -1 for none.
+    """
+    s, o, _, M = requests
+    H, last = len(history), t + o[i]
+    begin, end, prompt = last, last, 0
+    if j >= 0:
+        begin, end, prompt = starts[j], starts[j] + o[j], s[j]
+    r = last
+    while r > t:
+        own = prompt + r - begin if begin < r <= end else 0
+        if history[r % H] - own + s[i] + r - t > M:
+            break
+        r -= 1
+    return bool(r == t)
+
+
+@partial(njit, is_step=True)
+def _could_be_earlier(
+    i: int, starts: IntArray, history: IntArray, requests: RequestColumns
+) -> bool:
+    """Rule 1: whether a request that has just ended would have fitted earlier."""
+    farthest = min(
+        starts[i] - requests.arrival_times[i], len(history) - 1 - requests.output_lengths[i]
+    )
+    d = 1
+    while d <= farthest and not _fits_at(i, starts[i] - d, i, starts, history, requests):
+        d += 1
+    return bool(d <= farthest)
+
+
+@partial(njit, is_step=True)
+def _could_be_exchanged(
+    i: int, t: int, starts: IntArray, history: IntArray, requests: RequestColumns
+) -> bool:
+    """Rule 3: whether an unstarted request would have fitted at t in place of a started one."""
+    s, o, _, _ = requests
+    for j in range(len(starts)):
+        tj = starts[j]
+        if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
+            continue
+        if _fits_at(i, t, j, starts, history, requests):
+            return True
+    return False
+
+
 @njit
 def improvable(
     epoch: int,
@@ -121,48 +204,21 @@ def improvable(
     than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying fewer prunes
     less, and is as sound. ``stats[:3]`` count the states that rules 1, 2 and 3 prune.
     """
-    s, o, a, M = requests
-    H, n = len(history), len(s)
-    for i in range(n):
-        t = starts[i]
-        if t >= 0:
-            if t + o[i] != epoch or not rules.earlier:
-                continue
-            for d in range(1, min(t - a[i], H - 1 - o[i]) + 1):
-                fits = True
-                for r in range(t - d + o[i], t - d, -1):
-                    own = s[i] + r - t if r > t else 0
-                    if history[r % H] - own + s[i] + r - t + d > M:
-                        fits = False
-                        break
-                if fits:
-                    stats[0] += 1
-                    return True
-        else:
-            t = epoch - o[i]
-            if t < a[i]:
-                continue
-            fits = rules.fits
-            for r in range(epoch if fits else t, t, -1):
-                if history[r % H] + s[i] + r - t > M:
-                    fits = False
-                    break
-            if fits:
-                stats[1] += 1
-                return True
-            for j in range(n if rules.exchange else 0):
-                tj = starts[j]
-                if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
-                    continue
-                fits = True
-                for r in range(epoch, t, -1):
-                    own = s[j] + r - tj if tj < r <= tj + o[j] else 0
-                    if history[r % H] - own + s[i] + r - t > M:
-                        fits = False
-                        break
-                if fits:
-                    stats[2] += 1
-                    return True
+    _, o, a, _ = requests
+    for i in range(len(o)):
+        rule = -1
+        t = epoch - o[i]
+        if starts[i] >= 0:
+            has_ended = rules.earlier and starts[i] == t
+            if has_ended and _could_be_earlier(i, starts, history, requests):
+                rule = 0
+        elif t >= a[i] and rules.fits and _fits_at(i, t, -1, starts, history, requests):
+            rule = 1
+        elif t >= a[i] and rules.exchange and _could_be_exchanged(i, t, starts, history, requests):
+            rule = 2
+        if rule >= 0:
+            stats[rule] += 1
+            return True
     return False
 
 
@@ -187,16 +243,12 @@ def dominate(
     begin: int,
     end: int,
     group: int,
-    masks: Masks,
-    profiles: AnyInts,
+    layer: Layer,
     alive: Flags,
     window: int,
     alone: bool,
 ) -> int:
     """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
-
-    ``order`` sorts states by (mask, cost). At most ``window`` cheaper states of the same mask are
-    compared: fewer removals, never a wrong one.
 
     Parameters
     ----------
@@ -207,22 +259,22 @@ def dominate(
     group : int
         Position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0 to
         begin with.
-    masks : Masks
-        The requests that each state has started.
-    profiles : AnyInts
-        Memory that each state leaves held, round by round.
+    layer : Layer
+        The states.
     alive : Flags
         Cleared for what is dominated.
     window : int
-        States of the same mask compared at most.
+        Cheaper states of the same mask that a state is compared with at most: fewer removals,
+        never a wrong one.
     alone : bool
         Whether there is no background memory: then a profile that is 0 stays so.
 
     Returns
     -------
     int
-        The same for ``end`` - 1, to go on with.
+        The ``group`` for ``end``, to go on with.
     """
+    masks, profiles = layer.masks, layer.profiles
     for x in range(begin, end):
         b = order[x]
         for w in range(masks.shape[1]):

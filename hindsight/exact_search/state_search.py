@@ -23,20 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from hindsight.configurations.prices import SCALE, start_values
-from instances import InvalidTypeError, InvalidValueError
+from hindsight.runtime.clock import StoppedEarlyError, never
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import Flags, Rules, dominate
+from .state_pruning import COST_SHIFT, Flags, Layer, Rules, dominate
 from .state_search_kernels import (
-    COST_SHIFT,
     NO_BUDGET,
-    Layer,
+    Expansion,
     Prices,
     SearchedRequests,
     expand,
@@ -45,45 +43,41 @@ from .state_search_kernels import (
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 
+Found = TypeVar("Found")
+
 DOMINANCE_WINDOW = 200
 """Cheaper states of the same started set that a state is compared with."""
 
 PATIENCE = 5_000
 """Children or comparisons between two questions whether to stop; rows: ten times that."""
 
+NO_BACKGROUND = np.zeros(1, np.int64)
+
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
-class SearchOutcome:
-    """What a run of `StateSearch` found.
+class SearchOutcome(Generic[Found]):
+    """What a search through states found.
 
     Attributes
     ----------
     status : SearchStatus
         ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``: states
-        were dropped for ``width``; ``"states"``: more than ``max_states`` in one epoch or
-        ``state_limit`` over all; ``"stopped"``: the caller said so; ``"epochs"``: starts too late
-        for the compact states. All but the first prove nothing.
-    total_latency : int or None
-        Of the cheapest schedule found within the budget, or None.
-    start_times : int64 array or None
-        That schedule, int64, shape (n,), or None.
+        were dropped for a width; ``"states"``: more than allowed; ``"stopped"``: the caller said
+        so; ``"epochs"``: starts too late for the compact states. All but the first prove nothing.
+    found : Found or None
+        The cheapest schedule found within the budget: here start times, int64, shape (n,).
     states : int
-        Kept, over all epochs.
+        States kept, over all epochs.
     peak : int
-        Kept in one epoch, at most.
+        States kept in one epoch, at most.
     """
 
     status: SearchStatus
-    total_latency: int | None
-    start_times: IntArray | None
+    found: Found | None
     states: int
     peak: int
-
-
-class _StoppedError(Exception):
-    """The caller wants the run to end."""
 
 
 class StateSearch:
@@ -96,131 +90,81 @@ class StateSearch:
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : array_like
-        Tokens, shape (n,).
-    arrival_times : array_like
-        Rounds, shape (n,).
-    memory_limit : int
-        M, tokens.
+    requests : RequestColumns
+        At least one request, each of which can run under M.
     max_states : int, default 2000000
         States of one epoch, at most.
     room : int, default 4096
         States of one epoch that there is room for to begin with.
-    background : array_like or None, default None
-        Memory that requests outside the search hold in round r, int64 >= 0, at most M, shape
-        (rounds,); 0 in later rounds. None for none at all.
+    background : int64 array, default zero
+        Memory that requests outside the search hold in round r, at most M, shape (rounds,); 0 in
+        later rounds.
 
     Attributes
     ----------
     rules : Rules
-        Those in force, at first all.
+        The rules in force, at first all.
     counts : dict[str, int]
         After a run, states that each rule removed, and branches that *fixing* left; twins are not
         counted.
-
-    Raises
-    ------
-    InvalidValueError
-        No request, or one that cannot run under M.
     """
 
     def __init__(
         self,
-        prompt_lengths: npt.ArrayLike,
-        output_lengths: npt.ArrayLike,
-        arrival_times: npt.ArrayLike,
-        memory_limit: int,
+        requests: RequestColumns,
         max_states: int = 2_000_000,
         room: int = 4096,
-        background: npt.ArrayLike | None = None,
+        background: IntArray = NO_BACKGROUND,
     ) -> None:
-        self.prompt_lengths, self.output_lengths, self.arrival_times = (
-            np.ascontiguousarray(v, dtype=np.int64)
-            for v in (prompt_lengths, output_lengths, arrival_times)
-        )
-        self.memory_limit = int(memory_limit)
+        self.requests = requests
         self.max_states = max_states
         self.rules = Rules()
         self.counts: dict[str, int] = {}
-        self._n = len(self.prompt_lengths)
-        self._check_requests()
-        self._background = np.array([0] if background is None else background, dtype=np.int64)
-        if self._background.min() < 0 or self._background.max() > self.memory_limit:
-            raise InvalidValueError(
-                None, "background", background, f"is not in 0 .. {self.memory_limit} everywhere"
-            )
+        self._n = len(requests.prompt_lengths)
         self._words = -(-self._n // 64)
-        self._cell = _narrowest(self.memory_limit)
-        self._rounds = int(self.output_lengths.max())
+        self._cell = _narrowest(requests.memory_limit)
+        self._rounds = int(requests.output_lengths.max())
         self._history = 64
         while self._history < self._rounds + 24:
             self._history *= 2
         # Starts fit into int16, and the second component of costs below COST_SHIFT bits, up to:
-        weights = int((self.prompt_lengths + self.output_lengths).sum())
+        weights = int((requests.prompt_lengths + requests.output_lengths).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, ((1 << COST_SHIFT) - 1) // weights)
         keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
-        columns = (self.prompt_lengths, self.output_lengths, self.arrival_times, self.memory_limit)
-        self._requests = SearchedRequests(
-            RequestColumns(*columns), self._twins(), self._background, keys.astype(np.uint64)
-        )
+        twins = _twins(requests)
+        self._searched = SearchedRequests(requests, twins, background, keys.astype(np.uint64))
         self._layers = (self._layer(room), self._layer(room))
-        side = self.memory_limit + 1
-        self._prices = self._priced(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
-
-    @property
-    def prices(self) -> Prices:
-        """The prices in force, and what follows from them."""
-        return self._prices
-
-    @property
-    def root_bound(self) -> int:
-        """The lower bound on total latency that the prices in force prove without any search."""
-        return -(-self._prices.root // SCALE)
+        side = requests.memory_limit + 1
+        self.set_prices(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
 
     def set_prices(self, prices: IntArray, capacities: IntArray) -> int:
-        """Put epoch prices in force.
+        """Put epoch prices in force; return the bound at the root, in units of 1 / SCALE.
 
         Parameters
         ----------
         prices : int64 array
-            Q, int64 >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
+            Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : int64 array
-            W, int64, shape (T,): at least the heaviest configuration of each epoch, as
+            W, shape (T,): at least the heaviest configuration of each epoch, as
             `hindsight.configurations.prices.epoch_prices` computes them. They are not checked
             again.
-
-        Returns
-        -------
-        int
-            The bound at the root, in units of 1 / SCALE.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            Another type or shape.
         """
-        side = self.memory_limit + 1
-        for name, array, shape in (
-            ("prices", prices, (len(capacities), side, side)),
-            ("capacities", capacities, (len(capacities),)),
-        ):
-            if array.dtype != np.int64:
-                raise InvalidTypeError("epoch prices", name, str(array.dtype), "is not int64")
-            if array.shape != shape:
-                raise InvalidValueError(
-                    "epoch prices", f"shape of {name}", array.shape, f"is not {shape}"
-                )
-        self._prices = self._priced(prices, capacities)
-        return self._prices.root
+        # Prices reach past the last arrival, so that beyond them every request has arrived.
+        missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
+        Q = np.pad(prices, ((0, missing), (0, 0), (0, 0))) if missing else prices
+        Q = np.ascontiguousarray(Q)
+        P, u = start_values(Q, *self.requests[:3])
+        self.prices = Prices(Q, np.pad(capacities, (0, missing)), P, u)
+        return self.prices.root
 
     def run(
         self,
         budget: int | None = None,
         width: int | None = None,
-        should_stop: Callable[[], bool] | None = None,
+        should_stop: Callable[[], bool] = never,
         state_limit: int | None = None,
         prices: Prices | None = None,
-    ) -> SearchOutcome:
+    ) -> SearchOutcome[IntArray]:
         """Search for schedules of total latency <= ``budget``.
 
         Parameters
@@ -229,7 +173,7 @@ class StateSearch:
             Largest total latency of interest; None for any.
         width : int or None, default None
             States kept per epoch: a beam search. None for all: an exact search.
-        should_stop : Callable[[], bool] or None, default None
+        should_stop : Callable[[], bool], default never
             Asked all the time, between pieces of work of a small fraction of a second.
         state_limit : int or None, default None
             States over all epochs, children of the last one included, at most.
@@ -237,46 +181,6 @@ class StateSearch:
             Used in this run instead of those in force.
         """
         return _Run(self, budget, width, should_stop, state_limit, prices).search()
-
-    def _check_requests(self) -> None:
-        shape = (self._n,)
-        if self.output_lengths.shape != shape or self.arrival_times.shape != shape:
-            raise InvalidValueError(
-                None,
-                "shapes",
-                (shape, self.output_lengths.shape, self.arrival_times.shape),
-                "of prompt_lengths, output_lengths and arrival_times differ",
-            )
-        if not self._n:
-            raise InvalidValueError(None, "number of requests", 0, "is below 1")
-        for i in range(self._n):
-            s, o = int(self.prompt_lengths[i]), int(self.output_lengths[i])
-            a = int(self.arrival_times[i])
-            for name, value, least in (
-                ("prompt_length", s, 0),
-                ("output_length", o, 1),
-                ("arrival_time", a, 0),
-            ):
-                if value < least:
-                    raise InvalidValueError(f"request {i}", name, value, f"is below {least}")
-            if s + o > self.memory_limit:
-                raise InvalidValueError(
-                    f"request {i}",
-                    "prompt_length + output_length",
-                    s + o,
-                    f"exceeds memory_limit {self.memory_limit}",
-                )
-
-    def _twins(self) -> IntArray:
-        """For each request the last to arrive of those before it that are its twins, or -1."""
-        columns = (self.prompt_lengths, self.output_lengths, self.arrival_times)
-        classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        twin = np.full(self._n, -1, dtype=np.int64)
-        for i, (s, o, a) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            alike = classes.setdefault((s, o), [])
-            twin[i] = max((each for each in alike if each[0] <= a), default=(0, -1))[1]
-            alike.append((a, i))
-        return twin
 
     def _layer(self, capacity: int) -> Layer:
         return Layer(
@@ -288,16 +192,6 @@ class StateSearch:
             np.empty((capacity, self._n), np.int16),
         )
 
-    def _priced(self, Q: IntArray, W: IntArray) -> Prices:
-        """Prices reach past the last arrival, so that beyond them every request has arrived."""
-        missing = int(self.arrival_times.max()) + 1 - len(W)
-        if missing > 0:
-            Q = np.concatenate([Q, np.zeros((missing, *Q.shape[1:]), np.int64)])
-            W = np.concatenate([W, np.zeros(missing, np.int64)])
-        Q = np.ascontiguousarray(Q)
-        P, u = start_values(Q, self.prompt_lengths, self.output_lengths, self.arrival_times)
-        return Prices(Q, W, P, u)
-
 
 class _Run:
     """One call of `StateSearch.run`: the layers at tau and tau + 1, and the best schedule."""
@@ -307,35 +201,33 @@ class _Run:
         search: StateSearch,
         budget: int | None,
         width: int | None,
-        should_stop: Callable[[], bool] | None,
+        should_stop: Callable[[], bool],
         state_limit: int | None,
         prices: Prices | None,
     ) -> None:
         self._search = search
-        self._prices = search.prices if prices is None else prices
+        self._prices = prices or search.prices
         self._budget = budget
         self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
         self._width = width
         self._should_stop = should_stop
         self._state_limit = state_limit
         self._current, self._following = search._layers
-        self._table: IntArray = np.zeros(0, np.int64)
-        self._best: int | None = None
-        self._best_starts: IntArray | None = None
+        self._best: IntArray | None = None
         self._states = self._peak = 1
         self._stats = np.zeros(5, np.int64)
         self._dominated = 0
-        self._requests = search._requests
+        self._requests = search._searched
         if not search.rules.twins:
             self._requests = self._requests._replace(twin=np.full(search._n, -1, np.int64))
 
-    def search(self) -> SearchOutcome:
-        """Epoch by epoch until no state is left, or a limit is reached."""
+    def search(self) -> SearchOutcome[IntArray]:
+        """Go on epoch by epoch until no state is left, or a limit is reached."""
         status: SearchStatus = "beam" if self._width else "exhausted"
         first = (0, 0, self._prices.root, 0, 0, -1)
         for array, value in zip(self._current, first, strict=True):
             array[0] = value
-        held = self._search._background[1 : 1 + self._search._rounds]
+        held = self._requests.background[1 : 1 + self._search._rounds]
         self._current.profiles[0, : len(held)] = held
         count, tau = 1, 0
         try:
@@ -351,31 +243,39 @@ class _Run:
                 finished = self._finished(children)
                 self._take_cheapest(np.flatnonzero(finished))
                 count = self._select(~finished)
-        except _StoppedError:
+        except StoppedEarlyError:
             status = "stopped"
         self._search._layers = (self._current, self._following)
         counted = ("earlier", "fits", "exchange", "merge", "fixing")
         self._search.counts = dict(zip(counted, self._stats.tolist(), strict=True))
         self._search.counts["dominance"] = self._dominated
-        return SearchOutcome(status, self._best, self._best_starts, self._states, self._peak)
+        return SearchOutcome(status, self._best, self._states, self._peak)
 
     def _check(self) -> None:
-        if self._should_stop is not None and self._should_stop():
-            raise _StoppedError
+        if self._should_stop():
+            raise StoppedEarlyError
 
     def _expand_layer(self, tau: int, count: int) -> int | None:
         """Children of the ``count`` states at tau, into the following layer; None: too many."""
         search = self._search
         capacity = len(self._following.masks)
-        self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
+        table = self._empty_table()
         resume = np.full(search._n + 1, -1, np.int64)
         children, position = 0, 0
         while position < count:
             self._check()
+            expansion = Expansion(
+                self._current,
+                self._following,
+                table,
+                self._requests,
+                self._prices,
+                search.rules,
+                self._stats,
+                resume,
+            )
             children, position, full = expand(
-                *(tau, position, count, self._current, children, self._following, self._table),
-                *(self._requests, self._prices, self._limit, search.rules),
-                *(self._stats, resume, PATIENCE),
+                tau, position, count, children, self._limit, expansion, PATIENCE
             )
             if self._state_limit is not None and self._states + children > self._state_limit:
                 return None
@@ -383,19 +283,23 @@ class _Run:
                 if capacity >= search.max_states:
                     return None
                 capacity = min(2 * capacity, search.max_states)
-                self._grow(children, capacity)
+                table = self._grow(children, capacity)
         return children
 
-    def _grow(self, count: int, capacity: int) -> None:
-        """Move the following layer into larger arrays, with a larger hash table."""
+    def _empty_table(self) -> IntArray:
+        return np.full(1 << (2 * len(self._following.masks)).bit_length(), -1, np.int64)
+
+    def _grow(self, count: int, capacity: int) -> IntArray:
+        """Move the following layer into larger arrays; return a larger hash table."""
         bigger = self._search._layer(capacity)
         self._copy(bigger, self._following, np.arange(count))
         self._following = bigger
-        self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
+        table = self._empty_table()
         for first in range(0, count, 10 * PATIENCE):
             self._check()
             last = min(count, first + 10 * PATIENCE)
-            insert_states(self._table, bigger, self._search._requests.random_keys, first, last)
+            insert_states(table, bigger, self._requests.random_keys, first, last)
+        return table
 
     def _copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
         """Rows ``kept`` of ``source`` to the first rows of ``target``.
@@ -410,7 +314,7 @@ class _Run:
                 to[first : first + len(rows)] = array.take(rows, axis=0)
 
     def _finished(self, children: int) -> Flags:
-        """Which of the children have started every request."""
+        """Return which of the children have started every request."""
         finished = np.ones(children, np.bool_)
         left = self._search._n
         for word in self._following.masks[:children].T:
@@ -428,12 +332,10 @@ class _Run:
             return
         winner = done[np.argmin(self._following.costs[done])]
         latency = int(self._following.costs[winner]) >> COST_SHIFT
-        if self._budget is not None and latency > self._budget:
-            return
-        if self._best is None or latency < self._best:
-            self._best = latency
-            self._best_starts = self._following.starts[winner].astype(np.int64)
-            self._limit = min(self._limit, (latency - 1) * SCALE)
+        if self._budget is None or latency <= self._budget:
+            self._budget = latency - 1
+            self._best = self._following.starts[winner].astype(np.int64)
+            self._limit = min(self._limit, self._budget * SCALE)
 
     def _select(self, alive: Flags) -> int:
         """Drop too dear and dominated states too, and those beyond the width; advance."""
@@ -459,36 +361,40 @@ class _Run:
         Large layers are cut into buckets by started set, which dominance never crosses, so that the
         clock is looked at between them.
         """
-        members = np.flatnonzero(alive)
-        bits = min(12, max(0, (len(members) // (10 * PATIENCE)).bit_length() + 2))
-        if len(members) <= 10 * PATIENCE:
-            buckets = [members]
-        else:
+        members, masks = np.flatnonzero(alive), self._following.masks
+        bits = min(12, (len(members) // (10 * PATIENCE)).bit_length() + 2)
+        buckets = [members]
+        if len(members) > 10 * PATIENCE:
             mixed = np.zeros(len(members), np.uint64)
-            for word in self._following.masks.T:
+            for word in masks.T:
                 mixed = (mixed ^ word[members]) * _HASH
             number = (mixed >> np.uint64(64 - bits)).astype(np.uint16)
-            by_bucket = members[np.argsort(number, kind="stable")]
             sizes = np.bincount(number, minlength=1 << bits)
-            buckets = np.split(by_bucket, np.cumsum(sizes)[:-1])
+            buckets = np.split(members[np.argsort(number, kind="stable")], np.cumsum(sizes)[:-1])
+        alone = not self._requests.background.any()
         for bucket in buckets:
             self._check()
-            words = [word[bucket] for word in self._following.masks.T]
+            words = [word[bucket] for word in masks.T]
             order = bucket[np.lexsort((self._following.costs[bucket], *words))]
             group = 0
             for begin in range(0, len(order), PATIENCE):
                 self._check()
+                end = min(len(order), begin + PATIENCE)
                 group = dominate(
-                    order,
-                    begin,
-                    min(len(order), begin + PATIENCE),
-                    group,
-                    self._following.masks,
-                    self._following.profiles,
-                    alive,
-                    DOMINANCE_WINDOW,
-                    not self._search._background.any(),
+                    order, begin, end, group, self._following, alive, DOMINANCE_WINDOW, alone
                 )
+
+
+def _twins(requests: RequestColumns) -> IntArray:
+    """Return for each request the last to arrive of its twins before it, or -1."""
+    rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
+    classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    twin = []
+    for i, (s, o, a) in enumerate(rows):
+        alike = classes.setdefault((s, o), [])
+        twin.append(max((each for each in alike if each[0] <= a), default=(0, -1))[1])
+        alike.append((a, i))
+    return np.array(twin, dtype=np.int64)
 
 
 def _narrowest(largest: int) -> type[np.integer[Any]]:

@@ -70,6 +70,7 @@ started sets removed none.)
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,12 +79,9 @@ from hindsight.configurations.prices import SCALE
 from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import AnyInts, Rules, improvable
+from .state_pruning import COST_SHIFT, AnyInts, Layer, Rules, improvable
 from .state_pruning import Flags as Flags
 from .state_pruning import Masks as Masks
-
-COST_SHIFT = 26
-"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
 
 NO_BUDGET = 1 << 60
 """Above every bound."""
@@ -134,34 +132,69 @@ class Prices(NamedTuple):
         return int(self.u[:, 0].sum() - self.W.sum())
 
 
-class Layer(NamedTuple):
-    """Room for the states of one epoch tau.
+class Expansion(NamedTuple):
+    """What an expansion works on.
 
     Attributes
     ----------
-    masks : uint64 array, shape (capacity, words)
-        Started requests: request i is bit i % 64 of word i // 64.
-    costs : int64 array, shape (capacity,)
-        (TEL << COST_SHIFT) + sum of (s + o) t.
-    bounds : int64 array, shape (capacity,)
-        In units of 1 / SCALE.
-    profiles : integer array, shape (capacity, largest o)
-        Memory in round tau + 1 + j.
-    histories : integer array, shape (capacity, H)
-        Memory in round r at r % H.
-    starts : integer array, shape (capacity, n)
-        Start times, -1 where not started.
+    layer, following : Layer
+        States at tau, and room for their children.
+    table : int64 array
+        Hash table of the children, a power of two of places.
+    requests : SearchedRequests
+        The problem.
+    prices : Prices
+        Prices that bound states.
+    rules : Rules
+        The rules in force.
+    stats : int64 array, shape (5,)
+        States removed by `improvable` and by merging, and branches that *fixing* left.
+    resume : int64 array, shape (n + 1,)
+        Where to go on: the number of requests started at tau in the child that comes next, and
+        their places among the candidates; -1 first to begin with.
     """
 
-    masks: Masks
-    costs: IntArray
-    bounds: IntArray
-    profiles: AnyInts
-    histories: AnyInts
-    starts: AnyInts
+    layer: Layer
+    following: Layer
+    table: IntArray
+    requests: SearchedRequests
+    prices: Prices
+    rules: Rules
+    stats: IntArray
+    resume: IntArray
 
 
-@njit
+class _Child(NamedTuple):
+    """A child while requests are started in it.
+
+    Attributes
+    ----------
+    mask, starts, profile, history : array
+        Rows as those of a `Layer`; the profile has one round more.
+    drifts, regrets, weights : int64 array, shape (n,)
+        What it adds to drift, bound and slack when a request is not started at tau, when it is,
+        and what it then takes of the epoch's capacity.
+    """
+
+    mask: Masks
+    starts: IntArray
+    profile: IntArray
+    history: IntArray
+    drifts: IntArray
+    regrets: IntArray
+    weights: IntArray
+
+
+class _Sums(NamedTuple):
+    """Cost, bound without drift and slack, drift of the unstarted, and slack of a child."""
+
+    cost: int
+    bound: int
+    drift: int
+    slack: int
+
+
+@partial(njit, is_step=True)
 def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
     """Whether request i fits in every round of its life when it starts where ``profile`` begins."""
     s, o, _, M = requests
@@ -171,30 +204,29 @@ def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
     return bool(j < 0)
 
 
-@njit
-def _first_slot(mask: Masks, profile: AnyInts, random_keys: Masks, size: int) -> Any:
-    """Where a hash table of ``size`` places, a power of two, is first looked at for a state."""
+@partial(njit, is_step=True)
+def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, size: int) -> Any:
+    """Return the place of a hash table, a power of two of them, that a state is first sought at.
+
+    ``begin`` is the entry at which its profile begins.
+    """
     key = np.uint64(0)
     for w in range(len(mask)):
         key = (key ^ mask[w]) * np.uint64(0x9E3779B97F4A7C15)
-    for j in range(len(profile)):
-        key += np.uint64(profile[j]) * random_keys[j]
+    for j in range(len(random_keys)):
+        key += np.uint64(profile[begin + j]) * random_keys[j]
     key ^= key >> np.uint64(29)
     return np.int64(key & np.uint64(size - 1))
 
 
-@njit
+@partial(njit, is_step=True)
 def _find(
-    mask: Masks,
-    profile: IntArray,
-    random_keys: Masks,
-    table: IntArray,
-    masks: Masks,
-    profiles: AnyInts,
+    child: _Child, random_keys: Masks, table: IntArray, masks: Masks, profiles: AnyInts
 ) -> tuple[int, int]:
-    """The slot of a state in the hash table, and its number or -1."""
+    """Return the slot of a child in the hash table, and the number of its twin there or -1."""
+    mask, profile = child.mask, child.profile
     size = table.shape[0]
-    slot = _first_slot(mask, profile, random_keys, size)
+    slot = _first_slot(mask, profile, 1, random_keys, size)
     while True:
         v = table[slot]
         if v < 0:
@@ -203,45 +235,145 @@ def _find(
         same = masks[v, 0] == mask[0]
         for w in range(1, len(mask)):
             same &= masks[v, w] == mask[w]
+        j = 0
+        while same and j < profiles.shape[1]:
+            same = profiles[v, j] == profile[j + 1]
+            j += 1
         if same:
-            for j in range(profiles.shape[1]):
-                if profiles[v, j] != profile[j]:
-                    same = False
-                    break
-            if same:
-                return slot, v
+            return slot, v
         slot = (slot + 1) & (size - 1)
+
+
+@partial(njit, is_step=True)
+def _begin(
+    q: int, tau: int, search: Expansion, child: _Child, candidates: IntArray
+) -> tuple[int, _Sums]:
+    """Copy state q; return how many requests may start, and its sums while none does."""
+    masks, costs, bounds, profiles, histories, starts = search.layer
+    s, o, a, _ = columns = search.requests.columns
+    Q, W, T = search.prices.Q, search.prices.W, search.prices.Q.shape[0]
+    mask, own_starts, profile, history, drifts, _, _ = child
+    for w in range(len(mask)):
+        mask[w] = masks[q, w]
+    for j in range(profiles.shape[1]):
+        profile[j] = profiles[q, j]
+    for j in range(len(history)):
+        history[j] = histories[q, j]
+    slack: Any = W[tau] if tau < T else np.int64(0)
+    drift: Any = np.int64(0)
+    count = 0
+    for i in range(len(s)):
+        t = np.int64(starts[q, i])
+        own_starts[i] = t
+        if t < 0:
+            drift += drifts[i]
+            if a[i] <= tau and _fits(i, profile, columns):
+                candidates[count] = i
+                count += 1
+        elif t + o[i] > tau and tau < T:
+            slack -= Q[tau, s[i] + tau - t, t + o[i] - tau]
+    return count, _Sums(costs[q], bounds[q], drift, slack)
+
+
+@partial(njit, is_step=True)
+def _toggle(
+    i: int, tau: int, sign: int, columns: RequestColumns, child: _Child, sums: _Sums
+) -> _Sums:
+    """Start request i at tau, or with ``sign`` -1 take that back."""
+    s, o, a, _ = columns
+    mask, starts, profile, _, drifts, regrets, weights = child
+    cost, bound, drift, slack = sums
+    for j in range(o[i]):
+        profile[j] += sign * (s[i] + j + 1)
+    starts[i] = tau if sign > 0 else -1
+    mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
+    return _Sums(
+        cost + sign * (((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau),
+        bound + sign * regrets[i],
+        drift - sign * drifts[i],
+        slack - sign * weights[i],
+    )
+
+
+@partial(njit, is_step=True)
+def _next_candidate(
+    k: int,
+    count: int,
+    candidates: IntArray,
+    least: int,
+    budget: int,
+    child: _Child,
+    search: Expansion,
+) -> int:
+    """Return the first candidate from place k on that may start beside the others, or ``count``."""
+    columns, twin, _, _ = search.requests
+    while k < count:
+        i = candidates[k]
+        if twin[i] < 0 or child.starts[twin[i]] >= 0:
+            if search.rules.fixing and least + child.regrets[i] > budget:
+                search.stats[4] += 1
+            elif _fits(i, child.profile, columns):
+                break
+        k += 1
+    return k
+
+
+@partial(njit, is_step=True)
+def _emit(tau: int, count: int, cost: int, bound: int, child: _Child, search: Expansion) -> int:
+    """Append a child at tau + 1, or merge it; return the number of children, -1 without room."""
+    _, following, table, requests, _, rules, stats, _ = search
+    masks, costs, bounds, profiles, histories, starts = following
+    mask, own_starts, profile, history, _, _, _ = child
+    history[(tau + 1) % len(history)] = profile[0]
+    if improvable(tau + 1, own_starts, history, requests.columns, rules, stats):
+        return count
+    slot, v = 0, -1
+    if rules.merge:
+        slot, v = _find(child, requests.random_keys, table, masks, profiles)
+    if v >= 0:
+        stats[3] += 1
+        if cost >= costs[v]:
+            return count
+    else:
+        if count >= len(masks):
+            return -1
+        v = count
+        count += 1
+        if rules.merge:
+            table[slot] = v
+    for w in range(len(mask)):
+        masks[v, w] = mask[w]
+    costs[v], bounds[v] = cost, bound
+    for j in range(profiles.shape[1]):
+        profiles[v, j] = profile[j + 1]
+    for j in range(len(history)):
+        histories[v, j] = history[j]
+    for j in range(len(own_starts)):
+        starts[v, j] = own_starts[j]
+    return count
+
+
+@partial(njit, is_step=True)
+def _suspend(resume: IntArray, depth: int, chosen: IntArray) -> None:
+    resume[0] = depth
+    for k in range(depth):
+        resume[k + 1] = chosen[k]
 
 
 @njit
 def expand(
-    tau: int,
-    first: int,
-    last: int,
-    layer: Layer,
-    nc: int,
-    following: Layer,
-    table: IntArray,
-    requests: SearchedRequests,
-    prices: Prices,
-    budget: int,
-    rules: Rules,
-    stats: IntArray,
-    resume: IntArray,
-    patience: int,
+    tau: int, first: int, last: int, count: int, budget: int, search: Expansion, patience: int
 ) -> tuple[int, int, bool]:
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
 
     The children of a state are the sets of unstarted requests that start at tau, enumerated depth
     first in index order among the candidates, those that have arrived and fit beside the active
     ones; a branch is left by *fixing* or when a request no longer fits. Children are pruned by
-    their bound and by `improvable`, and merged through the hash table ``table``. ``nc`` children
-    are there already. ``stats[3:]`` count the children merged and the branches that *fixing* left.
+    their bound and by `improvable`, and merged through the hash table. ``count`` children are
+    there already.
 
     Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
-    children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
-    started at tau in that child and their places among the candidates, and the next call goes on
-    there.
+    children; the next call goes on there.
 
     Returns
     -------
@@ -249,23 +381,15 @@ def expand(
         The number of children in the following layer, the state to go on with (``last`` when all
         are done), and whether the arrays are full.
     """
-    masks, costs, bounds, profiles, histories, starts = layer
-    nmasks, ncosts, nbounds, nprofiles, nhistories, nstarts = following
-    columns, twin, background, random_keys = requests
-    s, o, a, _ = columns
-    Q, W, P, u = prices
-    n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
-    capacity, words = nmasks.shape
-    mask = np.zeros(words, dtype=np.uint64)
-    st = np.zeros(n, dtype=np.int64)
-    prof = np.zeros(R + 1, dtype=np.int64)
-    hist = np.zeros(H, dtype=np.int64)
+    layer, _, _, (columns, _, background, _), (Q, _, P, u), _, _, resume = search
+    s, o, _, _ = columns
+    n, R, T = len(s), layer.profiles.shape[1], Q.shape[0]
+    mask = np.zeros(layer.masks.shape[1], dtype=np.uint64)
+    profile = np.zeros(R + 1, dtype=np.int64)
+    history = np.zeros(layer.histories.shape[1], dtype=np.int64)
+    starts, drifts, regrets, weights, candidates = np.zeros((5, n), dtype=np.int64)
     chosen = np.zeros(n + 1, dtype=np.int64)
-    candidates = np.zeros(n, dtype=np.int64)
-    drifts = np.zeros(n, dtype=np.int64)
-    regrets = np.zeros(n, dtype=np.int64)
-    weights = np.zeros(n, dtype=np.int64)
-    visits = 0
+    child = _Child(mask, starts, profile, history, drifts, regrets, weights)
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
         if tau <= T:
@@ -274,123 +398,46 @@ def expand(
             weights[i] = Q[tau, s[i], o[i]]
     # Memory held by others comes into sight at the far end of the profile.
     if tau + 1 + R < len(background):
-        prof[R] = background[tau + 1 + R]
+        profile[R] = background[tau + 1 + R]
+    visits = 0
     for q in range(first, last):
-        f, lb = costs[q], bounds[q]
-        slack = W[tau] if tau < T else np.int64(0)
-        drift = np.int64(0)
-        for w in range(words):
-            mask[w] = masks[q, w]
-        for j in range(R):
-            prof[j] = profiles[q, j]
-        for j in range(H):
-            hist[j] = histories[q, j]
-        count = 0
-        for i in range(n):
-            st[i] = starts[q, i]
-            if st[i] < 0:
-                drift += drifts[i]
-                if a[i] <= tau and _fits(i, prof, columns):
-                    candidates[count] = i
-                    count += 1
-            elif st[i] + o[i] > tau and tau < T:
-                slack -= Q[tau, s[i] + tau - st[i], st[i] + o[i] - tau]
-        depth, first_k = 0, 0
+        some, sums = _begin(q, tau, search, child, candidates)
+        depth, k = 0, 0
         if resume[0] >= 0:
+            # Go on where the last call left off.
             depth = resume[0]
             resume[0] = -1
             for d in range(depth):
-                k = resume[d + 1]
-                i, chosen[d] = candidates[k], k
-                for j in range(o[i]):
-                    prof[j] += s[i] + j + 1
-                st[i] = tau
-                mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
-                f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                lb += regrets[i]
-                drift -= drifts[i]
-                slack -= weights[i]
-                first_k = k + 1
+                chosen[d] = resume[d + 1]
+                k = chosen[d] + 1
+                sums = _toggle(candidates[chosen[d]], tau, 1, columns, child, sums)
         while True:
+            # The child at hand, unless its bound exceeds the budget.
             if visits >= patience:
-                resume[0] = depth
-                for k in range(depth):
-                    resume[k + 1] = chosen[k]
-                return nc, q, False
+                _suspend(resume, depth, chosen)
+                return count, q, False
             visits += 1
-            bound = lb + slack + drift
+            bound = sums.bound + sums.slack + sums.drift
             if bound <= budget:
-                hist[(tau + 1) % H] = prof[0]
-                if not improvable(tau + 1, st, hist, columns, rules, stats):
-                    slot, v = 0, -1
-                    if rules.merge:
-                        slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
-                    better = True
-                    if v < 0:
-                        if nc >= capacity:
-                            resume[0] = depth
-                            for k in range(depth):
-                                resume[k + 1] = chosen[k]
-                            return nc, q, True
-                        v = nc
-                        nc += 1
-                        if rules.merge:
-                            table[slot] = v
-                    else:
-                        stats[3] += 1
-                        better = f < ncosts[v]
-                    if better:
-                        for w in range(words):
-                            nmasks[v, w] = mask[w]
-                        ncosts[v], nbounds[v] = f, bound
-                        for j in range(R):
-                            nprofiles[v, j] = prof[j + 1]
-                        for j in range(H):
-                            nhistories[v, j] = hist[j]
-                        for j in range(n):
-                            nstarts[v, j] = st[j]
-            # the next subset to start at tau, depth first
-            moved = False
-            while not moved:
-                for k in range(first_k, count):
-                    i = candidates[k]
-                    if twin[i] >= 0 and st[twin[i]] < 0:
-                        continue
-                    if rules.fixing and lb + regrets[i] > budget:
-                        stats[4] += 1
-                        continue
-                    if not _fits(i, prof, columns):
-                        continue
-                    for j in range(o[i]):
-                        prof[j] += s[i] + j + 1
-                    st[i] = tau
-                    mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
-                    f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                    lb += regrets[i]
-                    drift -= drifts[i]
-                    slack -= weights[i]
-                    chosen[depth] = k
-                    depth += 1
-                    first_k = k + 1
-                    moved = True
-                    break
-                if moved or depth == 0:
-                    break
+                found = _emit(tau, count, sums.cost, bound, child, search)
+                if found < 0:
+                    _suspend(resume, depth, chosen)
+                    return count, q, True
+                count = found
+            # The next set: one request more, or one less and a later one in its place.
+            k = _next_candidate(k, some, candidates, sums.bound, budget, child, search)
+            while k == some and depth > 0:
                 depth -= 1
                 k = chosen[depth]
-                i = candidates[k]
-                for j in range(o[i]):
-                    prof[j] -= s[i] + j + 1
-                st[i] = -1
-                mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
-                f -= ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                lb -= regrets[i]
-                drift += drifts[i]
-                slack += weights[i]
-                first_k = k + 1
-            if not moved:
+                sums = _toggle(candidates[k], tau, -1, columns, child, sums)
+                k = _next_candidate(k + 1, some, candidates, sums.bound, budget, child, search)
+            if k == some:
                 break
-    return nc, last, False
+            sums = _toggle(candidates[k], tau, 1, columns, child, sums)
+            chosen[depth] = k
+            depth += 1
+            k += 1
+    return count, last, False
 
 
 @njit
@@ -401,7 +448,7 @@ def insert_states(table: IntArray, layer: Layer, random_keys: Masks, first: int,
     """
     size = len(table)
     for v in range(first, last):
-        slot = _first_slot(layer.masks[v], layer.profiles[v], random_keys, size)
+        slot = _first_slot(layer.masks[v], layer.profiles[v], 0, random_keys, size)
         while table[slot] >= 0:
             slot = (slot + 1) & (size - 1)
         table[slot] = v

@@ -19,16 +19,17 @@ search.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from hindsight.configurations.prices import integer_capacities
 from hindsight.configurations.tables import state_copies
-from instances import Instance, InvalidValueError
-from instances.arrays import IntArray
+from hindsight.runtime.clock import never
+from instances import Instance
+from instances.arrays import IntArray, RequestColumns
 
-from .state_search import SearchStatus, StateSearch
+from .state_search import SearchOutcome, StateSearch
 
 FEWEST, MOST = 4, 24
 """Requests freed at once."""
@@ -43,26 +44,6 @@ EASY_STATES = WINDOW_STATES // 8
 """States up to which a window counts as easy: the next ones are larger."""
 
 
-@dataclass(frozen=True, eq=False)
-class WindowOutcome:
-    """What became of one window.
-
-    Attributes
-    ----------
-    start_times : int64 array or None
-        Of all requests, int64, shape (n,): a strictly better schedule, or None.
-    status : SearchStatus
-        ``"exhausted"``: the window is solved, so without start times it has nothing better;
-        otherwise see `hindsight.exact_search.state_search.SearchOutcome`.
-    states : int
-        Of the search.
-    """
-
-    start_times: IntArray | None
-    status: SearchStatus
-    states: int
-
-
 def resolve_window(
     instance: Instance,
     start_times: IntArray,
@@ -71,8 +52,8 @@ def resolve_window(
     capacities: IntArray,
     *,
     state_limit: int | None = None,
-    should_stop: Callable[[], bool] | None = None,
-) -> WindowOutcome:
+    should_stop: Callable[[], bool] = never,
+) -> SearchOutcome[IntArray]:
     """Solve a window exactly: the best starts of ``free``, all others staying where they are.
 
     Starts before the window's first epoch, which is the earliest start among the free requests less
@@ -91,26 +72,25 @@ def resolve_window(
         `StateSearch.set_prices` takes them.
     state_limit : int or None, default None
         States after which to give up; None for no limit.
-    should_stop : Callable[[], bool] or None, default None
+    should_stop : Callable[[], bool], default never
         Asked all the time.
 
-    Raises
-    ------
-    InvalidValueError
-        No request is free.
+    Returns
+    -------
+    SearchOutcome[IntArray]
+        Found: start times of all requests, int64, shape (n,), of a strictly better schedule, or
+        None. An exhausted window without them has nothing better.
     """
     starts = np.asarray(start_times, dtype=np.int64)
     free = np.unique(np.asarray(free, dtype=np.int64))
-    if not len(free):
-        raise InvalidValueError(None, "free requests", 0, "is below 1")
-    s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
-    limit = instance.memory_limit
+    s, o, a, limit = instance.columns
     first = max(0, int(starts[free].min()) - int(o.mean()))
     last = int((starts + o)[free].max())
     arrivals = np.maximum(a[free] - first, 0)
     fixed = np.setdiff1d(np.arange(len(instance)), free)
     fixed = fixed[(starts + o)[fixed] > first]
 
+    # What the fixed requests hold, and what they take of the capacities.
     end = int((starts + o).max())
     background = np.zeros(max(1, end - first + 1), dtype=np.int64)
     epochs = max(0, min(last, len(capacities)) - first)
@@ -128,15 +108,16 @@ def resolve_window(
         Q[:, copies == 0] = 0
         W = np.minimum(W, integer_capacities(Q, copies))
 
-    search = StateSearch(s[free], o[free], arrivals, limit, background=background)
+    requests = RequestColumns(s[free], o[free], arrivals, limit)
+    search = StateSearch(requests, background=background)
     search.set_prices(Q, W)
     now_latency = int((starts[free] - first + o[free] - arrivals).sum())
     outcome = search.run(now_latency - 1, should_stop=should_stop, state_limit=state_limit)
-    if outcome.start_times is None:
-        return WindowOutcome(None, outcome.status, outcome.states)
+    if outcome.found is None:
+        return outcome
     better = starts.copy()
-    better[free] = outcome.start_times + first
-    return WindowOutcome(better, outcome.status, outcome.states)
+    better[free] = outcome.found + first
+    return replace(outcome, found=better)
 
 
 class WindowSearch:
@@ -195,8 +176,8 @@ class WindowSearch:
             )
             self.windows += 1
             self.solved += outcome.status == "exhausted"
-            if outcome.start_times is not None:
-                starts = outcome.start_times
+            if outcome.found is not None:
+                starts = outcome.found
             if outcome.status != "exhausted":
                 self.size = max(min(FEWEST, count), self.size - 1)
             elif outcome.states <= EASY_STATES:

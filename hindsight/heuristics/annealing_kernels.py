@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,25 @@ from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray, RequestColumns
 
 from .schedule_decoder import Encoding, Profile, Span, decode
+
+
+class Work(NamedTuple):
+    """What an annealing works on.
+
+    Attributes
+    ----------
+    current, best : Encoding
+        The schedule that moves change, and the best one met.
+    profile : Profile
+        Room for decodings.
+    state : int64 array, shape (1,)
+        State of `next_uniform`.
+    """
+
+    current: Encoding
+    best: Encoding
+    profile: Profile
+    state: IntArray
 
 
 class Cooling(NamedTuple):
@@ -21,9 +41,9 @@ class Cooling(NamedTuple):
         Positions low .. high - 1 may change; those from high to the end of ``span`` are decoded
         again behind them.
     span : Span
-        Of every decoding.
+        How far every decoding goes.
     moves : int
-        In all.
+        Moves in all.
     hot, cold : float
         First and last temperature, in rounds; between them it falls geometrically.
     """
@@ -51,100 +71,115 @@ def next_uniform(state: IntArray) -> float:
     return number
 
 
+@partial(njit, is_step=True)
+def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
+    """Draw the cost up to which a move is accepted (Metropolis), after a share of the cooling.
+
+    Drawn before the cost of the move is known, so that its evaluation can be cut off.
+    """
+    temperature = hot * (cold / hot) ** share
+    most: float = cost - temperature * np.log(uniform)
+    return most
+
+
+@partial(njit, is_step=True)
+def move_entry(trial: IntArray, order: IntArray, p: int, q: int, exchange: bool) -> None:
+    """Move the entry at position p to q in ``trial``, a copy of ``order``.
+
+    In exchange for the entry there, or with those in between moving up by one.
+    """
+    if exchange:
+        trial[p] = order[q]
+    else:
+        step = 1 if p < q else -1
+        for j in range(p, q, step):
+            trial[j] = order[j + step]
+    trial[q] = order[p]
+
+
+@partial(njit, is_step=True)
+def _redraw_delay(delay: IntArray, i: int, longest: int, state: IntArray) -> None:
+    """Forget the delay of a request, or draw another of 1 .. ``longest`` rounds."""
+    if delay[i] > 0 and next_uniform(state) < 0.6:
+        delay[i] = 0
+    else:
+        delay[i] = 1 + int(next_uniform(state) * longest)
+
+
+@partial(njit, is_step=True)
+def _draw_place(p: int, low: int, width: int, state: IntArray) -> int:
+    """Draw another position for the request at p: anywhere in the piece, or near."""
+    if next_uniform(state) < 0.5:
+        return low + int(next_uniform(state) * width)
+    return p - 5 + int(next_uniform(state) * 11)
+
+
 @njit
-def _copy(source: Encoding, target: Encoding) -> None:
-    target.order[:] = source.order
-    target.delay[:] = source.delay
-    target.starts[:] = source.starts
+def _accept(
+    work: Work, out: IntArray, first: int, stop: int, cost: float, best_cost: float
+) -> float:
+    """Take over the starts decoded into ``out``, and the schedule if it is the best; its cost."""
+    current, best, _, _ = work
+    order, delay, starts = current
+    for j in range(first, stop):
+        starts[order[j]] = out[order[j]]
+    if cost >= best_cost:
+        return best_cost
+    best.order[:], best.delay[:], best.starts[:] = order, delay, starts
+    return cost
 
 
 @njit
 def anneal(
     requests: RequestColumns,
     cooling: Cooling,
-    current: Encoding,
-    best: Encoding,
+    work: Work,
     best_cost: float,
-    work: Profile,
-    state: IntArray,
     first_move: int,
     last_move: int,
 ) -> float:
-    """Moves first_move .. last_move - 1 of a cooling, from ``current``; ``state``: `next_uniform`.
-
-    The acceptance threshold is drawn before the decoding, so that most moves are cut off early.
-    Returns the best cost, with its encoding in ``best``.
-    """
+    """Make moves first_move .. last_move - 1 of a cooling; return the best cost met."""
     low, high, span, total_moves, hot, cold = cooling
+    current, _, profile, state = work
     order, delay, starts = current
     stop = span.stop
     max_delay = max(1, requests.output_lengths.max() // 2)
     out = starts.copy()
     trial = order.copy()
     trial_encoding = Encoding(trial, delay, starts)
-    cost = decode(requests, current, low, span, out, work, 1e300)
-    for j in range(low, stop):
-        starts[order[j]] = out[order[j]]
-    if cost < best_cost:
-        best_cost = cost
-        _copy(current, best)
-    width = high - low
+    cost = decode(requests, current, low, span, out, profile, 1e300)
+    best_cost = _accept(work, out, low, stop, cost, best_cost)
     for move in range(first_move, last_move):
-        temperature = hot * (cold / hot) ** (move / total_moves)
-        bound = cost - temperature * np.log(next_uniform(state) + 1e-300)
+        uniform = next_uniform(state) + 1e-300
+        bound = threshold(cost, hot, cold, move / total_moves, uniform)
         kind = next_uniform(state)
-        changed = -1
-        old_delay = 0
-        p = low + int(next_uniform(state) * width)
+        p = low + int(next_uniform(state) * (high - low))
+        i = order[p]
+        old_delay = delay[i]
         if kind < 0.2:
-            changed = order[p]
-            old_delay = delay[changed]
-            if old_delay > 0 and next_uniform(state) < 0.6:
-                delay[changed] = 0
-            else:
-                delay[changed] = 1 + int(next_uniform(state) * max_delay)
-            if delay[changed] == old_delay:
+            # Another delay of one request.
+            _redraw_delay(delay, i, max_delay, state)
+            if delay[i] == old_delay:
                 continue
-            first = p
-            last = p
+            first = last = p
         else:
-            if next_uniform(state) < 0.5:
-                q = low + int(next_uniform(state) * width)
-            else:
-                q = p - 5 + int(next_uniform(state) * 11)
+            # Another place for one request, in exchange or by insertion.
+            q = _draw_place(p, low, high - low, state)
             if q == p or q < low or q >= high:
                 continue
-            first = min(p, q)
-            last = max(p, q)
-            i = order[p]
-            if kind < 0.6:  # exchange
-                trial[p] = order[q]
-                trial[q] = i
-            elif p < q:  # insertion
-                for j in range(p, q):
-                    trial[j] = order[j + 1]
-                trial[q] = i
-            else:
-                for j in range(p, q, -1):
-                    trial[j] = order[j - 1]
-                trial[q] = i
-            if next_uniform(state) < 0.5:  # a delay fits one place only: forget it half the time
-                changed = i
-                old_delay = delay[i]
+            first, last = min(p, q), max(p, q)
+            move_entry(trial, order, p, q, kind < 0.6)
+            # A delay fits one place only: forget it half the time.
+            if next_uniform(state) < 0.5:
                 delay[i] = 0
-        new_cost = decode(requests, trial_encoding, first, span, out, work, bound)
+        new_cost = decode(requests, trial_encoding, first, span, out, profile, bound)
         if new_cost >= 0:
             cost = new_cost
             for j in range(first, last + 1):
                 order[j] = trial[j]
-            for j in range(first, stop):
-                starts[order[j]] = out[order[j]]
-            if cost < best_cost:
-                best_cost = cost
-                _copy(current, best)
+            best_cost = _accept(work, out, first, stop, cost, best_cost)
         else:
             for j in range(first, last + 1):
                 trial[j] = order[j]
-            if changed >= 0:
-                delay[changed] = old_delay
+            delay[i] = old_delay
     return best_cost

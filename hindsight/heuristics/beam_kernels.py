@@ -24,6 +24,7 @@ window's end, up to the reference's first idle round.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -94,18 +95,77 @@ class Beam(NamedTuple):
     bases: IntArray
 
 
-@njit
-def take_slot(value: float, heap: FloatArray, slots: IntArray, count: IntArray) -> int:
-    """A slot for a state of this value among the best ``len(heap)``; -1 if it is not one of them.
+class Best(NamedTuple):
+    """The best children so far: a binary heap with the worst value on top.
 
-    ``heap``, shape (width,), is a binary heap with the worst value on top, and ``slots`` says which
-    slot each value belongs to; ``count[0]`` of them are in use.
+    Attributes
+    ----------
+    heap : float64 array, shape (width,)
+        Values.
+    slots : int64 array, shape (width,)
+        The slot of the state that each value belongs to.
+    used : int64 array, shape (1,)
+        How many of them count.
     """
-    size = count[0]
+
+    heap: FloatArray
+    slots: IntArray
+    used: IntArray
+
+
+class Search(NamedTuple):
+    """What a beam search works on.
+
+    Attributes
+    ----------
+    beam, children : Beam
+        The states, and room for those that follow.
+    alive : int64 array, shape (2,)
+        States in the beam, and nodes in the tree.
+    best : Best
+        The best children.
+    tree : int64 array, shape (nodes, 3)
+        Parent, rank and start of each node.
+    """
+
+    beam: Beam
+    children: Beam
+    alive: IntArray
+    best: Best
+    tree: IntArray
+
+
+class _Ahead(NamedTuple):
+    """What runs in a state, looked at from its last start on: entry j for end j.
+
+    Attributes
+    ----------
+    peaks : int64 array
+        Memory held at the end (at the first of equal ends; the others may say less).
+    ceilings : int64 array
+        Running maximum of peaks + ends.
+    bases : int64 array
+        Sum of s - t over what ends then or later.
+    held, holding : float64 array
+        Volume after now, and tokens held now, of what ends then or later.
+    """
+
+    peaks: IntArray
+    ceilings: IntArray
+    bases: IntArray
+    held: FloatArray
+    holding: FloatArray
+
+
+@njit
+def take_slot(value: float, best: Best) -> int:
+    """Return a slot for a state of this value among the best; -1 if it is not one of them."""
+    heap, slots, used = best
+    size = used[0]
     width = heap.shape[0]
     if size < width:
         i = size
-        count[0] = size + 1
+        used[0] = size + 1
         while i > 0:
             above = (i - 1) // 2
             if heap[above] >= value:
@@ -136,76 +196,51 @@ def take_slot(value: float, heap: FloatArray, slots: IntArray, count: IntArray) 
     return int(slot)
 
 
-@njit
-def ends_until(ends: IntArray, running: int, round_index: int) -> int:
-    """How many of the ``running`` sorted ends are at most ``round_index``."""
+@partial(njit, is_step=True)
+def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
+    """Count those of the sorted ends of state x that are at most ``round_index``."""
     low = 0
     high = running
     while low < high:
         middle = (low + high) // 2
-        if ends[middle] <= round_index:
+        if ends[x, middle] <= round_index:
             low = middle + 1
         else:
             high = middle
     return low
 
 
-@njit
-def first_start(
-    start: int,
-    prompt: int,
-    output: int,
-    ends: IntArray,
-    running: int,
-    peaks: IntArray,
-    ceilings: IntArray,
-    bases: IntArray,
-    limit: int,
+@partial(njit, is_step=True)
+def _first_start(
+    start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: _Ahead
 ) -> int:
-    """The first start >= ``start`` at which a request fits beside what runs.
-
-    Parameters
-    ----------
-    start : int
-        Where the search begins.
-    prompt, output : int
-        Lengths of the request.
-    ends : int64 array
-        Sorted, of what runs; the first ``running`` entries count.
-    running : int
-        How many run.
-    peaks : int64 array
-        Memory held at each end (at the first of equal ends; the others may say less).
-    ceilings : int64 array
-        Running maximum of peaks + ends.
-    bases : int64 array
-        Sum of s - t over what ends at or after each end; one entry more, 0.
-    limit : int
-        M, tokens.
-    """
+    """Return the first start >= ``start`` at which a request fits beside what runs in state x."""
+    ends, running = beam.ends, beam.states[x, RUNNING]
+    peaks, ceilings, bases, _, _ = ahead
     while True:
+        # Its own last round.
         own_end = start + output
-        covered = ends_until(ends, running, own_end)
+        covered = _ends_until(ends, x, running, own_end)
         first = covered
-        while first > 0 and ends[first - 1] == own_end:
+        while first > 0 and ends[x, first - 1] == own_end:
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
             # An earlier start still covers this round as long as it lies before it.
             start = min(own_end, start + excess)
             continue
+        # The ends before: none is too high, or the last that is says how far to go.
         if covered == 0 or ceilings[covered - 1] + prompt - start <= limit:
             return start
-        moved = False
+        before = start
         for j in range(covered - 1, -1, -1):
-            if ends[j] <= start:
+            if ends[x, j] <= start:
                 break
-            needed = prompt + ends[j] + peaks[j] - limit
+            needed = prompt + ends[x, j] + peaks[j] - limit
             if needed > start:
-                start = min(ends[j], needed)
-                moved = True
+                start = min(ends[x, j], needed)
                 break
-        if not moved:
+        if start == before:
             return start
 
 
@@ -213,11 +248,9 @@ def first_start(
 def reference_fluid(
     arrival: IntArray, volume: FloatArray, capacity: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """``front``, ``later`` and ``before_idle`` of `RankedRequests`."""
+    """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`."""
     n = arrival.shape[0]
-    front = np.zeros(n + 1)
-    later = np.zeros(n + 1)
-    before_idle = np.zeros(n + 1)
+    front, later, before_idle = np.zeros((3, n + 1))
     waits = np.zeros(n, np.uint8)
     mean = np.zeros(n)
     now = float(arrival.min())
@@ -235,6 +268,201 @@ def reference_fluid(
     return front, later, before_idle
 
 
+@partial(njit, is_step=True)
+def _look_ahead(beam: Beam, x: int, ahead: _Ahead) -> None:
+    """Sum up what runs in state x, from the last end to the first."""
+    states, _, _, ends, own_bases = beam
+    peaks, ceilings, bases, held, holding = ahead
+    now, running = states[x, NOW], states[x, RUNNING]
+    bases[running] = 0
+    held[running] = 0.0
+    holding[running] = 0.0
+    for j in range(running - 1, -1, -1):
+        left = float(ends[x, j] - now)
+        base = float(own_bases[x, j] + now)
+        bases[j] = bases[j + 1] + own_bases[x, j]
+        peaks[j] = bases[j] + (running - j) * ends[x, j]
+        held[j] = held[j + 1] + base * left + 0.5 * left * (left + 1.0)
+        holding[j] = holding[j + 1] + base
+    for j in range(running):
+        ceilings[j] = peaks[j] + ends[x, j]
+        if j > 0 and ceilings[j - 1] > ceilings[j]:
+            ceilings[j] = ceilings[j - 1]
+
+
+@partial(njit, is_step=True)
+def _fluid_total(
+    begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
+) -> tuple[float, float]:
+    """Sum the mean rounds of the fluid of all that is not placed, which begins at ``begin``.
+
+    Also returns how many requests would move with it: those before the first wait for an arrival.
+    """
+    _, _, arrival, volume, _, _, capacity, front, later, before_idle = requests
+    placed, window = beam.placed, beam.placed.shape[1]
+    fluid = begin
+    total = 0.0
+    affected = 0.0
+    busy = True
+    for i in range(beam.states[x, FIRST], stop):
+        if placed[x, i % window] == 1:
+            continue
+        if fluid < arrival[i]:
+            busy = False
+            fluid = float(arrival[i])
+        if busy:
+            affected += 1.0
+        total += fluid + 0.5 * volume[i] / capacity
+        fluid += volume[i] / capacity
+    # Beyond the window, behind the reference by the lag at its end.
+    total += later[stop] + before_idle[stop] * (fluid - front[stop])
+    if busy:
+        affected += before_idle[stop]
+    return total, affected
+
+
+@partial(njit, is_step=True)
+def _write_child(
+    beam: Beam, x: int, children: Beam, slot: int, i: int, start: int, requests: RankedRequests
+) -> None:
+    """Write state x with request i started into a slot; its cost is written apart."""
+    states, _, placed, ends, bases = beam
+    new_states, _, new_placed, new_ends, new_bases = children
+    prompt, output = requests.prompt[i], requests.output[i]
+    n, window = requests.prompt.shape[0], placed.shape[1]
+    running = states[x, RUNNING]
+    new_states[slot, NOW] = start
+    new_states[slot, LAST] = i
+    new_states[slot, PARENT] = states[x, PARENT]
+    # The window moves on past what is placed.
+    for k in range(window):
+        new_placed[slot, k] = placed[x, k]
+    new_placed[slot, i % window] = 1
+    rank = states[x, FIRST]
+    while rank < n and new_placed[slot, rank % window] == 1:
+        new_placed[slot, rank % window] = 0
+        rank += 1
+    new_states[slot, FIRST] = rank
+    # What still runs, and the request itself in its place among the ends.
+    over = _ends_until(ends, x, running, start)
+    end = start + output
+    y = 0
+    for j in range(over, running):
+        if y == j - over and ends[x, j] >= end:
+            new_ends[slot, y] = end
+            new_bases[slot, y] = prompt - start
+            y += 1
+        new_ends[slot, y] = ends[x, j]
+        new_bases[slot, y] = bases[x, j]
+        y += 1
+    if y == running - over:
+        new_ends[slot, y] = end
+        new_bases[slot, y] = prompt - start
+        y += 1
+    new_states[slot, RUNNING] = y
+
+
+@partial(njit, is_step=True)
+def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
+    """Compare two requests from now on."""
+    prompt, output, arrival = requests.prompt, requests.output, requests.arrival
+    are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
+    return are_alike and max(arrival[i], now) == max(arrival[j], now)
+
+
+@partial(njit, is_step=True)
+def _expand(
+    x: int,
+    choices: int,
+    preference: float,
+    requests: RankedRequests,
+    beam: Beam,
+    children: Beam,
+    best: Best,
+    ahead: _Ahead,
+) -> None:
+    """Try the next requests of state x, up to ``choices`` different ones."""
+    prompt, output, arrival, volume, moment, limit, capacity, _, _, _ = requests
+    states, costs, placed, ends, _ = beam
+    new_costs = children.costs
+    _, _, _, held, holding = ahead
+    now, first, running = states[x, NOW], states[x, FIRST], states[x, RUNNING]
+    window, room = placed.shape[1], ends.shape[1]
+    stop = min(prompt.shape[0], first + window)
+    # The fluid of what is not placed, were nothing more placed now.
+    begin = now + held[0] / capacity
+    total, affected = _fluid_total(begin, x, beam, requests, stop)
+    seen = 0
+    before = 0.0
+    fluid = begin
+    like = -1
+    for i in range(first, stop):
+        if seen == choices:
+            break
+        if placed[x, i % window] == 1:
+            continue
+        fluid = max(fluid, float(arrival[i]))
+        mean = fluid + 0.5 * volume[i] / capacity
+        fluid += volume[i] / capacity
+        before += 1.0
+        # One request of several alike is enough.
+        if like >= 0 and _are_alike(i, like, now, requests):
+            continue
+        like = i
+        seen += 1
+        # Its start: the first fit from now on; requests of equal start in rising rank.
+        start = max(now, arrival[i])
+        if start == now and states[x, LAST] > i:
+            start = now + 1
+        start = _first_start(start, prompt[i], output[i], limit, beam, x, ahead)
+        over = _ends_until(ends, x, running, start)
+        if running - over + 1 > room:
+            continue
+        # The value: the fluid without it, from where it begins behind what then runs.
+        gone = float(start - now)
+        still_held = (
+            held[over]
+            - holding[over] * gone
+            - (running - over) * 0.5 * gone * (gone + 1.0)
+            + volume[i]
+        )
+        shift = start + still_held / capacity - begin
+        cost = costs[x] + start + (1.0 - preference) * moment[i]
+        value = cost + total - mean
+        if before - 1.0 < affected:
+            value += (affected - 1.0) * shift
+            value -= (affected - before) * volume[i] / capacity
+        else:
+            value += affected * shift
+        slot = take_slot(value, best)
+        if slot >= 0:
+            new_costs[slot] = cost
+            _write_child(beam, x, children, slot, i, start, requests)
+
+
+@partial(njit, is_step=True)
+def _advance(search: Search) -> None:
+    """Replace the beam by the best children, which become nodes of the tree."""
+    (states, costs, placed, ends, bases), children, alive, best, tree = search
+    new_states, new_costs, new_placed, new_ends, new_bases = children
+    alive[0] = best.used[0]
+    for slot in range(alive[0]):
+        node = alive[1] + slot
+        tree[node, 0] = new_states[slot, PARENT]
+        tree[node, 1] = new_states[slot, LAST]
+        tree[node, 2] = new_states[slot, NOW]
+        for k in range(PARENT):
+            states[slot, k] = new_states[slot, k]
+        states[slot, PARENT] = node
+        costs[slot] = new_costs[slot]
+        for k in range(placed.shape[1]):
+            placed[slot, k] = new_placed[slot, k]
+        for j in range(new_states[slot, RUNNING]):
+            ends[slot, j] = new_ends[slot, j]
+            bases[slot, j] = new_bases[slot, j]
+    alive[1] += alive[0]
+
+
 @njit
 def grow(
     first_depth: int,
@@ -242,175 +470,23 @@ def grow(
     choices: int,
     preference: float,
     requests: RankedRequests,
-    alive: IntArray,
-    beam: Beam,
-    children: Beam,
-    heap: FloatArray,
-    slots: IntArray,
-    tree: IntArray,
+    search: Search,
 ) -> int:
     """Place the requests number first_depth .. last_depth - 1 in every state.
 
-    ``beam`` holds ``alive[0]`` states and is replaced by the best of their ``children``, which are
-    work space like ``heap`` and ``slots``. ``alive[1]`` counts the nodes of ``tree``, shape
-    (nodes, 3): parent, rank and start.
-
     Returns the depth reached: less than ``last_depth`` where no child had room for what runs.
     """
-    prompt, output, arrival, volume, moment, limit, capacity, front, later, before_idle = requests
-    states, costs, placed, ends, bases = beam
-    new_states, new_costs, new_placed, new_ends, new_bases = children
-    n = prompt.shape[0]
-    window = placed.shape[1]
-    room = ends.shape[1]
-    peaks = np.zeros(room + 1, np.int64)
-    ceilings = np.zeros(room + 1, np.int64)
-    ahead_bases = np.zeros(room + 1, np.int64)
-    held = np.zeros(room + 1)  # volume after now, what holds how much now: of end j and later
-    holding = np.zeros(room + 1)
-    count = np.zeros(1, np.int64)
+    beam, children, alive, best, _ = search
+    room = beam.ends.shape[1]
+    peaks, ceilings, bases = np.zeros((3, room + 1), np.int64)
+    held, holding = np.zeros((2, room + 1))
+    ahead = _Ahead(peaks, ceilings, bases, held, holding)
     for depth in range(first_depth, last_depth):
-        count[0] = 0
+        best.used[0] = 0
         for x in range(alive[0]):
-            now = states[x, NOW]
-            first = states[x, FIRST]
-            running = states[x, RUNNING]
-            ahead_bases[running] = 0
-            held[running] = 0.0
-            holding[running] = 0.0
-            for j in range(running - 1, -1, -1):
-                left = float(ends[x, j] - now)
-                base = float(bases[x, j] + now)
-                ahead_bases[j] = ahead_bases[j + 1] + bases[x, j]
-                peaks[j] = ahead_bases[j] + (running - j) * ends[x, j]
-                held[j] = held[j + 1] + base * left + 0.5 * left * (left + 1.0)
-                holding[j] = holding[j + 1] + base
-            for j in range(running):
-                ceilings[j] = peaks[j] + ends[x, j]
-                if j > 0 and ceilings[j - 1] > ceilings[j]:
-                    ceilings[j] = ceilings[j - 1]
-            # The fluid of what is not placed, were nothing more placed now.
-            begin = now + held[0] / capacity
-            fluid = begin
-            total = 0.0
-            affected = 0.0
-            busy = True
-            stop = min(n, first + window)
-            for i in range(first, stop):
-                if placed[x, i % window] == 1:
-                    continue
-                if fluid < arrival[i]:
-                    busy = False
-                    fluid = float(arrival[i])
-                if busy:
-                    affected += 1.0
-                total += fluid + 0.5 * volume[i] / capacity
-                fluid += volume[i] / capacity
-            total += later[stop] + before_idle[stop] * (fluid - front[stop])
-            if busy:
-                affected += before_idle[stop]
-
-            seen = 0
-            before = 0.0
-            fluid = begin
-            like_prompt = -1
-            like_output = -1
-            like_arrival = -1
-            for i in range(first, stop):
-                if seen == choices:
-                    break
-                if placed[x, i % window] == 1:
-                    continue
-                fluid = max(fluid, float(arrival[i]))
-                mean = fluid + 0.5 * volume[i] / capacity
-                fluid += volume[i] / capacity
-                ahead = before
-                before += 1.0
-                if (
-                    prompt[i] == like_prompt
-                    and output[i] == like_output
-                    and max(arrival[i], now) == max(like_arrival, now)
-                ):
-                    continue
-                like_prompt = prompt[i]
-                like_output = output[i]
-                like_arrival = arrival[i]
-                seen += 1
-                start = max(now, arrival[i])
-                if start == now and states[x, LAST] > i:
-                    start = now + 1
-                start = first_start(
-                    start,
-                    prompt[i],
-                    output[i],
-                    ends[x],
-                    running,
-                    peaks,
-                    ceilings,
-                    ahead_bases,
-                    limit,
-                )
-                over = ends_until(ends[x], running, start)
-                if running - over + 1 > room:
-                    continue
-                gone = float(start - now)
-                still_held = (
-                    held[over]
-                    - holding[over] * gone
-                    - (running - over) * 0.5 * gone * (gone + 1.0)
-                    + volume[i]
-                )
-                shift = start + still_held / capacity - begin
-                cost = costs[x] + start + (1.0 - preference) * moment[i]
-                value = cost + total - mean
-                if ahead < affected:
-                    value += (affected - 1.0) * shift
-                    value -= (affected - ahead - 1.0) * volume[i] / capacity
-                else:
-                    value += affected * shift
-                slot = take_slot(value, heap, slots, count)
-                if slot < 0:
-                    continue
-                new_states[slot, NOW] = start
-                new_states[slot, LAST] = i
-                new_states[slot, PARENT] = states[x, PARENT]
-                new_costs[slot] = cost
-                new_placed[slot, :] = placed[x, :]
-                new_placed[slot, i % window] = 1
-                rank = first
-                while rank < n and new_placed[slot, rank % window] == 1:
-                    new_placed[slot, rank % window] = 0
-                    rank += 1
-                new_states[slot, FIRST] = rank
-                end = start + output[i]
-                y = 0
-                for j in range(over, running):
-                    if y == j - over and ends[x, j] >= end:
-                        new_ends[slot, y] = end
-                        new_bases[slot, y] = prompt[i] - start
-                        y += 1
-                    new_ends[slot, y] = ends[x, j]
-                    new_bases[slot, y] = bases[x, j]
-                    y += 1
-                if y == running - over:
-                    new_ends[slot, y] = end
-                    new_bases[slot, y] = prompt[i] - start
-                    y += 1
-                new_states[slot, RUNNING] = y
-        if count[0] == 0:
+            _look_ahead(beam, x, ahead)
+            _expand(x, choices, preference, requests, beam, children, best, ahead)
+        if best.used[0] == 0:
             return depth
-        alive[0] = count[0]
-        for slot in range(count[0]):
-            node = alive[1] + slot
-            tree[node, 0] = new_states[slot, PARENT]
-            tree[node, 1] = new_states[slot, LAST]
-            tree[node, 2] = new_states[slot, NOW]
-            states[slot, :] = new_states[slot, :]
-            states[slot, PARENT] = node
-            costs[slot] = new_costs[slot]
-            placed[slot, :] = new_placed[slot, :]
-            for j in range(new_states[slot, RUNNING]):
-                ends[slot, j] = new_ends[slot, j]
-                bases[slot, j] = new_bases[slot, j]
-        alive[1] += count[0]
+        _advance(search)
     return last_depth

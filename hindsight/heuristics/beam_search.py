@@ -19,7 +19,7 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 from instances.validation import check_ranges, ranged
 
-from .beam_kernels import PARENT, Beam, RankedRequests, grow, reference_fluid
+from .beam_kernels import PARENT, Beam, Best, RankedRequests, Search, grow, reference_fluid
 
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
@@ -106,30 +106,24 @@ def beam_schedule(
             np.zeros((width, room), np.int64),
         )
 
-    beam, children = empty_states(), empty_states()
-    beam.states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
-    alive = np.array([1, 0], np.int64)
+    best = Best(np.zeros(width), np.zeros(width, np.int64), np.zeros(1, np.int64))
     tree = np.zeros((width * n, 3), np.int64)
-    heap, slots = np.zeros(width), np.zeros(width, np.int64)
-    slices = Slices()
-    depth = 0
+    search = Search(empty_states(), empty_states(), np.array([1, 0], np.int64), best, tree)
+    beam = search.beam
+    beam.states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
+    slices, depth = Slices(), 0
     while depth < n:
         if should_stop():
             return None
         with slices.next(n - depth) as count:
             last = depth + count
-            reached = grow(
-                depth,
-                last,
-                settings.choices,
-                settings.preference,
-                *(requests, alive, beam, children, heap, slots, tree),
-            )
+            choices, preference = settings.choices, settings.preference
+            reached = grow(depth, last, choices, preference, requests, search)
         if reached < last:
             return None
         depth = last
     starts = np.zeros(n, dtype=np.int64)
-    node = int(beam.states[int(np.argmin(beam.costs[: alive[0]])), PARENT])
+    node = int(beam.states[int(np.argmin(beam.costs[: search.alive[0]])), PARENT])
     while node >= 0:
         starts[order[tree[node, 1]]] = tree[node, 2]
         node = int(tree[node, 0])
@@ -140,7 +134,6 @@ def _ranked(instance: Instance, order: IntArray, efficiency: float) -> RankedReq
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
     capacity = efficiency * instance.memory_limit
-    return RankedRequests(
-        *(prompt, output, arrival, volume, moment, instance.memory_limit, capacity),
-        *reference_fluid(arrival, volume, capacity),
-    )
+    lengths = (prompt, output, arrival, volume, moment)
+    fluid = reference_fluid(arrival, volume, capacity)
+    return RankedRequests(*lengths, instance.memory_limit, capacity, *fluid)

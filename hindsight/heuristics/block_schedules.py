@@ -9,10 +9,9 @@ import numpy as np
 
 from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray, IntArray, RequestColumns
 
-LONGEST_PROFILE = 50_000_000
-"""Rounds up to which schedules are improved."""
+from .schedule_decoder import LONGEST_PROFILE, earliest_fit, fit_in_order, hold
 
 MOST_REMOVED = 12
 """Requests that one move takes out, at most."""
@@ -24,105 +23,59 @@ PATIENCE = 30
 """Passes without a better schedule after which the search ends."""
 
 
-class BlockColumns(NamedTuple):
-    """Requests column by column, and the blocks they share, as compiled loops take them.
+class Draws(NamedTuple):
+    """Random numbers of some moves.
 
     Attributes
     ----------
-    stored, output_lengths : int64 array, shape (n,)
-        Tokens stored before the first round, and rounds.
-    arrival_times : int64 array, shape (n,)
-        Rounds.
-    block_size, limit : int
-        Tokens of a block, and usable blocks.
+    pivots, counts : int64 array, shape (moves,)
+        Place in the order of the first request that is taken out, and how many are.
+    keys : float64 array, shape (moves, `MOST_REMOVED`)
+        The smallest key, times a round more than the request runs, is put back first.
     """
 
-    stored: IntArray
-    output_lengths: IntArray
-    arrival_times: IntArray
-    block_size: int
-    limit: int
-
-
-@njit
-def _hold(profile: IntArray, requests: BlockColumns, i: int, start: int, sign: int) -> None:
-    stored, output, _, size, _ = requests
-    for k in range(1, output[i] + 1):
-        profile[start + k] += sign * (-(-(stored[i] + k) // size))
-
-
-@njit
-def _earliest_fit(profile: IntArray, requests: BlockColumns, i: int, first: int) -> int:
-    """The first start from ``first`` on at which request i fits beside the profile."""
-    stored, output, _, size, limit = requests
-    start = first
-    token = output[i]
-    while token >= 1:
-        at = start + token
-        if at >= len(profile):
-            return start
-        free = limit - profile[at]
-        if -(-(stored[i] + token) // size) <= free:
-            token -= 1
-            continue
-        # At this round it may have come no further than these blocks go, or not have begun.
-        start = at - max(0, free * size - stored[i])
-        token = output[i]
-    return start
-
-
-@njit
-def _shift_left(
-    profile: IntArray, requests: BlockColumns, order: IntArray, starts: IntArray
-) -> None:
-    for i in order:
-        _hold(profile, requests, i, starts[i], -1)
-        starts[i] = _earliest_fit(profile, requests, i, requests.arrival_times[i])
-        _hold(profile, requests, i, starts[i], 1)
+    pivots: IntArray
+    counts: IntArray
+    keys: FloatArray
 
 
 @njit
 def _recreate(
     profile: IntArray,
-    requests: BlockColumns,
+    requests: RequestColumns,
+    block_size: int,
     order: IntArray,
     starts: IntArray,
-    pivots: IntArray,
-    counts: IntArray,
-    keys: FloatArray,
+    draws: Draws,
 ) -> None:
-    """Moves that take out requests next to each other in ``order`` and put them back by key."""
-    output, arrival = requests.output_lengths, requests.arrival_times
+    """Make moves that take out requests next to each other in ``order`` and put them back."""
+    prompt, output, arrival, limit = requests
+    pivots, counts, keys = draws
     for move in range(len(pivots)):
+        # Take a few out.
         removed = order[pivots[move] : pivots[move] + counts[move]]
         old = starts[removed].copy()
         earliest = old.min()
         for i in removed:
-            _hold(profile, requests, i, starts[i], -1)
-        again = np.argsort(keys[move, : len(removed)] * (1.0 + output[removed]))
+            hold(profile, starts[i], prompt[i], output[i], -1, block_size)
+        # Put them back by key, each at its first fit.
+        again = removed[np.argsort(keys[move, : len(removed)] * (1.0 + output[removed]))]
         placed = 0
-        for position in again:
-            i = removed[position]
+        for i in again:
             # Before the first of them nothing changed: whoever ends by then fits no better.
             first = max(arrival[i], earliest - output[i])
-            starts[i] = _earliest_fit(profile, requests, i, first)
-            if starts[i] + output[i] >= len(profile):
+            starts[i] = earliest_fit(profile, first, prompt[i], output[i], limit, block_size)
+            if starts[i] < 0:
                 break
-            _hold(profile, requests, i, starts[i], 1)
+            hold(profile, starts[i], prompt[i], output[i], 1, block_size)
             placed += 1
+        # Undo what did not fit into the profile or is worse.
         if placed < len(removed) or starts[removed].sum() > old.sum():
-            for position in again[:placed]:
-                _hold(profile, requests, removed[position], starts[removed[position]], -1)
+            for i in again[:placed]:
+                hold(profile, starts[i], prompt[i], output[i], -1, block_size)
             starts[removed] = old
             for i in removed:
-                _hold(profile, requests, i, starts[i], 1)
-
-
-@njit
-def _place(profile: IntArray, requests: BlockColumns, order: IntArray, starts: IntArray) -> None:
-    for i in order:
-        starts[i] = _earliest_fit(profile, requests, i, requests.arrival_times[i])
-        _hold(profile, requests, i, starts[i], 1)
+                hold(profile, starts[i], prompt[i], output[i], 1, block_size)
 
 
 class BlockSchedules:
@@ -137,11 +90,12 @@ class BlockSchedules:
     def __init__(self, instance: Instance) -> None:
         rule = instance.memory_rule
         self._instance = instance
-        self._requests = BlockColumns(
+        self._block_size = rule.block_size
+        # Tokens stored before the first round, and usable blocks.
+        self._requests = RequestColumns(
             instance.prompt_lengths - rule.unstored,
             instance.output_lengths,
             instance.arrival_times,
-            rule.block_size,
             rule.usable_blocks(instance.memory_limit),
         )
         # One after another they end by then.
@@ -155,7 +109,8 @@ class BlockSchedules:
     def in_order(self, order: IntArray) -> Schedule:
         """Requests placed one by one, each as early as it fits beside those before it."""
         starts = np.zeros(len(self._instance), dtype=np.int64)
-        _place(np.zeros(self._longest + 2, dtype=np.int64), self._requests, order, starts)
+        profile = np.zeros(self._longest + 2, dtype=np.int64)
+        fit_in_order(self._requests, order, starts, profile, False, self._block_size)
         return Schedule(self._instance, starts)
 
     def improve(
@@ -173,14 +128,14 @@ class BlockSchedules:
         """
         starts = schedule.start_times.copy()
         profile = np.zeros(max(self._longest, schedule.makespan) + 2, dtype=np.int64)
-        held = schedule.memory_profile() // self._requests.block_size
+        held = schedule.memory_profile() // self._block_size
         profile[: len(held)] = held
         rng = np.random.default_rng(seed)
         n = len(starts)
         best, idle = int(starts.sum()), 0
         while idle < patience and not should_stop():
             order = np.argsort(starts, kind="stable")
-            _shift_left(profile, self._requests, order, starts)
+            fit_in_order(self._requests, order, starts, profile, True, self._block_size)
             for _ in range(0, n if n > 1 else 0, MOVES):
                 if should_stop():
                     break
@@ -188,10 +143,9 @@ class BlockSchedules:
                 counts = rng.integers(2, min(n, MOST_REMOVED) + 1, min(n, MOVES))
                 pivots = rng.integers(0, n - counts + 1)
                 # From shortest first to a shuffle.
-                keys = rng.random((len(counts), MOST_REMOVED)) + rng.choice(
-                    [0, 1], (len(counts), 1)
-                )
-                _recreate(profile, self._requests, order, starts, pivots, counts, keys)
+                shuffled = rng.random((len(counts), MOST_REMOVED))
+                draws = Draws(pivots, counts, shuffled + rng.choice([0, 1], (len(counts), 1)))
+                _recreate(profile, self._requests, self._block_size, order, starts, draws)
             idle += 1
             if int(starts.sum()) < best:
                 best, idle = int(starts.sum()), 0

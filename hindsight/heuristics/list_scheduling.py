@@ -49,10 +49,6 @@ ARRIVED, NOW, FIRST, LAST = range(4)
 """How many requests have arrived; the epoch; the runs that go on are entries first .. last - 1."""
 
 
-def _no_runs(n: int) -> _Runs:
-    return _Runs(*(np.zeros(size, dtype=np.int64) for size in (n, n, 4)))
-
-
 @njit
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
     """The first start from now on at which a request fits, if nothing else is started.
@@ -104,10 +100,10 @@ def _place(
     epochs: int,
     skip: bool,
 ) -> IntArray:
-    """Some epochs more of `prefix_schedule`, from the ranks that wait to those that wait then.
+    """Go through some epochs more of `prefix_schedule`; return the ranks that wait then.
 
-    ``orders`` are the requests by arrival and by rank, and the ranks of all. What waits is a heap
-    that ends in rank n.
+    ``orders`` are the requests by arrival and by rank, and the ranks of all. ``queue`` are the
+    ranks that wait, a heap that ends in rank n.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
@@ -115,6 +111,7 @@ def _place(
     waiting = [one for one in queue]  # noqa: C416 (of numba)
     while epochs > 0 and (state[ARRIVED] < n or len(waiting) > 1):
         epochs -= 1
+        # Go to the next arrival where nobody waits; queue who has arrived, drop who has ended.
         if len(waiting) == 1:
             state[NOW] = max(state[NOW], arrival[arrivals[state[ARRIVED]]])
         while state[ARRIVED] < n and arrival[arrivals[state[ARRIVED]]] <= state[NOW]:
@@ -122,6 +119,7 @@ def _place(
             state[ARRIVED] += 1
         while state[FIRST] < state[LAST] and runs.ends[state[FIRST]] <= state[NOW]:
             state[FIRST] += 1
+        # Start who fits, by rank; note when the state may change next.
         blocked = [n]
         after = arrival[arrivals[state[ARRIVED]]] if state[ARRIVED] < n else -1
         while waiting[0] < n and (skip or len(blocked) == 1):
@@ -143,12 +141,12 @@ def _place(
 
 def one_after_another(instance: Instance) -> Schedule:
     """Each request alone, in order of arrival: feasible, and instant at any size."""
+    order = np.argsort(instance.arrival_times, kind="stable")
+    outputs = instance.output_lengths[order]
+    before = np.cumsum(outputs) - outputs
+    # A start is the latest, over arrivals so far, of an arrival plus the outputs since then.
     starts = np.zeros(len(instance), dtype=np.int64)
-    now = 0
-    outputs, arrivals = instance.output_lengths.tolist(), instance.arrival_times.tolist()
-    for index in np.argsort(instance.arrival_times, kind="stable").tolist():
-        starts[index] = now = max(now, arrivals[index])
-        now += outputs[index]
+    starts[order] = before + np.maximum.accumulate(instance.arrival_times[order] - before)
     return Schedule(instance, starts)
 
 
@@ -180,16 +178,15 @@ def prefix_schedule_within(
     arrivals = np.argsort(instance.arrival_times, kind="stable")
     keys = {i: priority(instance[i]) for i in arrivals.tolist()}
     by_rank = np.array(sorted(range(len(instance)), key=keys.__getitem__), dtype=np.int64)
-    rank = np.argsort(by_rank)
-    starts, running = np.zeros(len(instance), dtype=np.int64), _no_runs(len(instance))
+    orders = (arrivals, by_rank, np.argsort(by_rank))
+    starts, ends, held = np.zeros((3, len(instance)), dtype=np.int64)
+    running = _Runs(ends, held, np.zeros(4, dtype=np.int64))
     queue, slices = np.array([len(instance)]), Slices()
     while running.state[ARRIVED] < len(instance) or len(queue) > 1:
         if should_stop is not None and should_stop():
             return None
         with slices.next(len(instance)) as epochs:
-            queue = _place(
-                instance.columns, (arrivals, by_rank, rank), queue, running, starts, epochs, skip
-            )
+            queue = _place(instance.columns, orders, queue, running, starts, epochs, skip)
     return Schedule(instance, starts)
 
 
@@ -200,13 +197,19 @@ def best_list_schedule(
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
-    """The best of the prefix schedules over all priorities, checked; ties to the first.
+    """Return the best of the prefix schedules over all priorities, checked; ties to the first.
 
-    With ``thorough`` those that skip are tried as well.
-    What is not done when ``should_stop`` says so is left out, and where nothing is done the
-    requests run one after another. With ``thorough``, which is for few requests, it is asked of
-    those that skip only. ``found`` is told of each schedule that is better than those before,
-    checked or not.
+    Parameters
+    ----------
+    instance : Instance
+        The problem, in tokens.
+    thorough : bool, default True
+        Try those that skip as well; for few requests.
+    should_stop : Callable[[], bool] or None, default None
+        What is not done when it says so is left out, and where nothing is done the requests run
+        one after another. With ``thorough`` it is asked only about those that skip.
+    found : Callable[[Schedule], object] or None, default None
+        Told of each schedule that is better than those before, checked or not.
     """
     instance.require_tokens()
     best: Schedule | None = None

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from .ruin_and_recreate_kernels import (
     PriceSums,
     Region,
     StartBuckets,
+    Timetable,
     fill,
     ruin_and_recreate,
 )
@@ -184,27 +186,25 @@ class RuinAndRecreate:
         scale = self._mean_output
         each = -(-moves // len(self._states))
         plan = Moves(
-            *(each, settings.hot * scale, settings.cold * scale),
-            min(settings.most, max(2, len(self._starts))),
-            min(max(2.0, settings.reach * scale), self._rounds),
-            *(settings.weight, settings.priced_until, settings.blink, settings.second),
+            total=each,
+            hot=settings.hot * scale,
+            cold=settings.cold * scale,
+            most=min(settings.most, max(2, len(self.best_starts))),
+            reach=min(max(2.0, settings.reach * scale), self._rounds),
+            weight=settings.weight,
+            priced_until=settings.priced_until,
+            blink=settings.blink,
+            second=settings.second,
         )
         with ThreadPoolExecutor(self._threads) as pool:
-            done = 0
-            slices = Slices()
+            done, slices = 0, Slices()
             while done < each:
                 regions = self._regions()
                 until = min(each, done + MOVES_BETWEEN_CUTS)
                 while done < until and not must_stop():
                     with slices.next(until - done) as length:
-                        changes = pool.map(
-                            lambda region, begin=done, end=done + length: ruin_and_recreate(
-                                *(self._requests, self._sums, region, plan, begin, end),
-                                *(self._starts, self._buckets, self._profile),
-                            ),
-                            regions,
-                        )
-                        self._cost += sum(changes)
+                        span = (done, done + length)
+                        self._cost += sum(pool.map(partial(self._move, plan, span), regions))
                     done += length
                     self.moves += length * len(regions)
                 if self._cost < self.best_cost:
@@ -213,12 +213,22 @@ class RuinAndRecreate:
                     return False
         return True
 
+    def _move(self, plan: Moves, span: tuple[int, int], region: Region) -> int:
+        first, last = span
+        return ruin_and_recreate(
+            self._requests, self._sums, region, plan, first, last, self._timetable
+        )
+
+    @property
+    def _starts(self) -> IntArray:
+        return self._timetable.starts
+
     def _rounds_of_best(self) -> int:
         return int((self.best_starts + self._requests.output_lengths).max()) + 1
 
     def _begin(self) -> None:
         """Write the best schedule into buckets and profile, with room behind it."""
-        self._starts, self._cost = self.best_starts.copy(), self.best_cost
+        self._cost = self.best_cost
         needed = self._rounds_of_best()
         if needed > self._rounds:
             longest = int(self._requests.output_lengths.max())
@@ -228,15 +238,16 @@ class RuinAndRecreate:
             padded[1 : len(known) + 1] = known
             self._sums = PriceSums(np.cumsum(padded), np.cumsum(padded * np.arange(rounds)))
         width = max(1, int(self._mean_output / BUCKETS_PER_OUTPUT))
+        starts = self.best_starts.copy()
         heads = np.full(self._rounds // width + 1, -1, np.int64)
-        links = np.full((2, len(self._starts)), -1, np.int64)
-        self._buckets = StartBuckets(width, heads, links[0], links[1])
-        self._profile = np.zeros(self._rounds, np.int64)
-        fill(self._requests, self._starts, self._buckets, self._profile)
+        following, preceding = np.full((2, len(starts)), -1, np.int64)
+        buckets = StartBuckets(width, heads, following, preceding)
+        self._timetable = Timetable(starts, buckets, np.zeros(self._rounds, np.int64))
+        fill(self._requests, self._timetable)
 
     def _regions(self) -> list[Region]:
         """Cut the rounds, about evenly by requests, so that regions share no bucket."""
-        width = self._buckets.width
+        width = self._timetable.buckets.width
         count = len(self._states)
         order = np.argsort(self._starts, kind="stable")
         shares = (np.arange(1, count) + self._random.uniform(-0.25, 0.25, count - 1)) / count

@@ -16,6 +16,7 @@ weight 0 it is the total latency.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
-from .annealing_kernels import next_uniform
+from .annealing_kernels import next_uniform, threshold
 from .schedule_decoder import earliest_fit, hold
 
 WAITING_DRAWS = 20
@@ -113,6 +114,47 @@ class Moves(NamedTuple):
     second: float
 
 
+class Timetable(NamedTuple):
+    """A feasible schedule as moves change it, in place.
+
+    Attributes
+    ----------
+    starts : int64 array, shape (n,)
+        Start times.
+    buckets : StartBuckets
+        Its requests by start.
+    profile : int64 array
+        Its memory, entry r for round r.
+    """
+
+    starts: IntArray
+    buckets: StartBuckets
+    profile: IntArray
+
+
+class Removed(NamedTuple):
+    """Requests that a move takes out: the first of the entries.
+
+    Attributes
+    ----------
+    taken, old, new : int64 array, shape (most,)
+        Requests, and their starts before and after the move.
+    order : int64 array, shape (most,)
+        Entries in the order in which they are put back.
+    keys : float64 array, shape (most,)
+        What the order is sorted by.
+    is_taken : int64 array, shape (n,)
+        1 for requests drawn so far.
+    """
+
+    taken: IntArray
+    old: IntArray
+    new: IntArray
+    order: IntArray
+    keys: FloatArray
+    is_taken: IntArray
+
+
 class PriceSums(NamedTuple):
     """Running sums of the prices lambda_r and of r lambda_r, both of shape (rounds,)."""
 
@@ -144,44 +186,56 @@ def _unlink(buckets: StartBuckets, i: int, start: int) -> None:
 
 
 @njit
-def fill(
-    requests: RequestColumns, starts: IntArray, buckets: StartBuckets, profile: IntArray
-) -> None:
-    """Write a schedule into empty buckets and an empty profile."""
+def fill(requests: RequestColumns, timetable: Timetable) -> None:
+    """Write the starts of a timetable into its empty buckets and profile."""
     prompt, output, _, _ = requests
+    starts, buckets, profile = timetable
     for i in range(len(starts)):
         hold(profile, starts[i], prompt[i], output[i], 1)
         link(buckets, i, starts[i])
 
 
-@njit
-def _priced_memory(prices: PriceSums, prompt: int, output: int, start: int) -> float:
-    """What the memory of a request that begins at ``start`` costs."""
-    sums, weighted_sums = prices
+@partial(njit, is_step=True)
+def _paid(
+    start: int, prompt: int, output: int, weight: float, sums: FloatArray, weighted_sums: FloatArray
+) -> float:
+    """Return what a start costs: its round, and the weighted price of its memory."""
     end = start + output
-    cost: float = (prompt - start) * (sums[end] - sums[start]) + (
+    memory = (prompt - start) * (sums[end] - sums[start]) + (
         weighted_sums[end] - weighted_sums[start]
     )
-    return cost
+    paid: float = start + weight * memory
+    return paid
 
 
-@njit
-def _take_near(
-    moment: int,
-    reach: float,
-    wanted: int,
-    requests: RequestColumns,
-    region: Region,
-    starts: IntArray,
-    buckets: StartBuckets,
-    taken: IntArray,
-    is_taken: IntArray,
+@partial(njit, is_step=True)
+def _draw_waiting(
+    candidates: IntArray, starts: IntArray, arrival: IntArray, state: IntArray
 ) -> int:
-    """Draw requests that start near ``moment``, behind the first of ``taken``; their number."""
-    output = requests.output_lengths
-    width, heads, following, _ = buckets
+    """Draw a request that waits, if a few draws find one."""
+    waiting = candidates[int(next_uniform(state) * len(candidates))]
+    for _ in range(WAITING_DRAWS):
+        if starts[waiting] > arrival[waiting]:
+            break
+        waiting = candidates[int(next_uniform(state) * len(candidates))]
+    return int(waiting)
+
+
+@partial(njit, is_step=True)
+def _draw_near(
+    moment: int,
+    moves: Moves,
+    output: IntArray,
+    region: Region,
+    timetable: Timetable,
+    removed: Removed,
+) -> int:
+    """Draw requests that start near ``moment``, behind the first one taken; return how many."""
+    starts, (width, heads, following, _), _ = timetable
+    taken, _, _, _, _, is_taken = removed
     first, last, _, state = region
-    spread = reach * (0.1 + 0.9 * next_uniform(state))
+    wanted = 2 + int(next_uniform(state) * (moves.most - 1))
+    spread = moves.reach * (0.1 + 0.9 * next_uniform(state))
     count = 1
     for _ in range(DRAWS_PER_REQUEST * wanted):
         if count == wanted:
@@ -203,39 +257,91 @@ def _take_near(
     return count
 
 
-@njit
-def _put_back_order(
-    count: int,
-    reach: float,
-    requests: RequestColumns,
-    taken: IntArray,
-    old: IntArray,
-    state: IntArray,
-    keys: FloatArray,
-    order: IntArray,
+@partial(njit, is_step=True)
+def _draw_order(
+    count: int, reach: float, requests: RequestColumns, removed: Removed, state: IntArray
 ) -> None:
-    """Draw the order, into ``order[:count]``, in which the first of ``taken`` are put back."""
+    """Draw the order in which the ``count`` requests taken out are put back."""
     prompt, output, _, _ = requests
+    taken, old, _, order, keys, _ = removed
     kind = next_uniform(state)
     for q in range(count):
         i = taken[q]
+        keys[q] = old[q]
         if kind < RANDOM:
             keys[q] = next_uniform(state)
         elif kind < BY_VOLUME:
             volume = prompt[i] * output[i] + 0.5 * output[i] * (output[i] + 1)
             keys[q] = volume * (0.7 + 0.6 * next_uniform(state))
         elif kind < BY_START:
-            keys[q] = old[q] + (next_uniform(state) - 0.5) * reach
-        elif kind < FIRST_WAITING:
-            keys[q] = -1.0 if q == 0 else old[q]
-        else:
+            keys[q] += (next_uniform(state) - 0.5) * reach
+        if kind >= FIRST_WAITING:
             keys[q] = -1.0 * (prompt[i] + output[i])
+        elif kind >= BY_START and q == 0:
+            keys[q] = -1.0
+    # Insertion sort: a handful of entries.
     for q in range(count):
         y = q
         while y > 0 and keys[order[y - 1]] > keys[q]:
             order[y] = order[y - 1]
             y -= 1
         order[y] = q
+
+
+@partial(njit, is_step=True)
+def _put_back(
+    count: int,
+    requests: RequestColumns,
+    prices: PriceSums,
+    region: Region,
+    moves: Moves,
+    profile: IntArray,
+    removed: Removed,
+    bid: tuple[int, float, float],
+) -> int:
+    """Put requests back in their order while that may be accepted; return how many it put.
+
+    ``bid``: the first round that was freed, the weight of prices, and the cost to stay below.
+    """
+    prompt, output, arrival, limit = requests
+    sums, weighted_sums = prices
+    taken, _, new, order, _, _ = removed
+    first, _, _, state = region
+    reach, blink, second = moves.reach, moves.blink, moves.second
+    freed, weight, most = bid
+    # Sooner than this it would hold no round that has room now and had none before.
+    least = 0
+    for q in range(count):
+        least += max(first, arrival[taken[q]], freed - output[taken[q]] + 1)
+    cost = 0.0
+    for x in range(count):
+        i = taken[order[x]]
+        s, o = prompt[i], output[i]
+        begin = max(first, arrival[i], freed - o + 1)
+        least -= begin
+        # The first fit, or one after it where it is passed over.
+        at = earliest_fit(profile, begin, s, o, limit)
+        while at >= 0 and next_uniform(state) < blink:
+            at = earliest_fit(
+                profile, at + 1 + int(next_uniform(state) * BUCKET_STEPS), s, o, limit
+            )
+        if at < 0:
+            return x
+        paid = _paid(at, s, o, weight, sums, weighted_sums)
+        # Sometimes a later one, where prices make it cheaper.
+        if next_uniform(state) < second:
+            passed = at + 1 + int(next_uniform(state) ** 2 * reach)
+            later = earliest_fit(profile, passed, s, o, limit)
+            if later >= 0:
+                paid_later = _paid(later, s, o, weight, sums, weighted_sums)
+                if paid_later < paid:
+                    at, paid = later, paid_later
+        cost += paid
+        if cost + least > most:
+            return x
+        hold(profile, at, s, o, 1)
+        new[order[x]] = at
+    return count
 
 
 @njit
@@ -246,62 +352,51 @@ def ruin_and_recreate(
     moves: Moves,
     first_move: int,
     last_move: int,
-    starts: IntArray,
-    buckets: StartBuckets,
-    profile: IntArray,
+    timetable: Timetable,
 ) -> int:
-    """Moves first_move .. last_move - 1 of a cycle within a region, all in place.
+    """Make moves first_move .. last_move - 1 of a cycle within a region, all in place.
 
     Parameters
     ----------
     requests : RequestColumns
         The problem.
     prices : PriceSums
-        Of memory, for all rounds of ``profile``.
+        Prices of memory, for all rounds of the profile.
     region : Region
         The requests that may be moved, and where to.
     moves : Moves
         The cycle.
     first_move, last_move : int
         Which of its moves.
-    starts : int64 array
-        A feasible schedule, shape (n,).
-    buckets : StartBuckets
-        Its requests by start.
-    profile : int64 array
-        Its memory, entry r for round r.
+    timetable : Timetable
+        A feasible schedule.
 
     Returns
     -------
     int
         The change of the total latency.
     """
-    prompt, output, arrival, limit = requests
+    prompt, output, arrival, _ = requests
+    sums, weighted_sums = prices
     first, last, candidates, state = region
+    starts, buckets, whole_profile = timetable
     taken, old, new, order = np.zeros((4, moves.most), np.int64)
-    keys = np.zeros(moves.most)
     is_taken = np.zeros(len(starts), np.int64)
+    removed = Removed(taken, old, new, order, np.zeros(moves.most), is_taken)
     # Beyond ``last`` another thread may be writing: nothing may hang on what is there.
-    within = profile[: last + 1]
+    profile = whole_profile[: last + 1]
     change = 0
     for move in range(first_move, last_move):
         done = move / moves.total
-        temperature = moves.hot * (moves.cold / moves.hot) ** done
         weight = moves.weight * max(0.0, 1.0 - done / moves.priced_until)
-        waiting = candidates[int(next_uniform(state) * len(candidates))]
-        for _ in range(WAITING_DRAWS):
-            if starts[waiting] > arrival[waiting]:
-                break
-            waiting = candidates[int(next_uniform(state) * len(candidates))]
+        # Ruin: a request that waits, and others that start near a round of its wait.
+        waiting = _draw_waiting(candidates, starts, arrival, state)
         start = starts[waiting]
         earliest = max(arrival[waiting], first, start - int(moves.reach))
         moment = earliest + int(next_uniform(state) * (start - earliest + 1))
         taken[0] = waiting
         is_taken[waiting] = 1
-        wanted = 2 + int(next_uniform(state) * (moves.most - 1))
-        count = _take_near(
-            *(moment, moves.reach, wanted, requests, region, starts, buckets, taken, is_taken)
-        )
+        count = _draw_near(moment, moves, output, region, timetable, removed)
         freed = last
         before = 0.0
         for q in range(count):
@@ -309,50 +404,23 @@ def ruin_and_recreate(
             is_taken[i] = 0
             old[q] = starts[i]
             freed = min(freed, old[q])
-            before += old[q] + weight * _priced_memory(prices, prompt[i], output[i], old[q])
+            before += _paid(old[q], prompt[i], output[i], weight, sums, weighted_sums)
             hold(profile, old[q], prompt[i], output[i], -1)
-        _put_back_order(count, moves.reach, requests, taken, old, state, keys, order)
-        most = before - temperature * np.log(next_uniform(state) + 1e-300)
-        least = 0
-        for q in range(count):
-            i = taken[q]
-            # Sooner than this it would hold no round that has room now and had none before.
-            least += max(first, arrival[i], freed - output[i] + 1)
-        cost = 0.0
-        placed = 0
-        for x in range(count):
-            q = order[x]
-            i = taken[q]
-            s, o = prompt[i], output[i]
-            begin = max(first, arrival[i], freed - o + 1)
-            least -= begin
-            at = earliest_fit(within, begin, s, o, limit)
-            while at >= 0 and next_uniform(state) < moves.blink:
-                passed = at + 1 + int(next_uniform(state) * BUCKET_STEPS)
-                at = earliest_fit(within, passed, s, o, limit)
-            if at < 0:
-                break
-            paid = at + weight * _priced_memory(prices, s, o, at)
-            if next_uniform(state) < moves.second:
-                passed = at + 1 + int(next_uniform(state) ** 2 * moves.reach)
-                later = earliest_fit(within, passed, s, o, limit)
-                if later >= 0:
-                    paid_later = later + weight * _priced_memory(prices, s, o, later)
-                    if paid_later < paid:
-                        at, paid = later, paid_later
-            cost += paid
-            if cost + least > most:
-                break
-            hold(profile, at, s, o, 1)
-            new[q] = at
-            placed += 1
+        # Recreate, up to a cost drawn before.
+        _draw_order(count, moves.reach, requests, removed, state)
+        uniform = next_uniform(state) + 1e-300
+        most = threshold(before, moves.hot, moves.cold, done, uniform)
+        bid = (freed, weight, most)
+        placed = _put_back(count, requests, prices, region, moves, profile, removed, bid)
         if placed < count:
+            # Undo.
             for x in range(placed):
-                q = order[x]
-                hold(profile, new[q], prompt[taken[q]], output[taken[q]], -1)
+                i = taken[order[x]]
+                hold(profile, new[order[x]], prompt[i], output[i], -1)
             for q in range(count):
                 hold(profile, old[q], prompt[taken[q]], output[taken[q]], 1)
             continue
+        # Accept.
         for q in range(count):
             i = taken[q]
             change += new[q] - old[q]

@@ -1,4 +1,4 @@
-"""Schedules as lists of numbers: compiled encoder and decoder.
+"""Compiled encoder and decoder of schedules, and the fitting test that all heuristics share.
 
 *Encoding.* A schedule is a permutation ``order`` (requests by start time) and a ``delay >= 0`` for
 each request. The decoder starts the requests in that order: request i takes the first start
@@ -16,17 +16,25 @@ round.
 s + r - t in round r of its life. If round r overflows, P_r + s + r - t > M, the first start worth
 trying is min(r, P_r + s + r - M): an earlier one t' > t still covers round r if t' < r (its life
 t' + 1 .. t' + o begins no later than r and ends after t + o >= r), and overflows it there as long
-as t' < P_r + s + r - M. So the search jumps, and no feasible start is passed over.
+as t' < P_r + s + r - M. So the search jumps, and no feasible start is passed over. In blocks of
+b tokens, of which F_r are free in round r, the tokens s + r - t fit where they are at most b F_r.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.runtime.clock import StoppedEarlyError, timed_slices
 from hindsight.runtime.compilation import njit
+from instances import Instance, Schedule
 from instances.arrays import IntArray, RequestColumns
+
+LONGEST_PROFILE = 50_000_000
+"""Rounds of the longest schedule that is shifted left, or improved in blocks."""
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""
@@ -83,25 +91,45 @@ class Span(NamedTuple):
     tail_size: int
 
 
-@njit
-def hold(profile: IntArray, start: int, prompt: int, output: int, sign: int) -> None:
+@partial(njit, is_step=True)
+def hold(
+    profile: IntArray,
+    start: int,
+    prompt: int,
+    output: int,
+    sign: int,
+    block_size: int | None = None,
+) -> None:
     """Add the memory of a run to the profile, or with ``sign`` -1 take it away."""
     for r in range(start + 1, start + output + 1):
-        profile[r] += sign * (prompt + r - start)
+        tokens = prompt + r - start
+        profile[r] += sign * (tokens if block_size is None else -(-tokens // block_size))
 
 
-@njit
-def earliest_fit(profile: IntArray, start: int, prompt: int, output: int, limit: int) -> int:
-    """First start >= ``start`` at which a request fits, or `REJECTED` past the profile's end.
+@partial(njit, is_step=True)
+def earliest_fit(
+    profile: IntArray,
+    start: int,
+    prompt: int,
+    output: int,
+    limit: int,
+    block_size: int | None = None,
+) -> int:
+    """Return the first start >= ``start`` at which a request fits; `REJECTED` past the profile.
 
-    ``profile[r]`` is the memory already placed in round r; see the module docstring.
+    ``profile[r]`` is the memory already placed in round r; see the module docstring. With a block
+    size, it and ``limit`` count blocks, and ``prompt`` the tokens stored before the first round.
     """
     size = profile.shape[0]
     if start + output >= size:
         return REJECTED
     r = start + output
     while r > start:
-        needed = r + profile[r] + prompt - limit
+        # In round r it holds r - start more than its prompt: no more than there is room for.
+        room = limit - profile[r]
+        if block_size is not None:
+            room *= block_size
+        needed = r + prompt - room
         if needed > start:
             start = min(r, needed)
             r = start + output
@@ -124,14 +152,15 @@ def decode(
 ) -> float:
     """Decode positions first .. stop - 1 behind the fixed prefix ``starts[order[:first]]``.
 
-    Writes the starts to ``out`` (shape (n,), the prefix is left alone); returns the latency of
-    positions 0 .. stop - 1 plus ``tail_weight`` times the mean start of the last ``tail_size`` of
-    them, or `REJECTED` as soon as that must exceed ``bound``.
+    Writes the starts to ``out``, shape (n,), and leaves those of the prefix alone. Returns the
+    latency of positions 0 .. stop - 1 plus ``tail_weight`` times the mean start of the last
+    ``tail_size`` of them, or `REJECTED` as soon as that must exceed ``bound``.
     """
     prompt, output, arrival, limit = requests
     order, delay, starts = encoding
     stop, tail_weight, tail_size = span
     profile, filled = work
+    # The prefix: its latency, and the memory of what still runs at its last start.
     now = starts[order[first - 1]] if first > 0 else 0
     for r in range(now, filled[0] + 1):
         profile[r] = 0
@@ -153,6 +182,7 @@ def decode(
     tail = 0.0
     for j in range(stop - tail_size, first):
         tail += starts[order[j]]
+    # The rest, one by one, until what is certain costs too much.
     for j in range(first, stop):
         i = order[j]
         t = earliest_fit(profile, max(now, arrival[i]), prompt[i], output[i], limit)
@@ -183,25 +213,55 @@ def decode(
 
 
 @njit
-def first_fit(requests: RequestColumns, order: IntArray, work: Profile) -> IntArray:
-    """Serial generation: each request, in the given order, at the first start that fits.
+def fit_in_order(
+    requests: RequestColumns,
+    order: IntArray,
+    starts: IntArray,
+    profile: IntArray,
+    are_placed: bool,
+    block_size: int | None = None,
+) -> None:
+    """Give each request, in the given order, the first start at which it fits, in place.
 
-    Returns the starts, shape (n,). ``work`` must have room for all.
+    ``are_placed``: they are in the profile already, and may stay where they are.
     """
     prompt, output, arrival, limit = requests
-    profile, filled = work
-    profile[:] = 0
-    filled[0] = len(profile) - 1
-    starts = np.zeros(order.shape[0], np.int64)
     for i in order:
-        starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit)
-        hold(profile, starts[i], prompt[i], output[i], 1)
+        if are_placed:
+            hold(profile, starts[i], prompt[i], output[i], -1, block_size)
+        starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit, block_size)
+        hold(profile, starts[i], prompt[i], output[i], 1, block_size)
+
+
+def shift_left(
+    instance: Instance, start_times: IntArray, should_stop: Callable[[], bool]
+) -> IntArray:
+    """Move requests, in order of start, to the earliest start at which they fit beside all others.
+
+    Passes go on until nothing moves. Feasible and no worse whenever it is stopped; start times are
+    int64, shape (n,), of a feasible schedule.
+    """
+    schedule = Schedule(instance, start_times)
+    starts = np.array(start_times, dtype=np.int64)
+    if schedule.makespan > LONGEST_PROFILE:
+        return starts
+    profile = np.append(schedule.memory_profile(), 0)
+    moved = True
+    while moved and not should_stop():
+        before = int(starts.sum())
+        order = np.argsort(starts, kind="stable")
+        try:
+            for part in timed_slices(len(instance), should_stop):
+                fit_in_order(instance.columns, order[part], starts, profile, True)
+        except StoppedEarlyError:
+            break
+        moved = int(starts.sum()) < before
     return starts
 
 
 @njit
 def encode(requests: RequestColumns, encoding: Encoding, work: Profile) -> None:
-    """The delays, in place, that make `decode` return a feasible schedule of known order."""
+    """Set the delays that make `decode` return a feasible schedule of known order."""
     prompt, output, arrival, limit = requests
     order, delay, starts = encoding
     profile, filled = work

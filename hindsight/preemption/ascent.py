@@ -17,29 +17,31 @@ from collections.abc import Callable
 import numpy as np
 
 from hindsight.runtime.adam import Adam
+from hindsight.runtime.clock import never
 from hindsight.runtime.compilation import njit
 from instances import Instance
-from instances.arrays import IntArray
-
-from .prices import FloatArray
+from instances.arrays import FloatArray, RequestColumns
 
 
 @njit
 def path_shares(
     table: FloatArray,
     heat: float,
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
+    requests: RequestColumns,
     shares: FloatArray,
-    soft: FloatArray,
-    flow: FloatArray,
+    scratch: FloatArray,
 ) -> float:
-    """Add to ``shares[r, m]`` the Gibbs share of requests holding m in round r; sum of soft V_i."""
+    """Add to ``shares[r, m]`` the Gibbs share of requests holding m in round r.
+
+    Returns the sum of soft V_i; ``scratch`` has shape (2, longest output, T + 1).
+    """
+    prompt, output, arrival, _ = requests
+    soft, flow = scratch[0], scratch[1]
     last = table.shape[0] - 1
     total = 0.0
     for i in range(len(arrival)):
         a, s, o = arrival[i], prompt[i], output[i]
+        # Backwards: `costs_to_go` with a soft minimum.
         for k in range(o - 1, -1, -1):
             soft[k, last] = last + o - k - a
             for t in range(last - 1, a - 1, -1):
@@ -49,6 +51,7 @@ def path_shares(
                 low, high = min(run, wait), max(run, wait)
                 soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
         total += soft[0, a]
+        # Forwards: how much of the mass has k tokens after round t.
         flow[:o, a : last + 1] = 0.0
         flow[0, a] = 1.0
         for t in range(a, last):
@@ -67,15 +70,10 @@ def path_shares(
 
 @njit
 def set_shares(
-    table: FloatArray,
-    heat: float,
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    limit: int,
-    shares: FloatArray,
+    table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract from ``shares[r, m]`` the Gibbs share of sets holding m; sum of soft K_r."""
+    """Subtract from ``shares[r, m]`` the Gibbs share of sets holding m; return sum of soft K_r."""
+    prompt, output, arrival, limit = requests
     n = len(arrival)
     ahead = np.zeros((n + 1, limit + 1))
     behind = np.zeros((n + 1, limit + 1))
@@ -94,6 +92,7 @@ def set_shares(
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
         for m in range(limit + 1):
             behind[n, m] = np.exp(slope * (m - limit) / warm)
+        # Weight of the sets of requests i and later that fit beside m tokens.
         for i in range(n - 1, -1, -1):
             behind[i, :] = behind[i + 1, :]
             most = min(output[i], r - arrival[i])
@@ -103,6 +102,7 @@ def set_shares(
                     behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
+        # The same of requests before i, which hold m tokens; both together give shares.
         ahead[0, :] = 0.0
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
@@ -126,16 +126,12 @@ def ascend(
     *,
     heat: tuple[float, float] = (1.0, 0.05),
     step: tuple[float, float] = (0.02, 0.001),
-    should_stop: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = never,
 ) -> FloatArray:
     """Improve a table of prices, shape (T + 1, M + 1), from step to step until ``should_stop``."""
-    columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
-    limit = instance.memory_limit
     prices = table.copy()
     adam = Adam(prices, damping=1e-9)
-    longest = int(instance.output_lengths.max())
-    soft = np.zeros((longest, len(prices)))
-    flow = np.zeros((longest, len(prices)))
+    scratch = np.zeros((2, int(instance.output_lengths.max()), len(prices)))
     gradient = np.zeros_like(prices)
     for k in range(iterations):
         if should_stop():
@@ -144,7 +140,7 @@ def ascend(
         temperature = heat[0] * (heat[1] / heat[0]) ** share
         rate = step[0] * (step[1] / step[0]) ** share
         gradient[:] = 0.0
-        path_shares(prices, temperature, *columns, gradient, soft, flow)
-        set_shares(prices, temperature, *columns, limit, gradient)
+        path_shares(prices, temperature, instance.columns, gradient, scratch)
+        set_shares(prices, temperature, instance.columns, gradient)
         adam.step(gradient, rate)
     return prices

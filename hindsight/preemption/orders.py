@@ -12,11 +12,11 @@ optimal schedule runs others. `hindsight.preemption.state_search` covers what or
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from hindsight.heuristics.annealing_kernels import move_entry, threshold
 from hindsight.runtime.compilation import njit
 from instances import Instance, PreemptiveSchedule
-from instances.arrays import IntArray, RequestColumns
+from instances.arrays import FloatArray, IntArray, RequestColumns
 
 
 @njit
@@ -28,7 +28,7 @@ def place_in_order(
     rounds: IntArray,
     stop_above: int,
 ) -> int:
-    """Insert requests in ``order`` one after another; returns their total latency.
+    """Insert requests in ``order`` one after another; return their total latency.
 
     ``profile[r]`` is the memory of round r, and grows; ``rounds[offset[i] + k - 1]`` becomes the
     round of the k-th token of request i. Gives up, with -1, above ``stop_above``.
@@ -54,43 +54,32 @@ def anneal_order(
     order: IntArray,
     requests: RequestColumns,
     offset: IntArray,
-    length: int,
-    draws: npt.NDArray[np.float64],
+    profile: IntArray,
+    draws: FloatArray,
     heats: tuple[float, float],
-    reach: int,
     best_rounds: IntArray,
 ) -> int:
-    """Simulated annealing over orders by swaps and moves; returns the best total latency.
+    """Anneal orders by swaps and moves; return the best total latency.
 
-    ``draws`` has four uniform numbers of [0, 1) for each move; ``heats`` are the first and the last
-    temperature; ``order`` becomes the best one.
+    ``profile`` is zero and has room for all; ``draws`` has four uniform numbers of [0, 1) for each
+    move; ``heats`` are the first and the last temperature; ``order`` becomes the best one.
     """
     hot, cold = heats
     n, moves = len(order), len(draws)
-    profile = np.zeros(length, dtype=np.int64)
-    rounds = np.zeros(len(best_rounds), dtype=np.int64)
-    far = 1 << 60
-    total = place_in_order(order, profile, requests, offset, rounds, far)
-    best = total
+    reach = max(2, n // 2)
+    rounds = best_rounds.copy()
+    total = best = place_in_order(order, profile, requests, offset, rounds, 1 << 60)
     best_rounds[:] = rounds
     best_order = order.copy()
     trial = order.copy()
     for move in range(moves):
-        heat = hot * (cold / hot) ** (move / moves)
         at = int(draws[move, 0] * n)
         to = at + int(draws[move, 1] * (2 * reach + 1)) - reach
         if to < 0 or to >= n or to == at:
             continue
         trial[:] = order
-        if draws[move, 2] < 0.5:
-            trial[at], trial[to] = order[to], order[at]
-        elif at < to:
-            trial[at:to] = order[at + 1 : to + 1]
-            trial[to] = order[at]
-        else:
-            trial[to + 1 : at + 1] = order[to:at]
-            trial[to] = order[at]
-        allowed = total - heat * np.log(1.0 - draws[move, 3])
+        move_entry(trial, order, at, to, draws[move, 2] < 0.5)
+        allowed = threshold(total, hot, cold, move / moves, 1.0 - draws[move, 3])
         profile[:] = 0
         cost = place_in_order(trial, profile, requests, offset, rounds, int(allowed))
         if cost < 0:
@@ -121,15 +110,8 @@ class OrderSearch:
         """The best schedule of one annealing, which goes on from the best order of the last."""
         instance = self._instance
         rounds = np.zeros(int(instance.output_lengths.sum()), dtype=np.int64)
-        requests = RequestColumns(
-            instance.prompt_lengths,
-            instance.output_lengths,
-            instance.arrival_times,
-            instance.memory_limit,
-        )
+        profile = np.zeros(self._length, dtype=np.int64)
         draws = self._rng.random((moves, 4))
-        reach = max(2, len(instance) // 2)
-        anneal_order(
-            self._order, requests, self._offset, self._length, draws, (hot, cold), reach, rounds
-        )
+        heats = (hot, cold)
+        anneal_order(self._order, instance.columns, self._offset, profile, draws, heats, rounds)
         return PreemptiveSchedule.from_rounds(instance, np.split(rounds, self._offset[1:]))

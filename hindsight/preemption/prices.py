@@ -24,6 +24,7 @@ a request, O(M sum_i o_i) a round.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,12 +43,10 @@ from hindsight.outcomes.proofs import (
 )
 from hindsight.runtime.compilation import njit
 from instances import Instance, InvalidValueError
-from instances.arrays import IntArray
+from instances.arrays import FloatArray, IntArray, RequestColumns
 
 SCALE = 1 << 16
 """Denominator of rounded prices."""
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +102,7 @@ class PreemptivePrices(Proof):
             linear = MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
             return linear.to_part(instance, Wanted(preemptive=True))
         levels = np.zeros(table.shape[1], dtype=bool)
-        lengths = (instance.prompt_lengths.tolist(), instance.output_lengths.tolist())
-        for s, o in set(zip(*lengths, strict=True)):
+        for s, o in {(one.prompt_length, one.output_length) for one in instance}:
             levels[s + 1 : s + o + 1] = True
         tokens = np.flatnonzero(levels & prices.any(axis=0))
         return {
@@ -115,17 +113,28 @@ class PreemptivePrices(Proof):
         }
 
 
-@njit
-def _price(table: npt.NDArray[Any], r: int, tokens: int) -> Any:
-    """Of holding ``tokens`` in round ``r``; a table of one column holds prices a token."""
-    if table.shape[1] == 1:
-        return table[r, 0] * tokens
-    return table[r, tokens]
+@partial(njit, is_step=True)
+def _costs_with(
+    k: int,
+    table: npt.NDArray[Any],
+    unit: Any,
+    request: tuple[int, int, int],
+    ahead: npt.NDArray[Any],
+    costs: npt.NDArray[Any],
+) -> None:
+    """Fill ``costs[t]`` of `costs_to_go` for k tokens, from those for one token more."""
+    s, o, a = request
+    last, tokens, is_linear = table.shape[0] - 1, s + k + 1, table.shape[1] == 1
+    costs[last] = unit * (last + o - k - a)
+    for t in range(last - 1, a - 1, -1):
+        then = unit * (t + 1 - a) if k + 1 == o else ahead[t + 1]
+        price = table[t + 1, 0] * tokens if is_linear else table[t + 1, tokens]
+        costs[t] = min(costs[t + 1], price + then)
 
 
 @njit
 def costs_to_go(
-    table: npt.NDArray[Any], unit: Any, a: int, s: int, o: int, costs: npt.NDArray[Any]
+    table: npt.NDArray[Any], unit: Any, request: tuple[int, int, int], costs: npt.NDArray[Any]
 ) -> None:
     """Fill ``costs[k, t]``: the least a request with k tokens after round t still has to pay.
 
@@ -138,56 +147,38 @@ def costs_to_go(
         Prices of rounds 1 .. T >= a; row 0 is not read.
     unit : Any
         The price of a round of latency.
-    a, s, o : int
-        Arrival, prompt and output length.
+    request : tuple[int, int, int]
+        Prompt length, output length and arrival.
     costs : int64 or float64 array, shape (o, T + 1)
         Written.
     """
-    last = table.shape[0] - 1
+    _, o, a = request
     for k in range(o - 1, -1, -1):
-        costs[k, last] = unit * (last + o - k - a)
-        for t in range(last - 1, a - 1, -1):
-            then = unit * (t + 1 - a) if k + 1 == o else costs[k + 1, t + 1]
-            run = _price(table, t + 1, s + k + 1) + then
-            costs[k, t] = min(costs[k, t + 1], run)
-        for t in range(min(a, last) - 1, -1, -1):
+        _costs_with(k, table, unit, request, costs[min(k + 1, o - 1)], costs[k])
+        for t in range(min(a, table.shape[0] - 1) - 1, -1, -1):
             costs[k, t] = costs[k, a]
 
 
 @njit
 def _path_values(
-    table: npt.NDArray[Any],
-    unit: Any,
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    values: npt.NDArray[Any],
+    table: npt.NDArray[Any], unit: Any, requests: RequestColumns, values: npt.NDArray[Any]
 ) -> None:
-    last = table.shape[0] - 1
-    later = np.empty(last + 1, dtype=values.dtype)
+    """Fill ``values[i]`` with V_i, keeping two rows of `costs_to_go` at a time."""
+    prompt, output, arrival, _ = requests
+    rows = np.empty((2, table.shape[0]), dtype=values.dtype)
     for i in range(len(arrival)):
-        a, s, o = arrival[i], prompt[i], output[i]
-        # One row of `costs_to_go` at a time, each written over the one of a token more.
-        for k in range(o - 1, -1, -1):
-            ahead = later[last]
-            later[last] = unit * (last + o - k - a)
-            for t in range(last - 1, a - 1, -1):
-                then = unit * (t + 1 - a) if k + 1 == o else ahead
-                ahead = later[t]
-                later[t] = min(later[t + 1], _price(table, t + 1, s + k + 1) + then)
-        values[i] = later[a]
+        request = (prompt[i], output[i], arrival[i])
+        for k in range(output[i] - 1, -1, -1):
+            _costs_with(k, table, unit, request, rows[(k + 1) % 2], rows[k % 2])
+        values[i] = rows[0, arrival[i]]
 
 
 @njit
 def heaviest_sets(
-    table: npt.NDArray[Any],
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    limit: int,
-    heaviest: npt.NDArray[Any],
+    table: npt.NDArray[Any], requests: RequestColumns, heaviest: npt.NDArray[Any]
 ) -> None:
     """Fill ``heaviest[r]`` with K_r for a table of prices by memory; entry 0 is 0."""
+    prompt, output, arrival, limit = requests
     best = np.zeros(limit + 1, dtype=heaviest.dtype)
     heaviest[0] = 0
     for r in range(1, table.shape[0]):
@@ -229,14 +220,13 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     most = max(longest + last, instance.memory_limit)
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
         raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits")
-    columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
     values = np.zeros(len(instance), dtype=np.int64)
-    _path_values(table, np.int64(prices.denominator), *columns, values)
+    _path_values(table, np.int64(prices.denominator), instance.columns, values)
     if prices.is_linear:
         capacity = instance.memory_limit * sum(table[:, 0].tolist())
     else:
         heaviest = np.zeros(last + 1, dtype=np.int64)
-        heaviest_sets(table, *columns, instance.memory_limit, heaviest)
+        heaviest_sets(table, instance.columns, heaviest)
         capacity = sum(heaviest.tolist())
     surplus = sum(values.tolist()) - capacity
     return int(-(-surplus // prices.denominator))

@@ -34,20 +34,18 @@ much as the best found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.preemption.prices import PreemptivePrices
+from hindsight.exact_search.state_search import SearchOutcome, SearchStatus
 from hindsight.runtime.compilation import njit
 from instances import Instance, PreemptiveSchedule
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
-from .prices import costs_to_go, heaviest_sets
-
-SearchStatus = Literal["exhausted", "beam", "states", "stopped"]
+from .prices import PreemptivePrices, costs_to_go, heaviest_sets
 
 SLICE = 2_000
 """States expanded between two questions whether to stop."""
@@ -58,167 +56,271 @@ DOMINANCE_WINDOW = 30
 Progress = npt.NDArray[np.int16]
 
 
-@njit
-def _slot(
-    slots: IntArray, keys: npt.NDArray[np.uint64], key: np.uint64, children: Progress, row: Progress
-) -> int:
-    """Where a state of this progress is, or the empty slot for it."""
+class _Task(NamedTuple):
+    """What the search is about.
+
+    Attributes
+    ----------
+    requests : RequestColumns
+        The problem.
+    twin : int64 array, shape (n,)
+        The previous request alike, or -1.
+    offset : int64 array, shape (n,)
+        Where the o + 1 entries of each request begin in arrays with one for each progress.
+    marks : uint64 array
+        Random numbers, one for each progress of each request, for hashes of states.
+    unit : int
+        Units of the prices in a round of latency.
+    """
+
+    requests: RequestColumns
+    twin: IntArray
+    offset: IntArray
+    marks: npt.NDArray[np.uint64]
+    unit: int
+
+
+class _Round(NamedTuple):
+    """One round, as bounds see it.
+
+    Attributes
+    ----------
+    number : int
+        r, from 1 on.
+    to_go : int64 array
+        h_i(p, r) at entry offset + p; 0 for completed requests.
+    tail : int
+        Sum of K over later rounds.
+    budget : int
+        Largest total latency of interest, in units of prices.
+    """
+
+    number: int
+    to_go: IntArray
+    tail: int
+    budget: int
+
+
+class _States(NamedTuple):
+    """States after one round, and how they were found.
+
+    Attributes
+    ----------
+    progress : int16 array, shape (room, n)
+        Tokens produced.
+    costs, bounds, parents : int64 array, shape (room,)
+        Latency of completed requests, bounds in units of prices, and states of the round before.
+    """
+
+    progress: Progress
+    costs: IntArray
+    bounds: IntArray
+    parents: IntArray
+
+    def at(self, rows: IntArray | slice) -> _States:
+        """Return some of the states."""
+        progress, costs, bounds, parents = self
+        return _States(progress[rows], costs[rows], bounds[rows], parents[rows])
+
+
+class _Table(NamedTuple):
+    """Hash table of states: their numbers, -1 where free, and the hash of each state."""
+
+    slots: IntArray
+    keys: npt.NDArray[np.uint64]
+
+
+class _Choice(NamedTuple):
+    """The requests that may run in a state, by gain, and those that are chosen.
+
+    Attributes
+    ----------
+    candidates, size, gain : int64 array, shape (n,)
+        Requests, the tokens they would hold, and by how much the bound falls where they run.
+    rest : int64 array, shape (n + 1,)
+        Sum of the positive gains of a candidate and those after it.
+    chosen : bool array, shape (n,)
+        Whether each candidate runs.
+    runs : bool array, shape (n,)
+        Whether each request runs.
+    row : int16 array, shape (n,)
+        Progress of the child.
+    """
+
+    candidates: IntArray
+    size: IntArray
+    gain: IntArray
+    rest: IntArray
+    chosen: npt.NDArray[np.bool_]
+    runs: npt.NDArray[np.bool_]
+    row: Progress
+
+
+@partial(njit, is_step=True)
+def _slot(table: _Table, key: np.uint64, progress: Progress, row: Progress) -> int:
+    """Return where a state of this progress is, or the empty slot for it."""
+    slots, keys = table
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
     while slots[at] >= 0:
         child = slots[at]
+        i = 0
         if keys[child] == key:
-            same = True
-            for i in range(len(row)):
-                if children[child, i] != row[i]:
-                    same = False
-                    break
-            if same:
-                return int(at)
+            while i < len(row) and progress[child, i] == row[i]:
+                i += 1
+        if i == len(row):
+            break
         at = at + 1 if at + 1 < size else 0
     return int(at)
 
 
+@partial(njit, is_step=True)
+def _candidates(
+    state: int, states: _States, task: _Task, now: _Round, choice: _Choice
+) -> tuple[int, int]:
+    """List the requests that may run, largest gain first; return how many, and the bound if none.
+
+    The bound is -1 where nothing is left to do.
+    """
+    (prompt, output, arrival, _), _, offset, _, unit = task
+    candidates, size, gain, rest, _, runs, _ = choice
+    r, to_go, tail, _ = now
+    total = 0
+    is_complete = True
+    base = states.costs[state] * unit - tail
+    for i in range(len(output)):
+        p = states.progress[state, i]
+        runs[i] = False
+        if p == output[i]:
+            continue
+        is_complete = False
+        base += to_go[offset[i] + p]
+        if arrival[i] >= r:
+            continue
+        later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
+        own_gain = to_go[offset[i] + p] - to_go[offset[i] + p + 1] - later
+        # Ties by index, so that twins stand in order.
+        y = total
+        while y > 0 and own_gain > gain[y - 1]:
+            gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
+            y -= 1
+        gain[y], size[y], candidates[y] = own_gain, prompt[i] + p + 1, i
+        total += 1
+    rest[total] = 0
+    for x in range(total - 1, -1, -1):
+        rest[x] = rest[x + 1] + max(0, gain[x])
+    return (-1 if is_complete else total), base
+
+
+@partial(njit, is_step=True)
+def _may_run(
+    x: int, room: int, state: int, progress: Progress, twin: IntArray, choice: _Choice
+) -> bool:
+    """Whether a candidate fits and no twin with as many tokens should run before it."""
+    i = choice.candidates[x]
+    before = twin[i]
+    while before >= 0 and progress[state, before] != progress[state, i]:
+        before = twin[before]
+    return bool(choice.size[x] <= room and (before < 0 or choice.runs[before]))
+
+
+@partial(njit, is_step=True)
+def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
+    """Whether no further candidate fits."""
+    x = 0
+    while x < total and (choice.chosen[x] or choice.size[x] > room):
+        x += 1
+    return bool(x == total)
+
+
+@partial(njit, is_step=True)
+def _add_child(
+    count: int,
+    bound: int,
+    state: int,
+    states: _States,
+    task: _Task,
+    round_index: int,
+    choice: _Choice,
+    found: tuple[_States, _Table],
+) -> int:
+    """Add the child in which the chosen run, or merge it; the number of children, -1 if full."""
+    (progress, costs, bounds, parents), table = found
+    requests, _, offset, marks, unit = task
+    row = choice.row
+    key = np.uint64(0)
+    cost = states.costs[state]
+    for i in range(len(row)):
+        row[i] = states.progress[state, i]
+        if choice.runs[i]:
+            row[i] += 1
+            if row[i] == requests.output_lengths[i]:
+                cost += round_index - requests.arrival_times[i]
+        key ^= marks[offset[i] + row[i]]
+    at = _slot(table, key, progress, row)
+    child = table.slots[at]
+    if child < 0:
+        if count == len(progress):
+            return -1
+        table.slots[at] = count
+        table.keys[count] = key
+        for i in range(len(row)):
+            progress[count, i] = row[i]
+        costs[count], bounds[count], parents[count] = cost, bound, state
+        return count + 1
+    if cost < costs[child]:
+        bounds[child] += (cost - costs[child]) * unit
+        costs[child] = cost
+        parents[child] = state
+    return count
+
+
 @njit
 def expand_states(
-    progress: Progress,
-    costs: IntArray,
     begin: int,
     end: int,
     count: int,
-    round_index: int,
-    arrival: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    twin: IntArray,
-    limit: int,
-    unit: int,
-    to_go: IntArray,
-    offset: IntArray,
-    tail: int,
-    budget: int,
-    marks: npt.NDArray[np.uint64],
-    slots: IntArray,
-    keys: npt.NDArray[np.uint64],
-    children: Progress,
-    child_costs: IntArray,
-    child_bounds: IntArray,
-    parents: IntArray,
+    task: _Task,
+    now: _Round,
+    states: _States,
+    found: tuple[_States, _Table],
 ) -> int:
-    """Children of states ``begin`` .. ``end - 1``; the number of children so far, -1 if too many.
-
-    ``costs`` are latencies of completed requests. ``to_go[offset[i] + p]`` is h_i(p, round_index),
-    the last entry of each request being 0. ``twin[i]`` is the previous request alike, or -1.
-    """
-    n = progress.shape[1]
-    candidates = np.empty(n, dtype=np.int64)
-    size = np.empty(n, dtype=np.int64)
-    gain = np.empty(n, dtype=np.int64)
-    rest = np.empty(n + 1, dtype=np.int64)
-    chosen = np.zeros(n, dtype=np.bool_)
-    in_set = np.zeros(n, dtype=np.bool_)
-    row = np.empty(n, dtype=progress.dtype)
+    """Add the children of states begin .. end - 1; return how many there are, -1 if too many."""
+    n = states.progress.shape[1]
+    candidates, size, gain, rest = np.zeros((4, n + 1), dtype=np.int64)
+    chosen, runs = np.zeros((2, n), dtype=np.bool_)
+    row = np.zeros(n, dtype=np.int16)
+    choice = _Choice(candidates, size, gain, rest, chosen, runs, row)
+    twin, limit = task.twin, task.requests.memory_limit
+    r, budget = now.number, now.budget
     for state in range(begin, end):
-        total = 0
-        unfinished = 0
-        base = costs[state] * unit - tail
-        for i in range(n):
-            p = progress[state, i]
-            in_set[i] = False
-            if p == output[i]:
-                continue
-            unfinished += 1
-            base += to_go[offset[i] + p]
-            if arrival[i] >= round_index:
-                continue
-            later = unit * (round_index - arrival[i]) if p + 1 == output[i] else 0
-            candidates[total] = i
-            size[total] = prompt[i] + p + 1
-            gain[total] = to_go[offset[i] + p] - to_go[offset[i] + p + 1] - later
-            total += 1
-        if unfinished == 0:
+        total, base = _candidates(state, states, task, now, choice)
+        if total < 0:
             continue
-        # Largest gain first; ties by index, so that twins stand in order.
-        for x in range(1, total):
-            y = x
-            while y > 0 and gain[y] > gain[y - 1]:
-                gain[y], gain[y - 1] = gain[y - 1], gain[y]
-                size[y], size[y - 1] = size[y - 1], size[y]
-                candidates[y], candidates[y - 1] = candidates[y - 1], candidates[y]
-                y -= 1
-        rest[total] = 0
-        for x in range(total - 1, -1, -1):
-            rest[x] = rest[x + 1] + max(0, gain[x])
         need = base - budget
-        # Depth first over candidates: chosen[x] says whether candidate x is in.
-        depth = 0
-        room = limit
-        gained = 0
-        going_down = True
+        depth, room, gained = 0, limit, 0
         while True:
-            if going_down and depth < total and gained + rest[depth] >= need:
-                i = candidates[depth]
-                allowed = size[depth] <= room
-                before = twin[i]
-                while allowed and before >= 0:
-                    if progress[state, before] == progress[state, i]:
-                        allowed = in_set[before]
-                        break
-                    before = twin[before]
-                if allowed:
-                    chosen[depth] = True
-                    in_set[i] = True
+            # Down: every candidate that may run does, while the gain can still be enough.
+            while depth < total and gained + rest[depth] >= need:
+                chosen[depth] = _may_run(depth, room, state, states.progress, twin, choice)
+                if chosen[depth]:
+                    runs[candidates[depth]] = True
                     room -= size[depth]
                     gained += gain[depth]
-                else:
-                    chosen[depth] = False
                 depth += 1
-                continue
-            if going_down and depth == total and gained >= need:
-                maximal = True
-                for x in range(total):
-                    if not chosen[x] and size[x] <= room:
-                        maximal = False
-                        break
-                if maximal:
-                    key = np.uint64(0)
-                    cost = costs[state]
-                    for i in range(n):
-                        row[i] = progress[state, i]
-                    for x in range(total):
-                        if chosen[x]:
-                            i = candidates[x]
-                            row[i] += 1
-                            if row[i] == output[i]:
-                                cost += round_index - arrival[i]
-                    for i in range(n):
-                        key ^= marks[offset[i] + row[i]]
-                    at = _slot(slots, keys, key, children, row)
-                    child = slots[at]
-                    if child < 0:
-                        if count == len(children):
-                            return -1
-                        child = count
-                        count += 1
-                        slots[at] = child
-                        keys[child] = key
-                        children[child, :] = row
-                        child_costs[child] = cost
-                        child_bounds[child] = base - gained
-                        parents[child] = state
-                    elif cost < child_costs[child]:
-                        child_bounds[child] += (cost - child_costs[child]) * unit
-                        child_costs[child] = cost
-                        parents[child] = state
+            if depth == total and gained >= need and _is_maximal(total, room, choice):
+                bound = base - gained
+                count = _add_child(count, bound, state, states, task, r, choice, found)
+                if count < 0:
+                    return -1
             # Back to the last candidate that is in, and leave it out.
-            going_down = True
             depth -= 1
             while depth >= 0 and not chosen[depth]:
                 depth -= 1
             if depth < 0:
                 break
             chosen[depth] = False
-            in_set[candidates[depth]] = False
+            runs[candidates[depth]] = False
             room += size[depth]
             gained -= gain[depth]
             depth += 1
@@ -237,57 +339,12 @@ def dominated(
             x = order[position - back]
             if gone[x] or spent[x] > spent[y]:
                 continue
-            ahead = True
-            for i in range(n):
-                if progress[x, i] < progress[y, i]:
-                    ahead = False
-                    break
-            if ahead:
+            i = 0
+            while i < n and progress[x, i] >= progress[y, i]:
+                i += 1
+            if i == n:
                 gone[y] = True
                 break
-
-
-@dataclass(frozen=True, eq=False)
-class PreemptiveOutcome:
-    """What a run of `PreemptiveSearch` found.
-
-    Attributes
-    ----------
-    status : SearchStatus
-        ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``: states
-        were dropped for ``width``; ``"states"``: too many; ``"stopped"``: the caller said so.
-    schedule : PreemptiveSchedule or None
-        The cheapest found within the budget, or None.
-    states, peak : int
-        Kept over all rounds, and in one round at most.
-    """
-
-    status: SearchStatus
-    schedule: PreemptiveSchedule | None
-    states: int
-    peak: int
-
-
-class _Layer(NamedTuple):
-    """States of one round, and the state of the round before that each came from."""
-
-    progress: Progress
-    parents: IntArray
-
-
-class _Children:
-    """Room for the children of a round, and a hash table of their progress."""
-
-    def __init__(self, n: int, room: int) -> None:
-        self.slots = np.full(2 * room, -1, dtype=np.int64)
-        self.keys = np.zeros(room, dtype=np.uint64)
-        self.progress = np.zeros((room, n), dtype=np.int16)
-        self.costs, self.bounds, self.parents = np.zeros((3, room), dtype=np.int64)
-
-    @property
-    def columns(self) -> tuple[npt.NDArray[Any], ...]:
-        """As `expand_states` takes them."""
-        return self.slots, self.keys, self.progress, self.costs, self.bounds, self.parents
 
 
 class PreemptiveSearch:
@@ -295,49 +352,31 @@ class PreemptiveSearch:
 
     def __init__(self, instance: Instance, prices: PreemptivePrices) -> None:
         self._instance = instance
-        self._unit = prices.denominator
-        self._columns = (
-            instance.arrival_times,
-            instance.prompt_lengths,
-            instance.output_lengths,
-        )
-        arrival, prompt, output = self._columns
-        self._offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
-        table = prices.numerators
+        unit, table = prices.denominator, prices.numerators
+        prompt, output, arrival, _ = instance.columns
+        offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = table.shape[0] - 1
         # Costs to go after each round, one block of o + 1 entries a request; 0 when completed.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
-        for i in range(len(instance)):
-            costs = np.zeros((int(output[i]), self._last + 1), dtype=np.int64)
-            costs_to_go(table, np.int64(self._unit), arrival[i], prompt[i], output[i], costs)
-            first = self._offset[i]
-            self._to_go[:, first : first + int(output[i])] = costs.T
-        heaviest = np.zeros(self._last + 1, dtype=np.int64)
-        heaviest_sets(table, *self._columns, instance.memory_limit, heaviest)
-        self._tails = np.concatenate([np.cumsum(heaviest[::-1])[::-1][1:], [0]])
-        rng = np.random.default_rng(7)
-        self._marks = rng.integers(0, 2**63, self._to_go.shape[1]).astype(np.uint64)
+        rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
         twin = []
-        for i, row in enumerate(zip(*(column.tolist() for column in self._columns), strict=True)):
-            twin.append(seen.get(row, -1))
-            seen[row] = i
-        self._twin = np.array(twin, dtype=np.int64)
+        for i, (request, first) in enumerate(zip(rows, offset.tolist(), strict=True)):
+            costs = np.zeros((request[1], self._last + 1), dtype=np.int64)
+            costs_to_go(table, np.int64(unit), request, costs)
+            self._to_go[:, first : first + len(costs)] = costs.T
+            twin.append(seen.get(request, -1))
+            seen[request] = i
+        heaviest = np.zeros(self._last + 1, dtype=np.int64)
+        heaviest_sets(table, instance.columns, heaviest)
+        self._tails = np.concatenate([np.cumsum(heaviest[::-1])[::-1][1:], [0]])
+        marks = np.random.default_rng(7).integers(0, 2**63, self._to_go.shape[1]).astype(np.uint64)
+        self._task = _Task(instance.columns, np.array(twin, dtype=np.int64), offset, marks, unit)
 
     @property
     def root(self) -> int:
         """Bound of the empty schedule, in units of 1 / denominator."""
-        return int(self._to_go[0, self._offset].sum() - self._tails[0])
-
-    def _costs_after(self, t: int) -> IntArray:
-        """Costs to go after round t, which may lie beyond the prices: then a round costs a unit."""
-        if t <= self._last:
-            column: IntArray = self._to_go[t]
-            return column
-        beyond: IntArray = self._to_go[self._last] + (t - self._last) * self._unit
-        ends = self._offset + self._columns[2]
-        beyond[ends] = 0
-        return beyond
+        return int(self._to_go[0, self._task.offset].sum() - self._tails[0])
 
     def run(
         self,
@@ -347,7 +386,7 @@ class PreemptiveSearch:
         *,
         window: int = DOMINANCE_WINDOW,
         width: int | None = None,
-    ) -> PreemptiveOutcome:
+    ) -> SearchOutcome[PreemptiveSchedule]:
         """Cover every schedule of total latency at most ``budget``.
 
         Parameters
@@ -364,76 +403,83 @@ class PreemptiveSearch:
             Keep only that many states a round, those of the least bounds: a beam search, whose
             schedules are feasible but which proves nothing.
         """
-        instance = self._instance
-        arrival, prompt, output = self._columns
-        n = len(instance)
-        progress = np.zeros((1, n), dtype=np.int16)
-        costs, parents = np.zeros((2, 1), dtype=np.int64)
-        layers = [_Layer(progress, parents)]
+        layers = [_new_states(1, len(self._instance))]
         best: tuple[int, int] | None = None
         status: SearchStatus = "exhausted"
         states = peak = 1
-        while len(progress):
-            r = len(layers)
-            to_go = self._costs_after(r)
-            tail = int(self._tails[r]) if r <= self._last else 0
-            room = min(max_states, max(1024, 4 * len(progress)))
-            count = -1
-            while count < 0:
-                found = _Children(n, room)
-                count = 0
-                for begin in range(0, len(progress), SLICE):
-                    if should_stop():
-                        return PreemptiveOutcome("stopped", None, states, peak)
-                    count = expand_states(
-                        *(progress, costs, begin, min(begin + SLICE, len(progress)), count, r),
-                        *(arrival, prompt, output, self._twin, instance.memory_limit),
-                        *(self._unit, to_go, self._offset, tail, budget * self._unit),
-                        *(self._marks, *found.columns),
-                    )
-                    if count < 0:
-                        break
-                if count < 0 and room == max_states:
-                    return PreemptiveOutcome("states", None, states, peak)
-                room = min(max_states, 4 * room)
-            kept = self._kept(found, count, r, window, width)
-            if width is not None and len(kept) < count:
+        while len(layers[-1].progress):
+            found = self._children(layers, budget, max_states, should_stop)
+            if not isinstance(found, _States):
+                return SearchOutcome(found, None, states, peak)
+            kept = self._not_dominated(found, len(layers), window)
+            if width is not None and len(kept) > width:
+                kept = kept[np.argpartition(found.bounds[kept], width)[:width]]
+            if width is not None and len(kept) < len(found.progress):
                 status = "beam"
-            progress, costs, parents = (
-                found.progress[kept],
-                found.costs[kept],
-                found.parents[kept],
-            )
-            layers.append(_Layer(progress, parents))
-            states += len(progress)
-            peak = max(peak, len(progress))
+            layer = found.at(kept)
+            layers.append(layer)
+            states, peak = states + len(kept), max(peak, len(kept))
             # Prices of later rounds may leave an end in that is dearer than the budget.
-            complete = np.flatnonzero((progress == output).all(axis=1) & (costs <= budget))
+            is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
+            complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
                 # Equal progress was merged, so there is one such state.
-                budget = int(costs[complete[0]]) - 1
-                best = (r, int(complete[0]))
+                budget = int(layer.costs[complete[0]]) - 1
+                best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
-        return PreemptiveOutcome(status, schedule, states, peak)
+        return SearchOutcome(status, schedule, states, peak)
 
-    def _kept(
-        self, found: _Children, count: int, r: int, window: int, width: int | None
-    ) -> IntArray:
-        """Indices of the children that are not dominated and, in a beam, among the best."""
-        arrival, _, output = self._columns
-        progress = found.progress[:count]
+    def _children(
+        self,
+        layers: list[_States],
+        budget: int,
+        max_states: int,
+        should_stop: Callable[[], bool],
+    ) -> _States | SearchStatus:
+        """Return all children of the last layer, or why there are none."""
+        now, last, unit = len(layers), layers[-1], self._task.unit
+        tail = int(self._tails[now]) if now <= self._last else 0
+        in_round = _Round(now, self._costs_after(now), tail, budget * unit)
+        states = len(last.progress)
+        room = min(max_states, max(1024, 4 * states))
+        while True:
+            # Once more in four times the room, unless there is enough.
+            found = _new_states(room, len(self._instance))
+            table = _Table(np.full(2 * room, -1, dtype=np.int64), np.zeros(room, dtype=np.uint64))
+            begin = count = 0
+            while begin < states and count >= 0:
+                if should_stop():
+                    return "stopped"
+                end = min(begin + SLICE, states)
+                count = expand_states(begin, end, count, self._task, in_round, last, (found, table))
+                begin = end
+            if count >= 0:
+                return found.at(slice(count))
+            if room == max_states:
+                return "states"
+            room = min(max_states, 4 * room)
+
+    def _costs_after(self, t: int) -> IntArray:
+        """Costs to go after round t, which may lie beyond the prices: then a round costs a unit."""
+        column: IntArray = self._to_go[min(t, self._last)].copy()
+        if t > self._last:
+            column += (t - self._last) * self._task.unit
+            column[self._task.offset + self._task.requests.output_lengths] = 0
+        return column
+
+    def _not_dominated(self, found: _States, r: int, window: int) -> IntArray:
+        """Return the indices of the children that no other one dominates."""
+        _, output, arrival, _ = self._task.requests
+        progress = found.progress
         waiting = (progress < output) & (arrival < r)
-        spent = found.costs[:count] + (waiting * (r - arrival)).sum(axis=1)
-        gone = np.zeros(count, dtype=np.bool_)
+        spent = found.costs + (waiting * (r - arrival)).sum(axis=1)
+        gone = np.zeros(len(progress), dtype=np.bool_)
         order = np.lexsort((-progress.sum(axis=1, dtype=np.int64), spent))
         if window:
             dominated(progress, spent, order, window, gone)
-        kept = np.flatnonzero(~gone)
-        if width is not None and len(kept) > width:
-            kept = kept[np.argpartition(found.bounds[kept], width)[:width]]
-        return kept
+        return np.flatnonzero(~gone)
 
-    def _read_back(self, layers: list[_Layer], last: int, at: int) -> PreemptiveSchedule:
+    def _read_back(self, layers: list[_States], last: int, at: int) -> PreemptiveSchedule:
         rounds: list[list[int]] = [[] for _ in range(len(self._instance))]
         for r in range(last, 0, -1):
             layer = layers[r]
@@ -442,3 +488,7 @@ class PreemptiveSearch:
                 rounds[i].append(r)
             at = parent
         return PreemptiveSchedule.from_rounds(self._instance, [own[::-1] for own in rounds])
+
+
+def _new_states(room: int, n: int) -> _States:
+    return _States(np.zeros((room, n), dtype=np.int16), *np.zeros((3, room), dtype=np.int64))

@@ -27,8 +27,8 @@ import numpy as np
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
 from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_running
-from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
+from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState

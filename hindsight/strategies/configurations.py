@@ -119,13 +119,11 @@ class ConfigurationSearch:
         self._threads = threads
         self._root: tuple[IntArray, IntArray] | None = None
         self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-        self._annealing = LocalSearch(
-            *instance.columns, start_times=state.schedule.start_times, seed=seed
-        )
+        self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         # Each state holds the starts of all requests.
         most_states = self._parameters.most_states * 64 // max(64, len(instance))
-        self._search = StateSearch(*self._lengths, instance.memory_limit, max(1, most_states))
+        self._search = StateSearch(instance.columns, max(1, most_states))
         self._corridors = CorridorSearch(self._search, seed)
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
@@ -168,10 +166,10 @@ class ConfigurationSearch:
         self._annealing.offer(state.schedule.start_times)
         done, move_slice = 0, self._parameters.move_slice
         while done < moves and not state.clock.must_stop():
-            result = self._annealing.run(move_limit=min(move_slice, moves - done))
+            self._annealing.run(min(move_slice, moves - done))
             done += move_slice
-            if result.total_latency < state.upper_bound:
-                state.offer(Schedule(self.instance, result.start_times))
+            if self._annealing.best_cost < state.upper_bound:
+                state.offer(Schedule(self.instance, self._annealing.best_starts))
 
     def _improve_prices(self, work: int) -> int:
         """An ascent, and the exact bound of what results; returns how much the bound gained."""
@@ -251,13 +249,13 @@ class ConfigurationSearch:
             )
             states -= outcome.states
             state.nodes += outcome.states
-            if outcome.start_times is not None:
-                state.offer(Schedule(self.instance, outcome.start_times))
+            if outcome.found is not None:
+                state.offer(Schedule(self.instance, outcome.found))
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
             # Within the budget nothing is left but, maybe, the optimum just found.
-            proved = budget + 1 if outcome.start_times is None else state.upper_bound
+            proved = budget + 1 if outcome.found is None else state.upper_bound
             state.raise_lower(min(proved, state.upper_bound), certified=True)
             self._step = step
             step *= 2

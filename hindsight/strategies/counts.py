@@ -130,14 +130,14 @@ class _Annealing:
         self._first = state.schedule.start_times
         self._fruitless = self._times = 0
         self._begin()
-        self._best, self._best_cost = self._search.best_starts.copy(), self._search.best_cost
+        self._best, self._best_cost = self._search.best_starts, self._search.best_cost
 
     def run(self) -> IntArray:
         """The moves of a phase; the best starts so far."""
         left = self._parameters.moves
         while left > 0 and not self._must_stop():
             moves, cost = min(self._parameters.move_slice, left), self._search.best_cost
-            self._search.run(move_limit=moves)
+            self._search.run(moves)
             left -= moves
             self._fruitless = self._fruitless + moves if self._search.best_cost == cost else 0
             if self._search.best_cost < self._best_cost:
@@ -147,7 +147,7 @@ class _Annealing:
         return self._best
 
     def _begin(self) -> None:
-        columns, first = self._instance.columns, None if self._times else self._first
-        self._search = LocalSearch(*columns, start_times=first, seed=self._seed + self._times)
+        first = None if self._times else self._first
+        self._search = LocalSearch(self._instance, first, self._seed + self._times)
         self._times += 1
         self._fruitless = 0

@@ -201,8 +201,8 @@ class PreemptivePhases:
         stop = interval.clock.must_stop
         found = self._search.run(interval.upper_bound - 1, at_once, stop, width=width)
         interval.nodes += found.states
-        if found.schedule is not None:
-            interval.offer(found.schedule)
+        if found.found is not None:
+            interval.offer(found.found)
         while not interval.is_done():
             budget = min(interval.lower_bound + self._step - 1, interval.upper_bound - 1)
             outcome = self._search.run(budget, most, stop)
@@ -210,9 +210,9 @@ class PreemptivePhases:
             if outcome.status != "exhausted":
                 self._step = max(1, self._step // 4)
                 return most < at_once or outcome.status == "stopped"
-            if outcome.schedule is not None:
-                interval.offer(outcome.schedule)
-                interval.raise_lower(outcome.schedule.total_latency, certified=True)
+            if outcome.found is not None:
+                interval.offer(outcome.found)
+                interval.raise_lower(outcome.found.total_latency, certified=True)
             else:
                 interval.raise_lower(budget + 1, certified=True)
             self._step *= 2

@@ -183,12 +183,12 @@ def upper_bound(instance: Instance, moves: int = MOVES, *, preemptive: bool = Fa
     from hindsight.heuristics.annealing import LocalSearch
     from hindsight.preemption.orders import OrderSearch
 
-    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    whole = LocalSearch(*columns, instance.memory_limit).run(move_limit=moves).total_latency
+    search = LocalSearch(instance)
+    search.run(moves)
     if not preemptive:
-        return whole
+        return search.best_cost
     hot = float(instance.output_lengths.mean())
-    return min(whole, OrderSearch(instance, 0).anneal(moves, hot, 0.3).total_latency)
+    return min(search.best_cost, OrderSearch(instance, 0).anneal(moves, hot, 0.3).total_latency)
 
 
 @dataclass

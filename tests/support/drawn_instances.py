@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hindsight.configurations.prices import SCALE, integer_capacities
 from hindsight.configurations.tables import state_copies
 from instances import Instance
 from instances.arrays import IntArray
@@ -65,6 +66,17 @@ def parts_apart(count: int) -> tuple[list[Instance], Instance]:
 def columns_of(instance: Instance) -> tuple[IntArray, IntArray, IntArray]:
     """Prompt lengths, output lengths and arrival times."""
     return instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+
+
+def random_epoch_prices(
+    instance: Instance, rng: np.random.Generator, scale: float, later: int
+) -> tuple[IntArray, IntArray]:
+    """Draw epoch prices up to some rounds after the last arrival; any of them bound something."""
+    copies, side = copies_of(instance), instance.memory_limit + 1
+    epochs = int(instance.arrival_times.max()) + later
+    Q = (scale * SCALE * rng.random((epochs, side, side))).astype(np.int64)
+    Q[:, copies == 0] = 0
+    return Q, integer_capacities(Q, copies)
 
 
 def copies_of(instance: Instance) -> IntArray:

@@ -15,12 +15,12 @@ from brute_force import (
 from drawn_instances import columns_of, copies_of, drawn_instance, parts_apart
 
 from hindsight.configurations.prices import SCALE, epoch_prices, start_values
-from hindsight.configurations.table_ascent import DualAscent
 from hindsight.configurations.tables import core_table, memory_table
 from hindsight.exact_search import state_search
 from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
 from instances import Instance
+from instances.arrays import IntArray
 
 ALL = Rules()
 NONE = Rules(*[False] * len(ALL))
@@ -38,14 +38,7 @@ def tiny(seed: int, largest: int) -> Instance:
 
 
 def search_of(instance: Instance, **options: int) -> StateSearch:
-    return StateSearch(*columns_of(instance), instance.memory_limit, **options)
-
-
-def dual_of(instance: Instance, epochs: int = 12) -> DualAscent:
-    limit = instance.memory_limit
-    copies = copies_of(instance)
-    tables = [memory_table(limit), core_table(1, limit)]
-    return DualAscent(*columns_of(instance), copies, epochs, tables)
+    return StateSearch(instance.columns, **options)
 
 
 def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -59,12 +52,21 @@ def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndar
     )
 
 
-def assert_exact(instance: Instance, outcome: SearchOutcome, optimum: int) -> None:
-    assert (outcome.status, outcome.total_latency) == ("exhausted", optimum)
-    assert outcome.start_times is not None
-    starts = outcome.start_times.tolist()
+def total_of(instance: Instance, outcome: SearchOutcome[IntArray]) -> int:
+    """Total latency by definition of what was found, which is feasible by definition."""
+    assert outcome.found is not None
+    starts = outcome.found.tolist()
     assert is_feasible_by_definition(instance, starts)
-    assert total_latency_by_definition(instance, starts) == optimum
+    return total_latency_by_definition(instance, starts)
+
+
+def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets: int) -> None:
+    """Nothing is found below the optimum, and the optimum within each budget."""
+    below = search.run(optimum - 1)
+    assert (below.status, below.found) == ("exhausted", None)
+    for budget in budgets:
+        outcome = search.run(budget)
+        assert (outcome.status, total_of(instance, outcome)) == ("exhausted", optimum)
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -79,11 +81,7 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
         for number, search.rules in enumerate(settings):
             if number % 2:
                 assert search.set_prices(*random_prices(instance, rng)) <= optimum * SCALE
-                assert search.root_bound <= optimum
-            below = search.run(optimum - 1)
-            assert (below.status, below.start_times) == ("exhausted", None)
-            assert_exact(instance, search.run(optimum + 2), optimum)
-            assert_exact(instance, search.run(optimum), optimum)
+            assert_exact(instance, search, optimum, optimum + 2, optimum)
 
 
 def best_beside(instance: Instance, background: list[int]) -> int:
@@ -125,11 +123,9 @@ def test_what_others_hold_is_respected_up_to_its_last_round(
         limit = instance.memory_limit
         background = rng.integers(0, limit + 1, int(rng.integers(1, 12)))
         background[-1] = limit
-        search = StateSearch(*columns_of(instance), limit, background=background)
+        search = StateSearch(instance.columns, background=background)
         optimum = best_beside(instance, background.tolist())
-        below, found = search.run(optimum - 1), search.run(optimum + 1)
-        assert (below.status, below.start_times) == ("exhausted", None)
-        assert (found.status, found.total_latency) == ("exhausted", optimum)
+        assert_exact(instance, search, optimum, optimum + 1)
 
 
 def test_each_rule_removes_something() -> None:
@@ -157,9 +153,8 @@ def test_twins_start_in_order_of_arrival_whatever_their_order() -> None:
         for rules in (ALL, ALL._replace(twins=False)):
             search = search_of(twins)
             search.rules = rules
-            outcome = search.run(optimum)
-            assert_exact(twins, outcome, optimum)
-            states.append(outcome.states)
+            assert_exact(twins, search, optimum)
+            states.append(search.run(optimum).states)
         assert (states[0] < states[1]) == fewer
 
 
@@ -180,7 +175,7 @@ def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPa
         rng = np.random.default_rng([71, seed])
         search = search_of(instance)
         root = search.set_prices(*random_prices(instance, rng))
-        budget = search.root_bound + int(rng.integers(0, 8))
+        budget = -(-root // SCALE) + int(rng.integers(0, 8))
         kept.clear()
         search.run(budget)
         P, u = start_values(search.prices.Q, *columns_of(instance))
@@ -219,13 +214,10 @@ def test_without_a_budget_and_with_a_width() -> None:
     for seed in range(30):
         instance = tiny(seed, 6)
         optimum, _ = optimal_total_latency(instance)
-        assert_exact(instance, search_of(instance).run(), optimum)
-        beam = search_of(instance).run(width=3)
+        whole, beam = search_of(instance).run(), search_of(instance).run(width=3)
+        assert (whole.status, total_of(instance, whole)) == ("exhausted", optimum)
         assert beam.status == "beam"
-        assert beam.start_times is not None
-        assert beam.total_latency is not None
-        assert beam.total_latency >= optimum
-        assert is_feasible_by_definition(instance, beam.start_times.tolist())
+        assert total_of(instance, beam) >= optimum
 
 
 def medium(n: int = 30) -> Instance:
@@ -242,29 +234,22 @@ def test_limits_on_states() -> None:
     assert few.states <= 1000
 
 
-def test_growing_layers_change_nothing() -> None:
-    instance = medium(12)
-    outcomes = []
-    for room in (1, 1 << 16):
-        search = search_of(instance, room=room)
-        outcomes.append(search.run(state_limit=150_000))
-        assert len(search._layers[0].masks) > 4096
-    assert outcomes[0].states == outcomes[1].states
-    assert outcomes[0].total_latency == outcomes[1].total_latency
+def found_by(instance: Instance, room: int = 4096, words: int | None = None) -> tuple[object, ...]:
+    search = search_of(instance, room=room)
+    search._words = words or search._words
+    search._layers = (search._layer(room), search._layer(room))
+    one = search.run(state_limit=60_000)
+    starts = None if one.found is None else one.found.tolist()
+    return one.status, starts, one.states, search.counts, len(search._layers[0].masks)
 
 
-def test_sets_in_more_words_change_nothing() -> None:
-    for instance in [tiny(seed, 7) for seed in range(40)] + [medium(14)]:
-        found = []
-        for words in (1, 2, 3):
-            search = search_of(instance)
-            search._words = words
-            search._layers = (search._layer(4096), search._layer(4096))
-            one = search.run(state_limit=60_000)
-            starts = None if one.start_times is None else one.start_times.tolist()
-            found.append((one.status, one.total_latency, starts, one.states, search.counts))
-        assert found[0] == found[1] == found[2]
-    assert len(search._layers[0].masks) > 4096  # words are kept where layers grow
+def test_room_and_words_change_nothing() -> None:
+    """Larger layers than there was room for, and sets in more words than needed."""
+    for instance in [*(tiny(seed, 7) for seed in range(40)), medium(14)]:
+        *outcome, room = found_by(instance)
+        assert len(instance) < 14 or room > 4096
+        for options in ({"room": 1}, {"words": 2}, {"words": 3}):
+            assert list(found_by(instance, **options)[:-1]) == outcome
 
 
 def test_more_requests_than_a_word_has_bits() -> None:
@@ -272,9 +257,7 @@ def test_more_requests_than_a_word_has_bits() -> None:
     assert len(many) == 136
     optimum = sum(optimal_total_latency(part)[0] for part in parts)
     search = search_of(many)
-    below = search.run(optimum - 1)
-    assert (below.status, below.start_times) == ("exhausted", None)
-    assert_exact(many, search.run(optimum), optimum)
+    assert_exact(many, search, optimum, optimum)
 
 
 def test_it_stops_when_told() -> None:
@@ -290,19 +273,3 @@ def test_it_stops_when_told() -> None:
 def test_late_starts_are_not_miscounted() -> None:
     late = Instance.from_arrays([1, 1], [2, 2], [0, 40_000], memory_limit=4)
     assert search_of(late).run().status == "epochs"
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="number of requests = 0"):
-        StateSearch([], [], [], 4)
-    with pytest.raises(ValueError, match="request 1: prompt_length"):
-        StateSearch([1, 4], [1, 1], [0, 0], 4)
-    with pytest.raises(ValueError, match="request 0: arrival_time = -1"):
-        StateSearch([1], [1], [-1], 4)
-    with pytest.raises(ValueError, match="shapes"):
-        StateSearch([1], [1, 2], [0], 4)
-    search = StateSearch([1], [1], [0], 4)
-    with pytest.raises(ValueError, match="shape of prices"):
-        search.set_prices(np.zeros((2, 4, 4), np.int64), np.zeros(2, np.int64))
-    with pytest.raises(TypeError, match="int64"):
-        search.set_prices(np.zeros((2, 5, 5)), np.zeros(2, np.int64))  # type: ignore[arg-type]

@@ -41,22 +41,22 @@ def test_a_climb_is_along_the_gradient_of_the_smooth_bound() -> None:
     """Shares of paths and of sets are derivatives: compared with differences of the values."""
     for seed in range(8):
         instance, rng = tiny(seed), np.random.default_rng([7, seed])
-        columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
+        requests = instance.columns
         limit, heat = instance.memory_limit, 0.7
         table = rng.uniform(0.1, 1.0, (int(instance.arrival_times.max()) + 4, limit + 1))
         table[0] = table[:, 0] = 0
         scratch = np.zeros((2, int(instance.output_lengths.max()), len(table)))
 
         gradient = np.zeros_like(table)
-        path_shares(table, heat, *columns, gradient, *scratch)
-        set_shares(table, heat, *columns, limit, gradient)
+        path_shares(table, heat, requests, gradient, scratch)
+        set_shares(table, heat, requests, gradient)
         for r, m in np.argwhere(table > 0)[seed::9].tolist():
             rise = 0.0
             for step in (1e-5, -1e-5):
                 table[r, m] += step
                 ignored = np.zeros_like(table)
-                paths = path_shares(table, heat, *columns, ignored, *scratch)
-                sets = set_shares(table, heat, *columns, limit, ignored)
+                paths = path_shares(table, heat, requests, ignored, scratch)
+                sets = set_shares(table, heat, requests, ignored)
                 rise += (paths - sets) / (2 * step)
                 table[r, m] -= step
             assert gradient[r, m] == pytest.approx(rise, abs=1e-6)

@@ -10,15 +10,16 @@ from effort import sweep
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
 
 import hindsight
+from hindsight.exact_search.state_search import SearchOutcome
 from hindsight.preemption.ascent import ascend
 from hindsight.preemption.prices import (
     PreemptivePrices,
     preemptive_price_bound,
     round_preemptive_prices,
 )
-from hindsight.preemption.state_search import PreemptiveOutcome, PreemptiveSearch
+from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.runtime.clock import never
-from instances import Instance
+from instances import Instance, PreemptiveSchedule
 
 FREE, ANY, ASCENDED = range(3)
 
@@ -43,19 +44,19 @@ def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
     return round_preemptive_prices(ascend(instance, table, 30) if kind == ASCENDED else table)
 
 
-def assert_optimal(instance: Instance, outcome: PreemptiveOutcome, optimum: int) -> None:
-    assert outcome.status == "exhausted"
-    assert outcome.schedule is not None
-    assert outcome.schedule.total_latency == optimum
-    assert_schedule(instance, outcome, optimum)
-
-
-def assert_schedule(instance: Instance, outcome: PreemptiveOutcome, total: int) -> None:
-    """By definition, it is feasible and has that total latency."""
-    assert outcome.schedule is not None
-    rounds = rounds_of(outcome.schedule.stretches)
+def total_of(instance: Instance, schedule: PreemptiveSchedule) -> int:
+    """Total latency by definition of a schedule that is feasible by definition."""
+    rounds = rounds_of(schedule.stretches)
     assert is_feasible_in_rounds(rows_of(instance), instance.memory_limit, rounds)
-    assert sum(one[-1] for one in rounds) - int(instance.arrival_times.sum()) == total
+    return sum(one[-1] for one in rounds) - int(instance.arrival_times.sum())
+
+
+def assert_optimal(
+    instance: Instance, outcome: SearchOutcome[PreemptiveSchedule], optimum: int
+) -> None:
+    assert outcome.status == "exhausted"
+    assert outcome.found is not None
+    assert total_of(instance, outcome.found) == outcome.found.total_latency == optimum
 
 
 @pytest.mark.parametrize("block", sweep(range(10), one_in=10))
@@ -69,13 +70,11 @@ def test_the_optimum_of_500_instances(block: int) -> None:
             bound = preemptive_price_bound(instance, prices)
             assert -(-search.root // prices.denominator) == bound <= optimum
             below = search.run(optimum - 1, 100_000, never)
-            assert (below.status, below.schedule) == ("exhausted", None)
+            assert (below.status, below.found) == ("exhausted", None)
             assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
             assert_optimal(instance, search.run(optimum + 3, 100_000, never, window=0), optimum)
             beam = search.run(optimum + 10, 100_000, never, width=3)
-            if beam.schedule is not None:
-                assert beam.schedule.total_latency >= optimum
-                assert_schedule(instance, beam, beam.schedule.total_latency)
+            assert beam.found is None or total_of(instance, beam.found) >= optimum
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight.bounds.volume import mean_busy_time_bound
-from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     best_list_schedule,
@@ -21,6 +20,7 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule,
     prefix_schedule_within,
 )
+from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation

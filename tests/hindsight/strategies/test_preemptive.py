@@ -231,9 +231,9 @@ def test_prices_after_the_end_do_not_hide_a_better_end() -> None:
     search = PreemptiveSearch(instance, PreemptivePrices(numerators, 2))
     found = search.run(10, 1000, lambda: False)
     assert found.status == "exhausted"
-    assert found.schedule is not None
-    assert found.schedule.total_latency == preemptive_optimum(rows_of(instance), 7) == 6
-    assert search.run(5, 1000, lambda: False).schedule is None
+    assert found.found is not None
+    assert found.found.total_latency == preemptive_optimum(rows_of(instance), 7) == 6
+    assert search.run(5, 1000, lambda: False).found is None
 
 
 def test_tables_whose_heaviest_set_could_leave_64_bits_are_refused() -> None:

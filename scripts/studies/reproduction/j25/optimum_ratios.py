@@ -165,23 +165,17 @@ def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Tri
 
 def bound_ratio(task: tuple[int, int, int]) -> Bounded:
     """MC-SF against the schedule that local search finds: (model, seed, moves), n as published."""
-    from hindsight.heuristics.annealing import improve
+    from hindsight.heuristics.annealing import LocalSearch
 
     model, seed, moves = task
     instance = instances.generate(f"arrival-model-{model}", seed)
     if not isinstance(instance, instances.Instance):
         raise TypeError(f"arrival-model-{model} is no instance")
     schedule = simulate(instance, "mc-sf").schedule
-    better = improve(
-        instance.prompt_lengths,
-        instance.output_lengths,
-        instance.arrival_times,
-        instance.memory_limit,
-        # From the policy's own schedule, so that no bound falls below 1.
-        schedule.start_times,
-        move_limit=moves,
-    )
-    found = instances.Schedule(instance, better.start_times)
+    # From the policy's own schedule, so that no bound falls below 1.
+    search = LocalSearch(instance, schedule.start_times)
+    search.run(moves)
+    found = instances.Schedule(instance, search.best_starts)
     if not found.is_feasible:
         raise AssertionError(f"{instance.name}: local search left the memory limit")
     return Bounded(
