@@ -12,11 +12,9 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
-from drawn_instances import columns_of, copies_of, drawn_instance, parts_apart
+from drawn_instances import columns_of, drawn_instance, drawn_prices, parts_apart
 
-from hindsight.configurations.prices import SCALE, epoch_prices, start_values
-from hindsight.configurations.table_ascent import DualAscent
-from hindsight.configurations.tables import core_table, memory_table
+from hindsight.configurations.prices import SCALE, start_values
 from hindsight.exact_search import state_search
 from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
@@ -41,24 +39,6 @@ def search_of(instance: Instance, **options: int) -> StateSearch:
     return StateSearch(*columns_of(instance), instance.memory_limit, **options)
 
 
-def dual_of(instance: Instance, epochs: int = 12) -> DualAscent:
-    limit = instance.memory_limit
-    copies = copies_of(instance)
-    tables = [memory_table(limit), core_table(1, limit)]
-    return DualAscent(*columns_of(instance), copies, epochs, tables)
-
-
-def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    limit = instance.memory_limit
-    tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
-    return epoch_prices(
-        np.array([t.coefficients for t in tables]),
-        np.array([t.capacity for t in tables]),
-        rng.uniform(0.0, 1.0, (3, int(rng.integers(1, 15)))) * rng.integers(0, 2, (3, 1)),
-        copies_of(instance),
-    )
-
-
 def assert_exact(instance: Instance, outcome: SearchOutcome, optimum: int) -> None:
     assert (outcome.status, outcome.total_latency) == ("exhausted", optimum)
     assert outcome.start_times is not None
@@ -78,7 +58,7 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
         settings = (ALL, ALL._replace(**{one: False}), NONE._replace(**{one: True}), NONE)
         for number, search.rules in enumerate(settings):
             if number % 2:
-                assert search.set_prices(*random_prices(instance, rng)) <= optimum * SCALE
+                assert search.set_prices(*drawn_prices(instance, rng)) <= optimum * SCALE
                 assert search.root_bound <= optimum
             below = search.run(optimum - 1)
             assert (below.status, below.start_times) == ("exhausted", None)
@@ -138,7 +118,7 @@ def test_each_rule_removes_something() -> None:
     for seed in range(60):
         instance = tiny(seed, 7)
         search = search_of(instance)
-        search.set_prices(*random_prices(instance, rng))
+        search.set_prices(*drawn_prices(instance, rng))
         search.run(optimal_total_latency(instance)[0] + seed % 2 * 8)
         for rule, count in search.counts.items():
             total[rule] += count
@@ -179,7 +159,7 @@ def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPa
         instance = tiny(seed, 6)
         rng = np.random.default_rng([71, seed])
         search = search_of(instance)
-        root = search.set_prices(*random_prices(instance, rng))
+        root = search.set_prices(*drawn_prices(instance, rng))
         budget = search.root_bound + int(rng.integers(0, 8))
         kept.clear()
         search.run(budget)

@@ -14,11 +14,10 @@ from brute_force import (
     sound_horizon,
     total_latency_by_definition,
 )
-from drawn_instances import copies_of, drawn_instance, four_requests
+from drawn_instances import drawn_instance, drawn_prices, four_requests
 from effort import sweep
 
-from hindsight.configurations.prices import SCALE, epoch_prices
-from hindsight.configurations.tables import core_table, memory_table
+from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
@@ -55,16 +54,8 @@ def tiny(seed: int) -> Instance:
 
 
 def random_prices(instance: Instance, seed: int) -> tuple[IntArray, IntArray]:
-    limit = instance.memory_limit
-    rng = np.random.default_rng([2, seed])
-    tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
-    epochs = int(instance.arrival_times.max()) + int(rng.integers(1, 15))
-    return epoch_prices(
-        np.array([t.coefficients for t in tables]),
-        np.array([t.capacity for t in tables]),
-        rng.uniform(0.0, 1.0, (3, epochs)) * rng.integers(0, 2, (3, 1)),
-        copies_of(instance),
-    )
+    last = int(instance.arrival_times.max())
+    return drawn_prices(instance, np.random.default_rng([2, seed]), last)
 
 
 def finest(priced: PricedInstance, room: int = 200_000) -> PathGraph | None:
