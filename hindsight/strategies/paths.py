@@ -24,6 +24,7 @@ from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
     MOST_NODES,
     PricedInstance,
+    Room,
     TooLargeError,
     coarsest_graph,
     finer_graph,
@@ -159,9 +160,8 @@ class PathSearch(ConfigurationSearch):
         priced = self._priced(self.state.upper_bound)
         u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
         everybody = np.arange(len(self.instance))
-        graph = finer_graph(
-            priced, coarsest_graph(priced), nobody, everybody, u, 10_000, 100_000, never
-        )
+        coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
+        graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
         assert graph is not None
         # Whether nodes are dropped depends on prices: all are kept here, to compile it.
         keep_nodes(graph, np.ones(len(graph.later), np.bool_))
@@ -281,8 +281,10 @@ class PathSearch(ConfigurationSearch):
             return best - state.lower_bound <= state.gap * best
 
         outcome = Refinement(
-            *(priced, room, parameters.table_bytes, parameters.climb),
-            *(lambda: is_close() or state.clock.must_stop(), self._threads),
+            priced,
+            Room(room, parameters.table_bytes, self._threads),
+            parameters.climb,
+            lambda: is_close() or state.clock.must_stop(),
         ).run()
         state.nodes += outcome.nodes
         self._path_root = max(self._path_root, outcome.root_bound)
