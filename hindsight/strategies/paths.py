@@ -30,7 +30,6 @@ from hindsight.paths.graph import (
     finer_graph,
 )
 from hindsight.paths.growth import LARGE, GraphGrowth
-from hindsight.paths.path_kernels import keep_nodes
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
@@ -163,8 +162,6 @@ class PathSearch(ConfigurationSearch):
         coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
         graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
         assert graph is not None
-        # Whether nodes are dropped depends on prices: all are kept here, to compile it.
-        keep_nodes(graph, np.ones(len(graph.later), np.bool_))
         relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
         relaxation.track([0])
         relaxation.climb(Climb(3))
