@@ -373,6 +373,50 @@ def _write_node(
     scratch.ended_first[node], scratch.ended_counts[node] = taken, depth
 
 
+@step
+def _add_choices(
+    given: Extension,
+    q: int,
+    c: int,
+    members: _Members,
+    of_set: _Sums,
+    counts: tuple[int, int],
+    found: Found,
+    room: int,
+) -> tuple[int, int]:
+    """Add the nodes before set q that are node c in the coarser graph; see `extend_sets`."""
+    nodes, taken = counts
+    size, paid = given.above.sizes[q], given.coarser.paid[c]
+    left, least = given.budget - paid, given.coarser.graph.slacks[c]
+    coarse, sums = _complete_coarser(given, c, size, members, of_set)
+    if coarse < 0 or sums.cost + least > left:
+        return nodes, taken
+    # Every choice of added requests that complete as well, depth first.
+    depth, place = coarse, 0
+    while place >= 0:
+        others = heaviest_beside(
+            found.states, members.held, members.rounds, size + depth, members.order
+        )
+        slack = given.capacity - sums.price - others
+        if sums.cost + slack <= left:
+            if nodes >= room or taken + depth > len(found.ended):
+                return -1, taken
+            _write_node(given, q, members.chosen, depth, found, (nodes, taken))
+            found.here.costs[nodes], found.here.coarser[nodes] = sums.cost + slack, c
+            found.scratch.slacks[nodes] = slack
+            nodes, taken = nodes + 1, taken + depth
+        place = _next_added(given, q, place, sums, left - least)
+        while place < 0 and depth > coarse:
+            depth -= 1
+            sums = _leave(given, members.chosen[depth], sums)
+            place = _next_added(given, q, members.places[depth] + 1, sums, left - least)
+        if place >= 0:
+            members.places[depth] = place
+            sums = _choose(given, given.added[place], size, depth, members, sums)
+            depth, place = depth + 1, place + 1
+    return nodes, taken
+
+
 @njit
 def extend_sets(
     given: Extension, begin: int, end: int, counts: tuple[int, int], found: Found, room: int
@@ -395,46 +439,20 @@ def extend_sets(
     room : int
         Most nodes.
     """
-    coarser, here, scratch, states = given.coarser, found.here, found.scratch, found.states
-    nodes, taken = counts
-    most_ended = len(found.ended)
-    chosen, places, held, rounds, order = np.zeros((5, here.members.shape[1] + 1), np.int64)
+    coarser, above = given.coarser, given.above
+    chosen, places, held, rounds, order = np.zeros((5, above.members.shape[1] + 1), np.int64)
     members = _Members(held, rounds, chosen, places, order)
     for q in range(begin, end):
-        size = given.above.sizes[q]
         of_set = _place_set(given, q, members)
-        beside = given.above.coarser[q]
+        beside = above.coarser[q]
+        # The nodes of the coarser graph that lead to this one's there.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
-            # A node of the coarser graph that has this one's successor there.
             c = coarser.earlier[e]
-            if coarser.paid[c] >= FAR:
-                continue
-            left, least = given.budget - coarser.paid[c], coarser.graph.slacks[c]
-            coarse, sums = _complete_coarser(given, c, size, members, of_set)
-            if coarse < 0 or sums.cost + least > left:
-                continue
-            # Every choice of added requests that complete as well, depth first.
-            depth, place = coarse, 0
-            while place >= 0:
-                others = heaviest_beside(states, held, rounds, size + depth, order)
-                slack = given.capacity - sums.price - others
-                if sums.cost + slack <= left:
-                    if nodes >= room or taken + depth > most_ended:
-                        return -1, taken
-                    _write_node(given, q, chosen, depth, found, (nodes, taken))
-                    here.costs[nodes], here.coarser[nodes] = sums.cost + slack, c
-                    scratch.slacks[nodes] = slack
-                    nodes, taken = nodes + 1, taken + depth
-                place = _next_added(given, q, place, sums, left - least)
-                while place < 0 and depth > coarse:
-                    depth -= 1
-                    sums = _leave(given, chosen[depth], sums)
-                    place = _next_added(given, q, places[depth] + 1, sums, left - least)
-                if place >= 0:
-                    places[depth] = place
-                    sums = _choose(given, given.added[place], size, depth, members, sums)
-                    depth, place = depth + 1, place + 1
-    return nodes, taken
+            if coarser.paid[c] < FAR:
+                counts = _add_choices(given, q, c, members, of_set, counts, found, room)
+                if counts[0] < 0:
+                    return counts
+    return counts
 
 
 @njit
