@@ -169,7 +169,8 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
                 prices=None if proved is None else opening.prices_of(proved[1]),
             )
             (_run_with_cuts if task.cuts else _run)(task.strategies, problem, state)
-            if state.objective == "total_latency" and not state.is_settled:
+            is_open = not state.is_settled and state.stop_reason != "interrupted"
+            if is_open and state.objective == "total_latency":
                 flow_bound = small_transportation_bound(opening.instance)
                 state.raise_lower(flow_bound or 0, certified=True)
         state.raise_kept_error()
