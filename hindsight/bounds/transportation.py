@@ -84,10 +84,11 @@ def _rounds(instance: Instance) -> int:
     Let a request be served in round r. In each round from the last arrival to r it is served up to
     its limit, which takes o rounds at most, or the round is full: it could be served there else.
     """
-    served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
+    served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())
 
 
 def _arcs(instance: Instance) -> int:
     rounds = _rounds(instance)
-    return len(instance) * rounds - sum(instance.arrival_times.tolist()) + rounds
+    idle: int = sum(instance.arrival_times.tolist())
+    return len(instance) * rounds - idle + rounds

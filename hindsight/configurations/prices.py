@@ -121,7 +121,7 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     T = len(Q)
     W = _capacities(Q, ordered_states(state_copies(s, o, limit)), limit)
     P, _ = start_values(Q, s, o, a)
-    total = -sum(W.tolist())
+    total: int = -sum(W.tolist())
     for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
         # Of starts at or past the last price the first is the cheapest.
         later = (max(arrival, T) + output - arrival) * SCALE

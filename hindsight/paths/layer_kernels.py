@@ -262,7 +262,8 @@ def _place_set(given: Extension, q: int, members: _Members) -> _Sums:
     """Write the states at tau of the members of set q; what they come to."""
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
-    memory, price = np.int64(0), np.int64(0)
+    memory: Any = np.int64(0)
+    price: Any = np.int64(0)
     for k in range(above.sizes[q]):
         code = above.members[q, k]
         i, t = code >> START_BITS, code & STARTS
@@ -309,7 +310,7 @@ def _complete_coarser(
     graph = given.coarser.graph
     count = graph.ended_counts[c]
     for depth in range(count):
-        i = np.int64(graph.ended[graph.ended_first[c] + depth])
+        i: Any = np.int64(graph.ended[graph.ended_first[c] + depth])
         if sums.held + s[i] + o[i] > M:
             return -1, sums
         sums = _choose(given, i, size, depth, members, sums)

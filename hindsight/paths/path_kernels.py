@@ -163,9 +163,9 @@ def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
     # Entry -1, which stands for no node, is the last: it stays -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
     new[chosen] = np.arange(len(chosen), dtype=np.int32)
-    columns = [column[chosen] for column in graph[2:-1]]
+    columns: Any = [column[chosen] for column in graph[2:-1]]
     later, parents = new[graph.later[chosen]], new[graph.parents[chosen]]
-    return PathGraph(later, parents, *columns, graph.ended)
+    return PathGraph._make([later, parents, *columns, graph.ended])
 
 
 class Split(NamedTuple):
@@ -236,11 +236,12 @@ def _place_of(split: Split, h: int, mask: Any) -> int:
     key ^= key >> np.uint64(31)
     key *= np.uint64(0xBF58476D1CE4E5B9)
     key ^= key >> np.uint64(29)
-    slot = np.int64(key & np.uint64(places - 1))
+    slot: Any = np.int64(key & np.uint64(places - 1))
     while True:
         y = split.table[slot]
         if y < 0 or (split.old[y] == h and split.masks[y] == mask):
-            return slot
+            found: int = slot
+            return found
         slot = (slot + 1) & (places - 1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
@@ -26,8 +28,8 @@ LIMIT = 12
 
 
 def states_of(copies: IntArray) -> GibbsStates:
-    columns = (ordered_states(copies)[:, k].copy() for k in range(3))
-    return GibbsStates(*columns, len(copies) - 1)
+    m, r, c = (ordered_states(copies)[:, k].copy() for k in range(3))
+    return GibbsStates(m, r, c, len(copies) - 1)
 
 
 def random_states(seed: int, scale: float = 2.0) -> tuple[IntArray, GibbsStates, FloatArray]:
@@ -42,7 +44,8 @@ def random_states(seed: int, scale: float = 2.0) -> tuple[IntArray, GibbsStates,
 
 def soft(Q: FloatArray, states: GibbsStates, heat: float) -> SoftMaxima:
     """From the hard maxima on, every priced state looked at."""
-    maxima = SoftMaxima(*np.zeros((2, len(Q))), np.zeros_like(Q), np.zeros(Q.shape, np.bool_))
+    level, found = np.zeros((2, len(Q)))
+    maxima = SoftMaxima(level, found, np.zeros_like(Q), np.zeros(Q.shape, np.bool_))
     hard_capacities(Q, states, maxima.level, 0, 1)
     soft_capacities(Q, np.zeros_like(Q), states, heat, maxima, True, 0, 1)
     return maxima
@@ -112,10 +115,9 @@ def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
 ) -> None:
     """Some hundred requests without prompts may run together in more ways than that."""
 
-    def overflowing(*arguments: object) -> None:
+    def overflowing(*arguments: Any) -> None:
         soft_capacities(*arguments)
         maxima = arguments[4]
-        assert isinstance(maxima, SoftMaxima)
         maxima.marginals[2, 0] = np.nan
 
     monkeypatch.setattr("hindsight.configurations.ascent.soft_capacities", overflowing)
@@ -171,11 +173,11 @@ def test_bad_input_is_refused() -> None:
 
 
 @pytest.mark.parametrize("make", [ascent_of, table_ascent])
-def test_an_ascent_stops_when_told(make) -> None:
+def test_an_ascent_stops_when_told(make: Any) -> None:
     ascent = make(generate("arrival-model-1", seed=3, n=8), 200)
-    asked = []
-    ascent.ascend(10_000, should_stop=lambda: bool(asked.append(1)) or len(asked) > 3)
-    assert len(asked) == 4
+    asked = iter([False, False, False, True])
+    ascent.ascend(10_000, should_stop=lambda: next(asked))
+    assert next(asked, None) is None
 
 
 def test_the_root_bound_is_better_than_that_of_the_plain_relaxation() -> None:
