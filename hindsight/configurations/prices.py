@@ -125,7 +125,7 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
         # Of starts at or past the last price the first is the cheapest.
         later = (max(arrival, T) + output - arrival) * SCALE
-        total += min(later, *row[arrival:].tolist())
+        total += min([later, *row[arrival:].tolist()])
     return -(-total // SCALE)
 
 

@@ -96,6 +96,11 @@ def test_requests_without_a_prompt() -> None:
     assert exact_bound(prices, instance) == 4
 
 
+def test_an_arrival_after_the_last_price_pays_nothing() -> None:
+    instance = Instance.from_arrays([1], [2], [7], memory_limit=4)
+    assert exact_bound(np.zeros((2, 5, 5), dtype=np.int64), instance) == 2
+
+
 def test_bad_prices_are_refused() -> None:
     instance = Instance.from_arrays([1], [2], memory_limit=4)
     zero = np.zeros((2, 5, 5), dtype=np.int64)
