@@ -18,6 +18,7 @@ from instances.problem.preemptive_schedule import PreemptiveSchedule
 from instances.sources import PACKAGES
 from instances.user_modules import described
 
+from .bounds.transportation import small_transportation_bound
 from .configurations.proofs import StatePrices
 from .extensions.bounds import OwnBound
 from .extensions.cuts import OwnCut, labels
@@ -151,6 +152,10 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
                 prices=None if proved is None else opening.prices_of(proved[1]),
             )
             (_run_with_cuts if task.cuts else _run)(task.strategies, problem, state)
+            is_open = not state.is_settled and state.stop_reason != "interrupted"
+            if is_open and state.objective == "total_latency":
+                flow_bound = small_transportation_bound(opening.instance)
+                state.raise_lower(flow_bound or 0, certified=True)
         state.raise_kept_error()
         state.proof = opening.restored_proof(state.proof)
         if proved is not None and proved[0] == state.certified_lower_bound + state.offset:

@@ -158,6 +158,29 @@ def start_costs(
 
 
 @njit
+def _cheapest_start(
+    prices: PricedRounds, a: int, s: int, o: int, last: int, where: int
+) -> tuple[Any, int]:
+    """Find min over t = a .. last of `start_cost`, from a guess on, and a start that has it."""
+    sums, weighted_sums, minima, unit = prices
+    volume = s * o + o * (o + 1) // 2
+    where = min(max(where, a), last)
+    best = start_cost(sums, weighted_sums, unit, a, s, o, where)
+    begin = a
+    # Later starts cost more even at no price.
+    while begin <= last and unit * (begin + o - a) <= best:
+        end = min(last + 1, (begin // BLOCK + 1) * BLOCK)
+        floor = unit * (begin + o - a) + volume * block_floor(minima, begin, end, o)
+        if floor <= best:
+            for t in range(begin, end):
+                cost = start_cost(sums, weighted_sums, unit, a, s, o, t)
+                if cost < best:
+                    best, where = cost, t
+        begin = end
+    return best, where
+
+
+@njit
 def cheapest_starts(
     prices: PricedRounds,
     a: IntArray,
@@ -166,25 +189,10 @@ def cheapest_starts(
     final: IntArray,
     cheapest: npt.NDArray[Any],
 ) -> None:
-    """min over t = a[i] .. final[i] of `start_cost`, exactly, of every class, into ``cheapest``.
+    """Write min over t = a[i] .. final[i] of `start_cost`, exactly, of every class.
 
     Prices must reach to round final[i] + o[i] at least.
     """
-    sums, weighted_sums, minima, unit = prices
     where = 0
     for i in range(len(o)):
-        ai, si, oi, last = a[i], s[i], o[i], final[i]
-        volume = si * oi + oi * (oi + 1) // 2
-        where = min(max(where, ai), last)
-        best = start_cost(sums, weighted_sums, unit, ai, si, oi, where)
-        begin = ai
-        while begin <= last and unit * (begin + oi - ai) <= best:
-            end = min(last + 1, (begin // BLOCK + 1) * BLOCK)
-            floor = unit * (begin + oi - ai) + volume * block_floor(minima, begin, end, oi)
-            if floor <= best:
-                for t in range(begin, end):
-                    cost = start_cost(sums, weighted_sums, unit, ai, si, oi, t)
-                    if cost < best:
-                        best, where = cost, t
-            begin = end
-        cheapest[i] = best
+        cheapest[i], where = _cheapest_start(prices, a[i], s[i], o[i], final[i], where)

@@ -1,77 +1,78 @@
-"""Epoch prices by smoothed ascent on the full configuration dual: no tables, no LP solver.
+"""Prices of what runs together by smoothed dual ascent: no LP solver, every iterate is a bound.
 
 Statement. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the heaviest configuration at epoch
 tau. Then
 
-    TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - sum_tau W_tau(Q),
+    TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - sum_tau W_tau,
     P_i(t) = t + o_i - a_i + sum_age Q(t + age, s_i + age, o_i - age).
 
 Proof. In a feasible schedule the active states at tau form a configuration, so their prices sum to
 at most W_tau; and TEL = sum_i P_i(t_i) - (prices of all active states).
 
-L is concave, and its maximum is the bound of the *full* configuration relaxation: prices of state
-tables are the special case Q = sum_k y_k rho_k, so no finite set of tables gives more. The ascent
-maximises the smooth minorant in which the minimum over starts
-(`hindsight.configurations.gibbs_starts`) and the maximum over configurations
-(`hindsight.configurations.gibbs_configurations`) are soft; its gradient is
+L is concave, and its maximum is the bound of the *full* configuration relaxation
+(`ConfigurationAscent`). Prices of state tables rho_k, scaled to capacity 1, are the special case
+Q = sum_k y_k rho_k with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are
+quick to price (`TableAscent`).
+
+An ascent maximises a smooth minorant in which the minimum over starts and the maximum over
+configurations are soft (`hindsight.configurations.gibbs_kernels`). With Q its gradient is
 
     mass(tau, p) under the Gibbs starts  -  z(tau, p) under the Gibbs configurations,
 
-both exact. Adam (Kingma and Ba, 2015) follows it with Q projected to >= 0 while the heats fall.
-Every iterate proves a bound; `hindsight.configurations.prices` evaluates it in integers, whatever
-the floats did.
+both exact; with y it is what the Gibbs starts use of each table, less 1. Adam (Kingma and Ba, 2015)
+follows it with prices projected to >= 0 while the heats fall. Prices are 0 from epoch T on, where
+P_i only grows: the minimum is over a_i .. T, and no horizon is assumed.
+`hindsight.configurations.prices` evaluates the bound in integers, whatever the floats did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.adam import Adam
-from instances import InvalidValueError
+from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
-from .gibbs_configurations import hard_capacities, soft_capacities
-from .gibbs_starts import gibbs_starts, priced_starts, scatter_starts
+from .gibbs_kernels import (
+    GibbsStates,
+    SoftMaxima,
+    gibbs_starts,
+    hard_capacities,
+    priced_starts,
+    scatter_starts,
+    soft_capacities,
+)
 from .prices import SCALE, integer_capacities
-from .tables import ordered_states
-
-EVALUATE_EVERY = 10
-"""Iterations between two evaluations of the true dual value and refreshes of the states in use."""
-
-GAINS = (1.0 - 0.9, 1.0 - 0.99)
-"""Of Adam. Not 0.1 and 0.01, to the last bit: other prices than ever would be as good."""
+from .tables import ConfigurationCut, ordered_states
 
 
-class ConfigurationAscent:
-    """Ascent for one instance, from given prices.
+class DualAscent(ABC):
+    """What ascents of one instance share: the soft minimum over starts, and Adam.
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : array_like
-        Tokens, shape (n,).
-    arrival_times : array_like
-        Rounds, shape (n,).
-    memory_limit : int
-        M, tokens.
+    instance : Instance
+        The problem.
     copies : int64 array
         See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     prices : float64 array
-        First prices, in rounds, float64, shape (T, states), states in the order of
-        `hindsight.configurations.tables.ordered_states`; T must exceed every arrival time.
-    threads : int, default 1
-        That share the epochs; the prices do not depend on their number.
+        First prices, in rounds.
+    epochs : int
+        T, epochs 0 .. T - 1 are priced; must exceed every arrival time.
 
     Attributes
     ----------
     prices : float64 array
-        The best seen, float64, shape (T, states).
-    best_value
-        Their value of the dual function, in floating point.
+        The best seen.
+    best_value : float
+        Their value of the dual function, in floating point; -inf before the first ascent.
 
     Raises
     ------
@@ -79,37 +80,26 @@ class ConfigurationAscent:
         The priced epochs end before the last arrival.
     """
 
+    evaluate_every: ClassVar[int] = 1
+    """Iterations between two evaluations of the true dual value."""
+
+    gains: ClassVar[tuple[float, float]] = (0.1, 0.01)
+    """See `hindsight.runtime.adam.Adam`."""
+
     def __init__(
-        self,
-        prompt_lengths: npt.ArrayLike,
-        output_lengths: npt.ArrayLike,
-        arrival_times: npt.ArrayLike,
-        memory_limit: int,
-        copies: IntArray,
-        prices: FloatArray,
-        threads: int = 1,
+        self, instance: Instance, copies: IntArray, prices: FloatArray, epochs: int
     ) -> None:
-        s, o, a = (
-            np.ascontiguousarray(v, dtype=np.int64)
-            for v in (prompt_lengths, output_lengths, arrival_times)
-        )
-        if len(prices) <= int(a.max()):
+        last_arrival = int(instance.arrival_times.max())
+        if epochs <= last_arrival:
             raise InvalidValueError(
-                None, "epochs", len(prices), f"do not reach past the last arrival {int(a.max())}"
+                None, "epochs", epochs, f"do not reach past the last arrival {last_arrival}"
             )
-        self._memory_limit = int(memory_limit)
-        self._threads = threads
-        self._pool: ThreadPoolExecutor | None = None
-        self._copies = copies
-        states = ordered_states(copies)
-        self._states = (states[:, 0].copy(), states[:, 1].copy(), states[:, 2].copy())
-        epochs = len(prices)
-        self._requests = priced_starts(states, s, o, a, epochs)
-        self._costs = np.zeros((len(s), epochs + 1))
-        self._x = np.zeros((len(s), epochs + 1))
-        self._mass = np.zeros((len(states), epochs))
         self.prices = np.ascontiguousarray(prices, dtype=np.float64)
         self.best_value = -np.inf
+        self._copies, self._states = copies, ordered_states(copies)
+        self._requests = priced_starts(self._states, *instance.columns[:3], epochs)
+        self._costs, self._x = np.zeros((2, len(instance), epochs + 1))
+        self._mass = np.zeros((len(self._states), epochs))
 
     def ascend(
         self,
@@ -126,11 +116,11 @@ class ConfigurationAscent:
         iterations : int
             At least 1.
         start_heat, configuration_heat : tuple[float, float], optional
-            Of the soft minima and maxima, first and last, in rounds.
+            First and last heat of the soft minima and maxima, in rounds.
         step : tuple[float, float], optional
             First and last, in rounds.
         should_stop : Callable[[], bool] or None, default None
-            Asked in every iteration, which takes some ten milliseconds.
+            Asked in every iteration, which takes some milliseconds.
 
         Returns
         -------
@@ -138,51 +128,154 @@ class ConfigurationAscent:
             The best value of the dual function so far, which `prices` have.
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
-        m, r, c = self._states
-        limit = self._memory_limit
-        Q = self.prices.copy()
-        epochs = len(Q)
-        adam, z = Adam(Q, GAINS), np.zeros_like(Q)
-        seldom = np.zeros(Q.shape, dtype=np.bool_)
-        soft, level = np.zeros(epochs), np.zeros(epochs)
-        self._share(hard_capacities, Q, m, r, c, limit, level)
+        prices = self.prices.copy()
+        adam = Adam(prices, self.gains)
+        self._begin(prices)
         for it in range(iterations):
-            f = it / max(1, iterations - 1)
-            heat_x, heat_z, rate = (
-                first * (last / first) ** f
+            is_last = it == iterations - 1
+            share = it / max(1, iterations - 1)
+            heat, other_heat, rate = (
+                first * (last / first) ** share
                 for first, last in (start_heat, configuration_heat, step)
             )
-            value = self._start_value(Q, heat_x)
-            evaluate = it % EVALUATE_EVERY == 0 or it == iterations - 1
-            if evaluate:
-                self._keep(Q, value)
-            if it == iterations - 1 or (should_stop is not None and should_stop()):
+            by_state = self._by_state(prices)
+            value = gibbs_starts(by_state, self._requests, heat, self._costs, self._x)
+            evaluates = it % self.evaluate_every == 0 or is_last
+            if evaluates:
+                value -= self._paid(prices)
+                if value > self.best_value:
+                    self.best_value, self.prices = value, prices.copy()
+            if is_last or (should_stop is not None and should_stop()):
                 break
             scatter_starts(self._x, self._requests, self._mass)
-            mass = np.ascontiguousarray(self._mass.T)
-            columns = (Q, mass, seldom, m, r, c, limit)
-            self._share(soft_capacities, *columns, heat_z, level, z, soft, evaluate)
-            if not _are_finite(soft, z).all():
-                # A level far off after a long step: fall back to the hard maximum.
-                self._share(hard_capacities, Q, m, r, c, limit, level)
-                self._share(soft_capacities, *columns, max(heat_z, 0.1), level, z, soft, True)
-                lost = ~_are_finite(soft, z)
-                if lost.any():
-                    # More configurations than floats count: their epochs keep their prices.
-                    z[lost], soft[lost] = mass[lost], level[lost]
-            level[:] = soft
-            adam.step(mass - z, rate)
-        return self.best_value
+            adam.step(self._gradient(prices, other_heat, evaluates), rate)
+        return float(self.best_value)
+
+    @abstractmethod
+    def _begin(self, prices: FloatArray) -> None:
+        """Get ready for iterations from these prices."""
+
+    @abstractmethod
+    def _by_state(self, prices: FloatArray) -> FloatArray:
+        """Q, contiguous, shape (states, T)."""
+
+    @abstractmethod
+    def _paid(self, prices: FloatArray) -> float:
+        """The sum of all W_tau, or an upper limit on it."""
+
+    @abstractmethod
+    def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
+        """The gradient at ``prices``, from the mass of the Gibbs starts."""
+
+
+class TableAscent(DualAscent):
+    """Prices of some tables, shape (tables, T), from 0 on.
+
+    Parameters
+    ----------
+    instance, copies, epochs
+        See `DualAscent`.
+    tables : Sequence[ConfigurationCut]
+        Exactly valid; at least one.
+
+    Raises
+    ------
+    InvalidValueError
+        The priced epochs end before the last arrival, or no table was given.
+    """
+
+    def __init__(
+        self, instance: Instance, copies: IntArray, epochs: int, tables: Sequence[ConfigurationCut]
+    ) -> None:
+        if not tables:
+            raise InvalidValueError(None, "tables", [], "is empty")
+        super().__init__(instance, copies, np.zeros((len(tables), epochs)), epochs)
+        m, r = self._states[:, 0], self._states[:, 1]
+        self._rows = np.array([table.coefficients[m, r] / table.capacity for table in tables])
+
+    def state_prices(self) -> FloatArray:
+        """The best prices summed over tables, shape (T, states) as in `ConfigurationAscent`."""
+        return np.ascontiguousarray(self._by_state(self.prices).T)
+
+    def _begin(self, prices: FloatArray) -> None:
+        pass
+
+    def _by_state(self, prices: FloatArray) -> FloatArray:
+        by_state: FloatArray = self._rows.T @ prices
+        return by_state
+
+    def _paid(self, prices: FloatArray) -> float:
+        return float(prices.sum())
+
+    def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
+        return self._rows @ self._mass - 1.0
+
+
+class ConfigurationAscent(DualAscent):
+    """Prices of all states that occur, from given ones.
+
+    Parameters
+    ----------
+    instance, copies
+        See `DualAscent`.
+    prices : float64 array
+        First prices, in rounds, float64, shape (T, states), states in the order of
+        `hindsight.configurations.tables.ordered_states`.
+    threads : int, default 1
+        That share the epochs; the prices do not depend on their number.
+    """
+
+    evaluate_every = 10
+    gains = (1.0 - 0.9, 1.0 - 0.99)
+    """1 - beta1 and 1 - beta2, written this way so that results stay bit-identical."""
+
+    def __init__(
+        self, instance: Instance, copies: IntArray, prices: FloatArray, threads: int = 1
+    ) -> None:
+        super().__init__(instance, copies, prices, len(prices))
+        m, r, c = (self._states[:, column].copy() for column in range(3))
+        self._columns = GibbsStates(m, r, c, instance.memory_limit)
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """The best prices in integers, with exact capacities, as `StateSearch` takes them.
 
         Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
         """
-        m, r, _ = self._states
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
-        Q[:, m, r] = np.floor(self.prices * SCALE).astype(np.int64)
+        prices = np.floor(self.prices * SCALE).astype(np.int64)
+        Q[:, self._columns.held, self._columns.rounds] = prices
         return Q, integer_capacities(Q, self._copies)
+
+    def _begin(self, prices: FloatArray) -> None:
+        level, soft = np.zeros((2, len(prices)))
+        seldom = np.zeros(prices.shape, dtype=np.bool_)
+        self._maxima = SoftMaxima(level, soft, np.zeros_like(prices), seldom)
+        self._share(hard_capacities, prices, self._columns, level)
+
+    def _by_state(self, prices: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(prices.T)
+
+    def _paid(self, prices: FloatArray) -> float:
+        capacities = np.zeros(len(prices))
+        self._share(hard_capacities, prices, self._columns, capacities)
+        return float(capacities.sum())
+
+    def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
+        level, soft, z, _ = maxima = self._maxima
+        mass = np.ascontiguousarray(self._mass.T)
+        given = (prices, mass, self._columns)
+        self._share(soft_capacities, *given, heat, maxima, refresh)
+        if not _are_finite(soft, z).all():
+            # A level far off after a long step: fall back to the hard maximum.
+            self._share(hard_capacities, prices, self._columns, level)
+            self._share(soft_capacities, *given, max(heat, 0.1), maxima, True)
+            lost = ~_are_finite(soft, z)
+            # More configurations than floats count: their epochs keep their prices.
+            z[lost], soft[lost] = mass[lost], level[lost]
+        level[:] = soft
+        return mass - z
 
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
         """Run a kernel over all epochs, every thread taking each so-many-th of them."""
@@ -198,19 +291,8 @@ class ConfigurationAscent:
         for share in shares:
             share.result()
 
-    def _start_value(self, Q: FloatArray, heat: float) -> float:
-        prices = np.ascontiguousarray(Q.T)
-        return gibbs_starts(prices, self._requests, heat, self._costs, self._x)
-
-    def _keep(self, Q: FloatArray, start_value: float) -> None:
-        capacities = np.zeros(len(Q))
-        self._share(hard_capacities, Q, *self._states, self._memory_limit, capacities)
-        value = start_value - float(capacities.sum())
-        if value > self.best_value:
-            self.best_value, self.prices = value, Q.copy()
-
 
 def _are_finite(soft: FloatArray, z: FloatArray) -> npt.NDArray[np.bool_]:
-    """Of which epochs the soft maximum and all marginals are numbers, shape (T,)."""
+    """Tell of each epoch whether the soft maximum and all marginals are numbers, shape (T,)."""
     finite: npt.NDArray[np.bool_] = np.isfinite(soft + z.sum(axis=1))
     return finite

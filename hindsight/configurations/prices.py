@@ -27,13 +27,12 @@ horizon is assumed.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from hindsight.runtime.compilation import njit
-from instances import InvalidTypeError, InvalidValueError
-from instances.arrays import FloatArray, IntArray
+from instances import Instance, InvalidTypeError, InvalidValueError
+from instances.arrays import IntArray
 
-from .tables import append_state, most_members, ordered_states
+from .tables import append_state, most_members, ordered_states, state_copies
 
 SCALE = 1 << 20
 """Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
@@ -45,7 +44,7 @@ HEADROOM = 2**61
 
 @njit
 def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
-    """W[tau]: total Q of the heaviest configuration at each epoch, shape (T,)."""
+    """Find W[tau], the total Q of the heaviest configuration at each epoch, shape (T,)."""
     T = Q.shape[0]
     kmax = most_members(states, memory_limit)
     W = np.zeros(T, dtype=np.int64)
@@ -60,51 +59,8 @@ def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
     return W
 
 
-def epoch_prices(
-    coefficients: IntArray, capacities: IntArray, prices: FloatArray, copies: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Integer epoch prices and their exact capacities, from float prices of tables.
-
-    Prices are rounded down to multiples of 1 / SCALE; negative ones become 0. Any prices give a
-    valid bound.
-
-    Parameters
-    ----------
-    coefficients : int64 array
-        Of K tables, int64, shape (K, M + 1, M + 1).
-    capacities : int64 array
-        Of the tables, int64, shape (K,), >= 1.
-    prices : float64 array
-        Per table *scaled to capacity 1* and epoch, in rounds of latency, shape (K, T).
-    copies : int64 array
-        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
-
-    Returns
-    -------
-    int64 array, shape (T, M + 1, M + 1)
-        0 for states that do not occur. W : int64, shape (T,).
-
-    Raises
-    ------
-    InvalidValueError
-        Prices that are not finite, or too large for int64.
-    """
-    memory_limit = coefficients.shape[1] - 1
-    if not np.isfinite(prices).all():
-        raise InvalidValueError("table prices", "prices", float("nan"), "are not all finite")
-    heaviest = coefficients.max(axis=(1, 2), initial=1) / np.asarray(capacities)
-    total = float((np.maximum(prices, 0.0).sum(axis=1) * np.maximum(heaviest, 1.0)).sum()) * SCALE
-    if total * memory_limit >= HEADROOM:
-        raise InvalidValueError("table prices", "sum", total / SCALE, "is too large")
-    per_unit = np.maximum(prices, 0.0) * SCALE / np.asarray(capacities)[:, None]
-    y = np.floor(per_unit).astype(np.int64)
-    Q = np.tensordot(y.T, coefficients.astype(np.int64), axes=(1, 0))
-    Q = np.ascontiguousarray(np.where(copies > 0, Q, 0))
-    return Q, _capacities(Q, ordered_states(copies), memory_limit)
-
-
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
-    """W_tau, the total Q(tau, .) of the heaviest configuration at each epoch, exact.
+    """Find W_tau, the total Q(tau, .) of the heaviest configuration at each epoch, exactly.
 
     Parameters
     ----------
@@ -143,68 +99,39 @@ def _checked(Q: IntArray, memory_limit: int) -> IntArray:
     return np.ascontiguousarray(Q)
 
 
-def exact_bound(
-    prices: IntArray,
-    prompt_lengths: npt.ArrayLike,
-    output_lengths: npt.ArrayLike,
-    arrival_times: npt.ArrayLike,
-    memory_limit: int,
-    copies: IntArray,
-    earliest: npt.ArrayLike | None = None,
-    latest: npt.ArrayLike | None = None,
-) -> int:
-    """The lower bound on total latency that epoch prices prove, in exact integers.
+def exact_bound(prices: IntArray, instance: Instance) -> int:
+    """Evaluate the lower bound on total latency that epoch prices prove, in exact integers.
 
-    Capacities are recomputed here, so nothing but the prices need be given, and any are good.
+    Capacities are computed here, so nothing but the prices need be given, and any are good.
 
     Parameters
     ----------
     prices : int64 array
         Epoch prices Q, int64 >= 0, in units of 1 / SCALE, shape (T, M + 1, M + 1).
-    prompt_lengths, output_lengths : array_like
-        Tokens, shape (n,).
-    arrival_times : array_like
-        Rounds, shape (n,).
-    memory_limit : int
-        M, tokens.
-    copies : int64 array
-        See `hindsight.configurations.tables.state_copies`.
-    earliest, latest : array_like or None, default None
-        Windows of starts, shape (n,); the bound is then on schedules that start every request
-        within its window. By default all starts from arrival on. A ``latest`` of T or more is no
-        upper limit: there P_i only grows.
+    instance : Instance
+        The problem.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Prices that are not int64, are negative, too large or of another shape; an empty start
-        window.
+        Prices that are not int64, are negative, too large or of another shape.
     """
-    s, o, a = (
-        np.ascontiguousarray(v, dtype=np.int64)
-        for v in (prompt_lengths, output_lengths, arrival_times)
-    )
-    Q = _checked(prices, memory_limit)
+    s, o, a, limit = instance.columns
+    Q = _checked(prices, limit)
     T = len(Q)
-    W = _capacities(Q, ordered_states(copies), memory_limit)
+    W = _capacities(Q, ordered_states(state_copies(s, o, limit)), limit)
     P, _ = start_values(Q, s, o, a)
-    first = np.maximum(a, a if earliest is None else np.asarray(earliest, dtype=np.int64))
-    last = np.full(len(s), T) if latest is None else np.asarray(latest, dtype=np.int64)
-    total = -int(sum(W.tolist()))
-    for i in range(len(s)):
-        low, high = int(first[i]), int(last[i])
-        if low > high and latest is not None:
-            raise InvalidValueError(f"request {i}", "start window", (low, high), "is empty")
-        inside = P[i, low : min(high, T) + 1].tolist() if low <= T else []
-        if high >= T or not inside:  # the first start at or past the priced epochs
-            inside.append((max(low, T) + int(o[i]) - int(a[i])) * SCALE)
-        total += int(min(inside))
+    total: int = -sum(W.tolist())
+    for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
+        # Of starts at or past the last price the first is the cheapest.
+        later = (max(arrival, T) + output - arrival) * SCALE
+        total += min([later, *row[arrival:].tolist()])
     return -(-total // SCALE)
 
 
 @njit
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
-    """P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
+    """Return P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
 
     Both int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is defined
     for t < a_i too; u[i, t] presumes a_i <= T.

@@ -54,16 +54,14 @@ class StatePrices(Proof):
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`; in the shortest units that lose nothing of the bound, or in its own."""
-        lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-        copies = state_copies(*lengths[:2], instance.memory_limit)
-        m, r = np.nonzero(copies)
+        m, r = _states_of(instance)
         Q = _up_to_the_last(self.prices[:, m, r])
 
         def bound(scale: int) -> int:
-            """With the prices rounded to multiples of 1 / scale."""
-            full = np.zeros((len(Q), *copies.shape), dtype=np.int64)
+            """Evaluate the prices rounded to multiples of 1 / scale."""
+            full = np.zeros((len(Q), *self.prices.shape[1:]), dtype=np.int64)
             full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
-            return exact_bound(full, *lengths, instance.memory_limit, copies)
+            return exact_bound(full, instance)
 
         scale = shortest_scale(SCALE, bound, wanted.must_stop)
         return {
@@ -142,7 +140,7 @@ class PathPrices(Proof):
         full, table = self.prices.scale, self.prices.prices
         units = full if wanted.scale is None else wanted.scale
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-        m, r = np.nonzero(state_copies(*lengths[:2], instance.memory_limit))
+        m, r = _states_of(instance)
         least = start_values(table, *lengths)[1][:, 0]
 
         stages: list[dict[str, Any]] = []
@@ -170,6 +168,12 @@ class PathPrices(Proof):
     def check_shape(self, instance: Instance) -> None:
         """See `Proof`."""
         self.prices.check_shape(instance)
+
+
+def _states_of(instance: Instance) -> tuple[IntArray, ...]:
+    """m and r of the states that occur."""
+    s, o, _, limit = instance.columns
+    return np.nonzero(state_copies(s, o, limit))
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:

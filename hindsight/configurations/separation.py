@@ -15,6 +15,7 @@ epochs where the table found is violated, solve again for their average mass.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,6 +38,18 @@ State = tuple[int, int]
 LARGEST_MEMORY = 1500
 SMALLEST_MEMORY = 1000
 """Configurations remembered: past the first number, all but the second number are forgotten."""
+
+LARGEST_SUPPORT = 150
+"""States that a linear program may have."""
+
+MOST_ROUNDS = 60
+"""Rounds of row generation in a linear program."""
+
+TOLERANCE = 0.01
+"""Rows violated by less are not generated."""
+
+ASCENTS = 2
+"""Times that the program is solved again, for the epochs where the table found is violated."""
 
 VIOLATION = 1e-3
 """A table is violated at an epoch where its left-hand side exceeds its capacity by this share."""
@@ -71,10 +84,7 @@ class _TableProgram:
         return tuple((int(self.m[q]), int(self.r[q])) for q in positions)
 
     def _add(self, positions: Sequence[int]) -> bool:
-        count: dict[int, int] = {}
-        for q in positions:
-            count[q] = count.get(q, 0) + 1
-        row = tuple(sorted(count.items()))
+        row = tuple(sorted(Counter(positions).items()))
         if len(positions) < 2 or row in self._rows:
             return False
         self._rows.add(row)
@@ -100,32 +110,22 @@ class TableSeparator:
         See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     memory_limit : int
         M, tokens.
-    max_support : int, default 150
-        States that a linear program may have.
-    max_rounds : int, default 60
-        Of row generation per linear program.
     """
 
-    def __init__(
-        self, copies: IntArray, memory_limit: int, max_support: int = 150, max_rounds: int = 60
-    ) -> None:
+    def __init__(self, copies: IntArray, memory_limit: int) -> None:
         self.copies = copies
         self.memory_limit = memory_limit
-        self.max_support = max_support
-        self.max_rounds = max_rounds
         # configuration -> the last call in which it was generated
         self._configurations: dict[tuple[State, ...], int] = {}
         self._clock = 0
 
-    def solve(self, mass: FloatArray, tolerance: float = 0.01) -> FloatArray | None:
-        """A table of capacity 1 that nearly maximises its total mass, valid up to float noise.
+    def solve(self, mass: FloatArray) -> FloatArray | None:
+        """Find a table of capacity 1 that nearly maximises its total mass, valid but for noise.
 
         Parameters
         ----------
         mass : float64 array
             Of requests in each state, shape (M + 1, M + 1).
-        tolerance : float, default 0.01
-            Rows violated by less are not generated.
 
         Returns
         -------
@@ -140,7 +140,7 @@ class TableSeparator:
         for configuration in list(self._configurations):
             program.add_configuration(configuration)
         best_value, best_rho = 0.0, None
-        for _ in range(self.max_rounds):
+        for _ in range(MOST_ROUNDS):
             rho = program.solve()
             heaviest, members = heaviest_configuration(
                 program.states, rho[program.owner], self.memory_limit
@@ -148,9 +148,9 @@ class TableSeparator:
             value = float(weight @ rho) / max(heaviest, 1.0)
             if value > best_value:
                 best_value, best_rho = value, rho / max(heaviest, 1.0)
-            if float(weight @ rho) <= 1.0 + tolerance or heaviest <= 1.0 + tolerance:
+            if float(weight @ rho) <= 1.0 + TOLERANCE or heaviest <= 1.0 + TOLERANCE:
                 break
-            if not self._generate(program, rho, members, tolerance):
+            if not self._generate(program, rho, members):
                 break
         self._forget()
         if best_rho is None or best_value <= 1.0 + VIOLATION:
@@ -159,37 +159,18 @@ class TableSeparator:
         table[m, r] = best_rho
         return table
 
-    def integral(
-        self, table: FloatArray, priority: FloatArray, name: str
-    ) -> ConfigurationCut | None:
-        """Round a float table down, make it exactly valid, lift it.
-
-        Parameters
-        ----------
-        table : float64 array
-            Coefficients for capacity 1, shape (M + 1, M + 1).
-        priority : float64 array
-            States to lift first, see `hindsight.configurations.tables.lift`.
-        name : str
-            Of the result.
-
-        Returns
-        -------
-        ConfigurationCut or None
-            A table that passes `hindsight.configurations.tables.is_valid`, or None.
-        """
+    def _integral(self, table: FloatArray, priority: FloatArray) -> ConfigurationCut | None:
+        """Round a float table down, make it exactly valid, lift it; None where that fails."""
         coefficients = np.floor(table * DENOMINATOR + 1e-3).astype(np.int64)
         heaviest = maximum_weight(coefficients, self.copies, self.memory_limit)
         if heaviest > DENOMINATOR:
             coefficients = coefficients * DENOMINATOR // heaviest
         coefficients = lift(coefficients, DENOMINATOR, self.copies, self.memory_limit, priority)
-        result = ConfigurationCut(coefficients, DENOMINATOR, name)
+        result = ConfigurationCut(coefficients, DENOMINATOR, "separated")
         return result if is_valid(result, self.copies, self.memory_limit) else None
 
-    def separate(
-        self, mass: FloatArray, epoch: int, ascents: int = 2
-    ) -> tuple[ConfigurationCut, float] | None:
-        """The table found from one epoch by ascent, and its total violation.
+    def separate(self, mass: FloatArray, epoch: int) -> tuple[ConfigurationCut, float] | None:
+        """Find a table from one epoch by ascent, and its total violation.
 
         Parameters
         ----------
@@ -197,8 +178,6 @@ class TableSeparator:
             Of requests in each state at each epoch, shape (T, M + 1, M + 1).
         epoch : int
             Where to begin.
-        ascents : int, default 2
-            How often to solve again for the epochs where the table is violated.
 
         Returns
         -------
@@ -208,11 +187,11 @@ class TableSeparator:
         """
         around = mass[epoch]
         best = None
-        for _ in range(ascents + 1):
+        for _ in range(ASCENTS + 1):
             rho = self.solve(around)
             if rho is None:
                 break
-            table = self.integral(rho, around, "separated")
+            table = self._integral(rho, around)
             if table is None:
                 break
             left = np.einsum("tmr,mr->t", mass, table.coefficients) / table.capacity
@@ -237,7 +216,7 @@ class TableSeparator:
         order = np.argsort(-mass[m, r], kind="stable")
         m, r = m[order], r[order]
         weight = mass[m, r].copy()
-        keep = self.max_support
+        keep = LARGEST_SUPPORT
         for q in range(keep, len(m)):
             below = np.flatnonzero((m[:keep] <= m[q]) & (r[:keep] <= r[q]))
             if len(below):
@@ -246,9 +225,7 @@ class TableSeparator:
         order = np.lexsort((m, -r))
         return m[order], r[order], weight[order]
 
-    def _generate(
-        self, program: _TableProgram, rho: FloatArray, members: IntArray, tolerance: float
-    ) -> bool:
+    def _generate(self, program: _TableProgram, rho: FloatArray, members: IntArray) -> bool:
         """Add the heaviest configuration, and that of perturbed weights; False if both are known.
 
         The perturbation depends on the number of rows alone, so runs are repeatable.
@@ -257,7 +234,7 @@ class TableSeparator:
         noise = np.random.default_rng(program.row_count).random(len(program.owner))
         perturbed = rho[program.owner] * (0.7 + 0.6 * noise)
         _, more = heaviest_configuration(program.states, perturbed, self.memory_limit)
-        if rho[program.owner][more].sum() > 1.0 + tolerance:
+        if rho[program.owner][more].sum() > 1.0 + TOLERANCE:
             found.append(program.add_members(more))
         for configuration in found:
             if configuration is not None:

@@ -21,7 +21,7 @@ from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
-from .gibbs_starts import gibbs_starts, priced_starts
+from .gibbs_kernels import gibbs_starts, priced_starts
 from .prices import exact_bound
 from .tables import ConfigurationCut, ordered_states, state_copies
 from .warm_start import LARGEST_MEMORY_LIMIT, first_tables, priced_epochs, warm_ascent
@@ -96,8 +96,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
             limit,
             f"is above {LARGEST_MEMORY_LIMIT}: too large for tables; scale token counts down",
         )
-    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    copies = state_copies(*lengths[:2], limit)
+    copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
     makespan = best_list_schedule(instance).makespan
     epochs = priced_epochs(instance, makespan)
     if epochs * (limit + 1) ** 2 > LARGEST_PRICE_ARRAY:
@@ -114,7 +113,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
     weights = _start_weights(instance, copies, ascent.prices)
     return StrengthenedRelaxation(
         instance=instance,
-        certified_bound=exact_bound(prices, *lengths, limit, copies),
+        certified_bound=exact_bound(prices, instance),
         expected_start_times=weights @ np.arange(weights.shape[1]),
         prices=StatePrices(prices),
         cuts=tuple(cuts),

@@ -301,29 +301,59 @@ def heaviest_configuration(
 
 
 @njit
+def _raised(
+    state: IntArray, value: IntArray, behind: IntArray, capacity: int, memory_limit: int
+) -> int:
+    """Find the largest weight that a state may have, all others fixed.
+
+    ``value[k, S]`` is the best prefix of the states before it, or -1, and ``behind[k, S]`` the best
+    total of those after it behind a prefix (k, S).
+    """
+    m, r, copies = state
+    result = capacity
+    for c in range(1, copies + 1):
+        best = -1
+        for k in range(value.shape[0] - c):
+            for S in range(memory_limit - (k + c) * r - c * m + 1):
+                if value[k, S] >= 0:
+                    best = max(best, value[k, S] + behind[k + c, S + c * m])
+        if best >= 0:
+            result = min(result, (capacity - best) // c)
+    return result
+
+
+@njit
+def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit: int) -> None:
+    """Allow up to ``copies`` members in a state before those that ``behind`` is of, in place.
+
+    k ascends: the rows of more members, which are read, are still those without the state.
+    """
+    m, r, copies = state
+    if weight <= 0:
+        return
+    for k in range(min(behind.shape[0] - 1, memory_limit // r)):
+        for S in range(memory_limit - m - (k + 1) * r + 1):
+            best = behind[k, S]
+            for c in range(1, min(copies, behind.shape[0] - 1 - k) + 1):
+                if S + c * m + (k + c) * r > memory_limit:
+                    break
+                best = max(best, c * weight + behind[k + c, S + c * m])
+            behind[k, S] = best
+
+
+@njit
 def _lift_one(states: IntArray, weights: IntArray, p: int, capacity: int, memory_limit: int) -> int:
-    """Largest weight state p may have, all others fixed."""
+    """Find the largest weight that state p may have, all others fixed."""
     kmax = most_members(states, memory_limit)
-    m, r, copies = states[p, 0], states[p, 1], states[p, 2]
     value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
     value[0, 0] = 0
     for q in range(p):
         if weights[q] > 0:
             append_state(value, states, q, weights[q], memory_limit, kmax)
-    result = capacity
-    for c in range(1, copies + 1):
-        forced = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
-        for k in range(kmax + 1 - c):
-            for S in range(memory_limit + 1 - c * m):
-                if value[k, S] >= 0 and S + c * m + (k + c) * r <= memory_limit:
-                    forced[k + c, S + c * m] = value[k, S]
-        for q in range(p + 1, states.shape[0]):
-            if weights[q] > 0:
-                append_state(forced, states, q, weights[q], memory_limit, kmax)
-        best = forced.max()
-        if best >= 0:
-            result = min(result, (capacity - best) // c)
-    return result
+    behind = np.zeros_like(value)
+    for q in range(states.shape[0] - 1, p, -1):
+        _prepend_state(states[q], weights[q], behind, memory_limit)
+    return _raised(states[p], value, behind, capacity, memory_limit)
 
 
 @njit
@@ -338,30 +368,13 @@ def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit
     kmax = most_members(states, memory_limit)
     ahead = np.zeros((n + 1, kmax + 1, memory_limit + 1), dtype=np.int64)
     for p in range(n - 1, -1, -1):
-        m, r, copies, w = states[p, 0], states[p, 1], states[p, 2], weights[p]
-        for k in range(kmax + 1):
-            for S in range(memory_limit + 1):
-                best = ahead[p + 1, k, S]
-                if w > 0:
-                    for c in range(1, copies + 1):
-                        if k + c > kmax or S + c * m + (k + c) * r > memory_limit:
-                            break
-                        best = max(best, c * w + ahead[p + 1, k + c, S + c * m])
-                ahead[p, k, S] = best
+        ahead[p] = ahead[p + 1]
+        _prepend_state(states[p], weights[p], ahead[p], memory_limit)
     value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
     value[0, 0] = 0
     for p in range(n):
-        m, r, copies = states[p, 0], states[p, 1], states[p, 2]
-        result = capacity
-        for c in range(1, copies + 1):
-            best = -1
-            for k in range(kmax + 1 - c):
-                for S in range(memory_limit + 1 - c * m):
-                    if value[k, S] >= 0 and S + c * m + (k + c) * r <= memory_limit:
-                        best = max(best, value[k, S] + ahead[p + 1, k + c, S + c * m])
-            if best >= 0:
-                result = min(result, (capacity - best) // c)
-        weights[p] = max(weights[p], result)
+        raised = _raised(states[p], value, ahead[p + 1], capacity, memory_limit)
+        weights[p] = max(weights[p], raised)
         if weights[p] > 0:
             append_state(value, states, p, weights[p], memory_limit, kmax)
 

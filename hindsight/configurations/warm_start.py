@@ -1,9 +1,8 @@
 """Where the configuration ascent begins: at known prices, or at those of a few lifted state tables.
 
 The memory constraint and the pairwise cores of every prompt length
-(`hindsight.configurations.tables`) are quick to price by ascent
-(`hindsight.configurations.table_ascent`), and bring `hindsight.configurations.ascent` most of the
-way.
+(`hindsight.configurations.tables`) are quick to price by ascent, and bring the ascent on all
+configurations most of the way (`hindsight.configurations.ascent`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from hindsight.configurations.proofs import StatePrices
 from instances import Instance
 from instances.arrays import IntArray
 
-from .ascent import ConfigurationAscent
-from .table_ascent import DualAscent
+from .ascent import ConfigurationAscent, TableAscent
 from .tables import ConfigurationCut, core_table, lift, memory_table, ordered_states
 
 LARGEST_MEMORY_LIMIT = 255
@@ -35,7 +33,7 @@ def warm_ascent(
     should_stop: Callable[[], bool] | None = None,
     tables: Sequence[ConfigurationCut] | None = None,
 ) -> ConfigurationAscent:
-    """A configuration ascent that begins from the prices of the first tables.
+    """Make a configuration ascent that begins from the prices of the first tables.
 
     Parameters
     ----------
@@ -52,23 +50,26 @@ def warm_ascent(
     tables : Sequence[ConfigurationCut] or None, default None
         Valid, at least one; None takes `first_tables`.
     """
-    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     n = len(instance)
-    dual = DualAscent(
-        *lengths,
+    first = TableAscent(
+        instance,
         copies,
         priced_epochs(instance, makespan),
         first_tables(instance, copies, should_stop) if tables is None else tables,
     )
-    dual.ascend(WARM_START, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02), should_stop)
-    prices = dual.state_prices()
-    return ConfigurationAscent(*lengths, instance.memory_limit, copies, prices, threads)
+    first.ascend(
+        WARM_START,
+        start_heat=(4.0 + 0.1 * n, 0.1),
+        step=(0.5 + 0.03 * n, 0.02),
+        should_stop=should_stop,
+    )
+    return ConfigurationAscent(instance, copies, first.state_prices(), threads)
 
 
 def resumed_ascent(
     instance: Instance, copies: IntArray, makespan: int, prices: StatePrices, threads: int = 1
 ) -> ConfigurationAscent:
-    """A configuration ascent that begins from prices that are good already.
+    """Make a configuration ascent that begins from prices that are good already.
 
     Parameters
     ----------
@@ -83,23 +84,22 @@ def resumed_ascent(
     threads : int, default 1
         Of the configuration ascent.
     """
-    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     states = ordered_states(copies)
     known = prices.prices[:, states[:, 0], states[:, 1]] / prices.scale
     first = np.zeros((max(len(known), priced_epochs(instance, makespan)), len(states)))
     first[: len(known)] = known
-    return ConfigurationAscent(*lengths, instance.memory_limit, copies, first, threads)
+    return ConfigurationAscent(instance, copies, first, threads)
 
 
 def priced_epochs(instance: Instance, makespan: int) -> int:
-    """T: prices must reach past the last arrival."""
+    """Return T, the epochs with prices: they must reach past the last arrival."""
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 
 def first_tables(
     instance: Instance, copies: IntArray, should_stop: Callable[[], bool] | None = None
 ) -> list[ConfigurationCut]:
-    """The memory constraint and the pairwise cores of every prompt length, lifted."""
+    """Lift the memory constraint and the pairwise cores of every prompt length."""
     limit = instance.memory_limit
     sigmas = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
     tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]

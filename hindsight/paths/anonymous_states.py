@@ -133,8 +133,19 @@ def _begin(states: AnonymousStates) -> None:
 
 
 @njit
+def _prepend(value: npt.NDArray[np.int32], m: int, r: int, weight: int, M: int) -> None:
+    """Allow one member (m, r) more before those that ``value`` is of."""
+    # k ascends, so that one is added at most.
+    for k in range(value.shape[0] - 1):
+        for S in range(M - m - (k + 1) * r + 1):
+            v = value[k + 1, S + m]
+            if v >= 0 and v + weight > value[k, S]:
+                value[k, S] = v + weight
+
+
+@njit
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
-    """V_r for r = begin .. theta from V of begin - 1."""
+    """Write V_r for r = begin .. theta from V of begin - 1."""
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1
     for r in range(begin, longest[0] + 1):
@@ -142,14 +153,8 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
         value = tables[node, rows[r] : rows[r] + size]
         value[:] = tables[node, rows[r - 1] : rows[r - 1] + size]
         for p in range(first[r], first[r + 1]):
-            m, weight = held[p], weights[p]
             for _ in range(copies[p]):
-                # k ascends, so that each pass adds one copy at most.
-                for k in range(size - 1):
-                    for S in range(M - m - (k + 1) * r + 1):
-                        v = value[k + 1, S + m]
-                        if v >= 0 and v + weight > value[k, S]:
-                            value[k, S] = v + weight
+                _prepend(value, held[p], r, weights[p], M)
 
 
 @njit

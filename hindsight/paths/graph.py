@@ -67,12 +67,13 @@ from hindsight.exact_search.state_search_kernels import Flags
 from instances import Instance
 from instances.arrays import IntArray, RequestColumns
 
-from .anonymous_states import AnonymousStates, room_for_states, set_epoch
+from .anonymous_states import room_for_states, set_epoch
 from .layer_kernels import (
     FAR,
     START_BITS,
     CoarserGraph,
-    Costs,
+    Extension,
+    Found,
     PathGraph,
     Scratch,
     Sets,
@@ -96,6 +97,24 @@ MOST_THREADS = 4
 
 NEVER = 1 << 50
 """Priced cost of starts that no schedule within the limit has."""
+
+
+class Room(NamedTuple):
+    """What a graph may take.
+
+    Attributes
+    ----------
+    nodes : int
+        Of the graph; one epoch has at most an eighth of them, but 4096 in any case.
+    table_bytes : int
+        Of the tables of anonymous states.
+    threads : int, default 1
+        That share the work, `MOST_THREADS` at most; the graph is the same for any number of them.
+    """
+
+    nodes: int
+    table_bytes: int
+    threads: int = 1
 
 
 class TooLargeError(Exception):
@@ -217,12 +236,10 @@ def finer_graph(
     followed: Flags,
     added: IntArray,
     u: IntArray,
-    most_nodes: int,
-    table_bytes: int,
+    room: Room,
     should_stop: Callable[[], bool],
-    threads: int = 1,
 ) -> PathGraph | None:
-    """The graph that follows some requests more than a coarser one.
+    """Build the graph that follows some requests more than a coarser one.
 
     Parameters
     ----------
@@ -236,14 +253,10 @@ def finer_graph(
         Whom the finer one follows too, increasing, with all of their kinds.
     u : int64 array, shape (n,)
         Start prices, in units of 1 / SCALE; `PricedInstance.first_prices` of all not followed yet.
-    most_nodes : int
-        Of the graph; one epoch has at most an eighth of them, but 4096 in any case.
-    table_bytes : int
-        Of the tables of anonymous states.
+    room : Room
+        What it may take.
     should_stop : Callable[[], bool]
         Asked all the time.
-    threads : int, default 1
-        That share the work, `MOST_THREADS` at most; the graph is the same for any number of them.
 
     Returns
     -------
@@ -253,7 +266,7 @@ def finer_graph(
     Raises
     ------
     TooLargeError
-        It has more than ``most_nodes`` nodes.
+        It has more nodes than there is room for.
     StoppedError
         ``should_stop`` said so.
     """
@@ -263,23 +276,14 @@ def finer_graph(
     costs_from_the_start(coarse, arcs, paid, 0, len(paid))
     coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
-    threads = min(threads, MOST_THREADS)
-    with ThreadPoolExecutor(threads) as pool:
-        builder = _Builder(priced, coarser, added, u, most_nodes, table_bytes, pool, threads)
+    room = room._replace(threads=min(room.threads, MOST_THREADS))
+    with ThreadPoolExecutor(room.threads) as pool:
+        builder = _Builder(priced, coarser, added, u, room, pool)
         for tau in range(priced.epochs - 1, -1, -1):
             builder.add(tau, should_stop)
             if not builder.count:
                 return None
     return builder.graph()
-
-
-class _Part(NamedTuple):
-    """What one thread fills at an epoch."""
-
-    here: Sets
-    scratch: Scratch
-    ended: npt.NDArray[np.int16]
-    states: AnonymousStates
 
 
 def _room_for_sets(room: int, most: int) -> Sets:
@@ -301,10 +305,8 @@ class _Builder:
         coarser: CoarserGraph,
         added: IntArray,
         u: IntArray,
-        most_nodes: int,
-        table_bytes: int,
+        room: Room,
         pool: ThreadPoolExecutor,
-        threads: int,
     ) -> None:
         self.priced, self.coarser, self.added = priced, coarser, added
         self.followed = coarser.followed.copy()
@@ -315,21 +317,21 @@ class _Builder:
         longest = int(priced.columns.output_lengths[~self.followed].max(initial=0))
         self.pool = pool
         self.unpriced = np.zeros((memory_limit + 1, memory_limit + 1), dtype=np.int64)
-        self.room, self.most_nodes = max(4096, most_nodes // 8), most_nodes
+        self.room, self.most_nodes = max(4096, room.nodes // 8), room.nodes
         most = priced.most_at_once
         self.above = _room_for_sets(self.room, most)
         self.parts = [
-            _Part(
+            Found(
                 _room_for_sets(self.room, most),
                 Scratch(
                     # Zeros take memory only where the table is written to.
                     np.zeros(1 << (2 * self.room).bit_length() if first else 1, np.int64),
                     *(np.empty(self.room, np.int64) for _ in range(8)),
                 ),
-                np.empty(2 * (most_nodes + 1) if first else 4 * self.room, np.int16),
-                room_for_states(longest, most, memory_limit, table_bytes // threads),
+                np.empty(2 * (room.nodes + 1) if first else 4 * self.room, np.int16),
+                room_for_states(longest, most, memory_limit, room.table_bytes // room.threads),
             )
-            for first in [True] + [False] * (threads - 1)
+            for first in [True] + [False] * (room.threads - 1)
         ]
         cells = self.parts[0].states.tables[0].size
         self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
@@ -337,7 +339,7 @@ class _Builder:
         self.above_nodes = np.zeros(self.room, np.int64)
         for column in self.above:
             column[0] = 0
-        size = most_nodes + 1
+        size = room.nodes + 1
         self.arrays = PathGraph(
             np.empty(size, np.int32),
             np.empty(size, np.int32),
@@ -361,7 +363,20 @@ class _Builder:
         prices, capacity = self.unpriced, 0
         if tau < len(priced.capacities):
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
-        costs = Costs(self.regrets, prices, capacity, self.budget)
+        given = Extension(
+            tau,
+            self.budget,
+            capacity,
+            prices,
+            self.regrets,
+            priced.columns,
+            self.added,
+            priced.kinds,
+            keys,
+            self.above,
+            self.above_nodes,
+            self.coarser,
+        )
         room = min(self.room, self.most_nodes - self.size)
         # Sets are shared out in the order of their numbers, so that threads change nothing but the
         # time.
@@ -375,25 +390,8 @@ class _Builder:
             for begin in range(borders[k], borders[k + 1], self.at_once):
                 if should_stop():
                     raise StoppedError
-                nodes, taken = extend_sets(
-                    tau,
-                    begin,
-                    min(borders[k + 1], begin + self.at_once),
-                    (nodes, taken),
-                    self.above,
-                    self.above_nodes,
-                    part.here,
-                    part.scratch,
-                    part.ended,
-                    self.coarser,
-                    self.added,
-                    priced.columns,
-                    priced.kinds,
-                    costs,
-                    part.states,
-                    keys,
-                    room,
-                )
+                stop = min(borders[k + 1], begin + self.at_once)
+                nodes, taken = extend_sets(given, begin, stop, (nodes, taken), part, room)
                 if nodes < 0:
                     raise TooLargeError
             return nodes, taken
@@ -415,7 +413,7 @@ class _Builder:
         )
         self.size += nodes
 
-    def _append(self, part: _Part, nodes: int, more: int, taken: int, room: int) -> int:
+    def _append(self, part: Found, nodes: int, more: int, taken: int, room: int) -> int:
         """Put the nodes that another thread found behind those of the first."""
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):

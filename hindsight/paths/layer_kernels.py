@@ -14,6 +14,7 @@ coarser graph beside y has the predecessors that are left there, and nothing els
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,9 @@ STARTS = (1 << START_BITS) - 1
 
 FAR = np.int64(1 << 60)
 """A cost that no path has."""
+
+step = partial(njit, is_step=True)
+"""Compile a step of a kernel into its callers."""
 
 Codes = npt.NDArray[np.int32]
 Shorts = npt.NDArray[np.int16]
@@ -143,25 +147,94 @@ class Scratch(NamedTuple):
     numbers: IntArray
 
 
-class Costs(NamedTuple):
-    """What starts and an epoch cost.
+class Extension(NamedTuple):
+    """What the nodes at an epoch are made from.
 
     Attributes
     ----------
-    regrets : int64 array, shape (n, epochs + 1)
-        Priced cost of starting i at t, less u_i.
-    prices : int64 array, shape (M + 1, M + 1)
-        Epoch prices at tau.
-    capacity : int
-        At least the heaviest configuration at tau.
+    tau : int
+        The epoch.
     budget : int
         Largest cost of a path.
+    capacity : int
+        At least the heaviest configuration at tau.
+    prices : int64 array, shape (M + 1, M + 1)
+        Epoch prices at tau.
+    regrets : int64 array, shape (n, epochs + 1)
+        Priced cost of starting i at t, less u_i.
+    requests : RequestColumns
+        What is served.
+    added : int64 array
+        The requests followed here and not in the coarser graph, increasing.
+    kinds : int64 array, shape (n,)
+        Equal for identical requests; those of a kind are followed together.
+    keys : uint64 array, shape (n, epochs + 1)
+        Random numbers that hashes are made of.
+    above, above_nodes : Sets, int64 array
+        The nodes at tau + 1 in which nothing starts, and their numbers in the graph.
+    coarser : CoarserGraph
+        The graph of fewer followed requests.
     """
 
-    regrets: IntArray
-    prices: IntArray
-    capacity: int
+    tau: int
     budget: int
+    capacity: int
+    prices: IntArray
+    regrets: IntArray
+    requests: RequestColumns
+    added: IntArray
+    kinds: IntArray
+    keys: Masks
+    above: Sets
+    above_nodes: IntArray
+    coarser: CoarserGraph
+
+
+class Found(NamedTuple):
+    """Room for the nodes at an epoch.
+
+    Attributes
+    ----------
+    here, scratch : Sets, Scratch
+        Their sets, and what is known of them.
+    ended : int16 array
+        As in the graph.
+    states : AnonymousStates
+        Of the epoch.
+    """
+
+    here: Sets
+    scratch: Scratch
+    ended: Shorts
+    states: AnonymousStates
+
+
+class _Members(NamedTuple):
+    """A set of the next epoch at this one, and behind it those that complete in round tau + 1.
+
+    Attributes
+    ----------
+    held, rounds : int64 array
+        (m, r) of each.
+    chosen, places : int64 array
+        The requests that complete, and where those that are added stand in ``added``.
+    order : int64 array
+        Scratch.
+    """
+
+    held: IntArray
+    rounds: IntArray
+    chosen: IntArray
+    places: IntArray
+    order: IntArray
+
+
+class _Sums(NamedTuple):
+    """What all members come to: cost to the end, memory in round tau + 1, price at tau."""
+
+    cost: int
+    held: int
+    price: int
 
 
 @njit
@@ -184,167 +257,107 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
         slot = (slot + 1) & (places - 1)
 
 
-@njit
-def extend_sets(
-    tau: int,
-    begin: int,
-    end: int,
-    counts: tuple[int, int],
-    above: Sets,
-    above_nodes: IntArray,
-    here: Sets,
-    scratch: Scratch,
-    ended: Shorts,
-    coarser: CoarserGraph,
-    added: IntArray,
-    requests: RequestColumns,
-    kinds: IntArray,
-    costs: Costs,
-    states: AnonymousStates,
-    random_keys: Masks,
-    room: int,
-) -> tuple[int, int]:
-    """The nodes at tau, within the budget, whose next epoch has one of the sets begin .. end - 1.
+@step
+def _place_set(given: Extension, q: int, members: _Members) -> _Sums:
+    """Write the states at tau of the members of set q; what they come to."""
+    s, o, _, _ = given.requests
+    above, tau, prices = given.above, given.tau, given.prices
+    memory: Any = np.int64(0)
+    price: Any = np.int64(0)
+    for k in range(above.sizes[q]):
+        code = above.members[q, k]
+        i, t = code >> START_BITS, code & STARTS
+        members.held[k], members.rounds[k] = s[i] + tau - t, o[i] - tau + t
+        memory += members.held[k] + 1
+        price += prices[members.held[k], members.rounds[k]]
+    return _Sums(above.costs[q], memory, price)
 
-    Returns how many nodes there are now, or -1 where ``room`` is short, and how much of ``ended``
-    is taken; `join_parents` adds the others when all sets are through.
 
-    Parameters
-    ----------
-    tau, begin, end : int
-        The epoch, and which of the sets ``above`` are extended.
-    counts : tuple[int, int]
-        Nodes found so far, and how much of ``ended`` is taken.
-    above, above_nodes : Sets, int64 array
-        The nodes at tau + 1 in which nothing starts, and their numbers in the graph.
-    here, scratch, ended : Sets, Scratch, int16 array
-        Filled.
-    coarser : CoarserGraph
-        The graph of fewer followed requests.
-    added : int64 array
-        The requests followed here and not there, increasing.
-    requests : RequestColumns
-        What is served.
-    kinds : int64 array, shape (n,)
-        Equal for identical requests; those of a kind are followed together.
-    costs : Costs
-        Of starts and of tau.
-    states : AnonymousStates
-        Of tau.
-    random_keys : uint64 array, shape (n, epochs + 1)
-        Of the hashes.
-    room : int
-        Most nodes.
+@step
+def _choose(
+    given: Extension, i: int, size: int, depth: int, members: _Members, sums: _Sums
+) -> _Sums:
+    """Have request i complete as well; what all come to."""
+    s, o, _, _ = given.requests
+    peak = s[i] + o[i]
+    members.chosen[depth] = i
+    members.held[size + depth], members.rounds[size + depth] = peak - 1, 1
+    return _Sums(
+        sums.cost + given.regrets[i, given.tau + 1 - o[i]],
+        sums.held + peak,
+        sums.price + given.prices[peak - 1, 1],
+    )
+
+
+@step
+def _leave(given: Extension, i: int, sums: _Sums) -> _Sums:
+    """What is left without request i, which completes."""
+    s, o, _, _ = given.requests
+    peak = s[i] + o[i]
+    return _Sums(
+        sums.cost - given.regrets[i, given.tau + 1 - o[i]],
+        sums.held - peak,
+        sums.price - given.prices[peak - 1, 1],
+    )
+
+
+@step
+def _complete_coarser(
+    given: Extension, c: int, size: int, members: _Members, sums: _Sums
+) -> tuple[int, _Sums]:
+    """Have those complete that complete in node c there; how many, or -1 where they do not fit."""
+    s, o, _, M = given.requests
+    graph = given.coarser.graph
+    count = graph.ended_counts[c]
+    for depth in range(count):
+        i: Any = np.int64(graph.ended[graph.ended_first[c] + depth])
+        if sums.held + s[i] + o[i] > M:
+            return -1, sums
+        sums = _choose(given, i, size, depth, members, sums)
+    return count, sums
+
+
+@step
+def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
+    """Find the first place from ``begin`` on of an added request that may complete too, or -1.
+
+    It must fit, and leave the cost at ``most`` or less.
     """
-    s, o, a, M = requests
-    regrets, prices, capacity, budget = costs
-    nodes, taken = counts
-    most, graph = here.members.shape[1], coarser.graph
-    chosen, places, held_by, rounds_of, order = np.zeros((5, most + 1), np.int64)
-    for q in range(begin, end):
-        size = above.sizes[q]
-        all_held, all_prices = np.int64(0), np.int64(0)
-        for k in range(size):
-            code = above.members[q, k]
-            i, t = code >> START_BITS, code & STARTS
-            held_by[k], rounds_of[k] = s[i] + tau - t, o[i] - tau + t
-            all_held += held_by[k] + 1
-            all_prices += prices[held_by[k], rounds_of[k]]
-        beside = above.coarser[q]
-        for e in range(coarser.first[beside], coarser.first[beside + 1]):
-            c = coarser.earlier[e]
-            if coarser.paid[c] >= FAR:
-                continue
-            left, least = budget - coarser.paid[c], graph.slacks[c]
-            cost, held, price, depth = above.costs[q], all_held, all_prices, 0
-            for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
-                i = np.int64(graph.ended[x])
-                cost += regrets[i, tau + 1 - o[i]]
-                held += s[i] + o[i]
-                if held > M:
-                    break
-                price += prices[s[i] + o[i] - 1, 1]
-                held_by[size + depth], rounds_of[size + depth] = s[i] + o[i] - 1, 1
-                chosen[depth] = i
-                depth += 1
-            if depth < graph.ended_counts[c] or cost + least > left:
-                continue
-            coarse, next_one = depth, 0
-            while True:
-                others = heaviest_beside(states, held_by, rounds_of, size + depth, order)
-                slack = capacity - price - others
-                if cost + slack <= left:
-                    if nodes >= room or taken + depth > len(ended):
-                        return -1, taken
-                    _write_set(above, q, chosen, depth, tau, o, here, nodes, random_keys)
-                    here.costs[nodes], here.coarser[nodes] = cost + slack, c
-                    scratch.slacks[nodes], scratch.later[nodes] = slack, above_nodes[q]
-                    scratch.ended_first[nodes], scratch.ended_counts[nodes] = taken, depth
-                    for d in range(depth):
-                        ended[taken + d] = chosen[d]
-                    taken += depth
-                    nodes += 1
-                moved = False
-                while not moved:
-                    for x in range(next_one, len(added)):
-                        i = added[x]
-                        t = tau + 1 - o[i]
-                        if t < a[i] or cost + regrets[i, t] + least > left:
-                            continue
-                        if held + s[i] + o[i] > M:
-                            continue
-                        fits = True
-                        for k in range(size):
-                            j = above.members[q, k] >> START_BITS
-                            # Once at a time; of identical requests the one of smaller index first.
-                            if j == i or (kinds[j] == kinds[i] and j < i):
-                                fits = False
-                                break
-                        if not fits:
-                            continue
-                        chosen[depth], places[depth] = i, x
-                        held_by[size + depth], rounds_of[size + depth] = s[i] + o[i] - 1, 1
-                        depth += 1
-                        cost += regrets[i, t]
-                        held += s[i] + o[i]
-                        price += prices[s[i] + o[i] - 1, 1]
-                        next_one = x + 1
-                        moved = True
-                        break
-                    if moved or depth == coarse:
-                        break
-                    depth -= 1
-                    i = chosen[depth]
-                    cost -= regrets[i, tau + 1 - o[i]]
-                    held -= s[i] + o[i]
-                    price -= prices[s[i] + o[i] - 1, 1]
-                    next_one = places[depth] + 1
-                if not moved:
-                    break
-    return nodes, taken
+    s, o, a, M = given.requests
+    added, kinds, members = given.added, given.kinds, given.above.members
+    for x in range(begin, len(added)):
+        i = added[x]
+        t = given.tau + 1 - o[i]
+        if t < a[i] or sums.cost + given.regrets[i, t] > most or sums.held + s[i] + o[i] > M:
+            continue
+        fits = True
+        for k in range(given.above.sizes[q]):
+            j = members[q, k] >> START_BITS
+            # Once at a time; of identical requests the one of smaller index first.
+            if j == i or (kinds[j] == kinds[i] and j < i):
+                fits = False
+                break
+        if fits:
+            return x
+    return -1
 
 
-@njit
-def _write_set(
-    above: Sets,
-    q: int,
-    chosen: IntArray,
-    depth: int,
-    tau: int,
-    o: IntArray,
-    here: Sets,
-    node: int,
-    random_keys: Masks,
+@step
+def _write_node(
+    given: Extension, q: int, chosen: IntArray, depth: int, found: Found, counts: tuple[int, int]
 ) -> None:
-    """Set q of the epoch above with the chosen ones that complete in round tau + 1."""
-    size = above.sizes[q]
-    key = above.keys[q]
+    """Write set q with the chosen ones that complete in round tau + 1, and who they are."""
+    above, here, scratch = given.above, found.here, found.scratch
+    node, taken = counts
+    o, size, key = given.requests.output_lengths, above.sizes[q], above.keys[q]
     members = here.members[node]
     for k in range(size):
         members[k] = above.members[q, k]
     for d in range(depth):
         i = chosen[d]
-        t = tau + 1 - o[i]
+        found.ended[taken + d] = i
+        # Members are sorted by start, then by index.
+        t = given.tau + 1 - o[i]
         position = size
         while position > 0:
             code = members[position - 1]
@@ -355,9 +368,92 @@ def _write_set(
             position -= 1
         members[position] = (i << START_BITS) | t
         size += 1
-        key ^= random_keys[i, t]
-    here.sizes[node] = size
-    here.keys[node] = key
+        key ^= given.keys[i, t]
+    here.sizes[node], here.keys[node] = size, key
+    scratch.later[node] = given.above_nodes[q]
+    scratch.ended_first[node], scratch.ended_counts[node] = taken, depth
+
+
+@step
+def _add_choices(
+    given: Extension,
+    q: int,
+    c: int,
+    members: _Members,
+    of_set: _Sums,
+    counts: tuple[int, int],
+    found: Found,
+    room: int,
+) -> tuple[int, int]:
+    """Add the nodes before set q that are node c in the coarser graph; see `extend_sets`."""
+    nodes, taken = counts
+    size, paid = given.above.sizes[q], given.coarser.paid[c]
+    left, least = given.budget - paid, given.coarser.graph.slacks[c]
+    coarse, sums = _complete_coarser(given, c, size, members, of_set)
+    if coarse < 0 or sums.cost + least > left:
+        return nodes, taken
+    # Every choice of added requests that complete as well, depth first.
+    depth, place = coarse, 0
+    while place >= 0:
+        others = heaviest_beside(
+            found.states, members.held, members.rounds, size + depth, members.order
+        )
+        slack = given.capacity - sums.price - others
+        if sums.cost + slack <= left:
+            if nodes >= room or taken + depth > len(found.ended):
+                return -1, taken
+            _write_node(given, q, members.chosen, depth, found, (nodes, taken))
+            found.here.costs[nodes], found.here.coarser[nodes] = sums.cost + slack, c
+            found.scratch.slacks[nodes] = slack
+            nodes, taken = nodes + 1, taken + depth
+        place = _next_added(given, q, place, sums, left - least)
+        while place < 0 and depth > coarse:
+            depth -= 1
+            sums = _leave(given, members.chosen[depth], sums)
+            place = _next_added(given, q, members.places[depth] + 1, sums, left - least)
+        if place >= 0:
+            members.places[depth] = place
+            sums = _choose(given, given.added[place], size, depth, members, sums)
+            depth, place = depth + 1, place + 1
+    return nodes, taken
+
+
+@njit
+def extend_sets(
+    given: Extension, begin: int, end: int, counts: tuple[int, int], found: Found, room: int
+) -> tuple[int, int]:
+    """Find the nodes at tau, within the budget, whose next epoch has one of some sets.
+
+    Returns how many nodes there are now, or -1 where ``room`` is short, and how much of ``ended``
+    is taken; `join_parents` adds the others when all sets are through.
+
+    Parameters
+    ----------
+    given : Extension
+        What they are made from.
+    begin, end : int
+        Which of the sets ``above`` are extended: begin .. end - 1.
+    counts : tuple[int, int]
+        Nodes found so far, and how much of ``ended`` is taken.
+    found : Found
+        Filled.
+    room : int
+        Most nodes.
+    """
+    coarser, above = given.coarser, given.above
+    chosen, places, held, rounds, order = np.zeros((5, above.members.shape[1] + 1), np.int64)
+    members = _Members(held, rounds, chosen, places, order)
+    for q in range(begin, end):
+        of_set = _place_set(given, q, members)
+        beside = above.coarser[q]
+        # The nodes of the coarser graph that lead to this one's there.
+        for e in range(coarser.first[beside], coarser.first[beside + 1]):
+            c = coarser.earlier[e]
+            if coarser.paid[c] < FAR:
+                counts = _add_choices(given, q, c, members, of_set, counts, found, room)
+                if counts[0] < 0:
+                    return counts
+    return counts
 
 
 @njit

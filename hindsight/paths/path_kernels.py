@@ -155,72 +155,17 @@ def best_path(
         starts[graph.requests[g]] = graph.epochs[g]
 
 
-@njit
-def keep_nodes(graph: PathGraph, kept: Flags) -> int:
-    """Move the kept nodes to the front of a graph, in their order; how many they are.
+def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
+    """Make the graph of the chosen nodes, numbered as they are listed.
 
-    In place, since the largest graphs take most of the memory. What completes stays where it is.
+    What completes stays where it is.
     """
-    later, parents, requests, epochs, slacks, ended_first, ended_counts, _ = graph
-    new = np.full(len(later), -1, np.int32)
-    left = 0
-    for g in range(len(later)):
-        if kept[g]:
-            new[g] = left
-            left += 1
-    for g in range(len(later)):
-        if kept[g]:
-            k = new[g]
-            later[k] = new[later[g]] if later[g] >= 0 else -1
-            parents[k] = new[parents[g]] if parents[g] >= 0 else -1
-            requests[k], epochs[k], slacks[k] = requests[g], epochs[g], slacks[g]
-            ended_first[k], ended_counts[k] = ended_first[g], ended_counts[g]
-    return left
-
-
-@njit
-def kept_nodes(graph: PathGraph, order: IntArray, kept: Flags) -> PathGraph:
-    """The graph of the kept nodes, numbered in stable order of ``order`` < len(order)."""
-    later, parents, requests, epochs, slacks, ended_first, ended_counts, ended = graph
-    size = len(later)
-    place = np.zeros(size + 2, np.int64)
-    completions = 0
-    for g in range(size):
-        if kept[g]:
-            place[order[g] + 1] += 1
-            completions += ended_counts[g]
-    for k in range(size + 1):
-        place[k + 1] += place[k]
-    left = place[size + 1]
-    new = np.full(size, -1, np.int32)
-    for g in range(size):
-        if kept[g]:
-            new[g] = place[order[g]]
-            place[order[g]] += 1
-    out = PathGraph(
-        np.full(left, -1, np.int32),
-        np.full(left, -1, np.int32),
-        np.empty(left, np.int16),
-        np.empty(left, np.int16),
-        np.empty(left, np.int64),
-        np.empty(left, np.int32),
-        np.empty(left, np.int16),
-        np.empty(completions, np.int16),
-    )
-    taken = 0
-    for g in range(size):
-        if kept[g]:
-            k = new[g]
-            if later[g] >= 0:
-                out.later[k] = new[later[g]]
-            if parents[g] >= 0:
-                out.parents[k] = new[parents[g]]
-            out.requests[k], out.epochs[k], out.slacks[k] = requests[g], epochs[g], slacks[g]
-            out.ended_first[k], out.ended_counts[k] = taken, ended_counts[g]
-            for x in range(ended_counts[g]):
-                out.ended[taken + x] = ended[ended_first[g] + x]
-            taken += ended_counts[g]
-    return out
+    # Entry -1, which stands for no node, is the last: it stays -1.
+    new = np.full(len(graph.later) + 1, -1, np.int32)
+    new[chosen] = np.arange(len(chosen), dtype=np.int32)
+    columns: Any = [column[chosen] for column in graph[2:-1]]
+    later, parents = new[graph.later[chosen]], new[graph.parents[chosen]]
+    return PathGraph._make([later, parents, *columns, graph.ended])
 
 
 class Split(NamedTuple):
@@ -257,74 +202,119 @@ class Split(NamedTuple):
     table: Codes
 
 
+class Tracking(NamedTuple):
+    """What nodes are told apart by, and what their paths may cost.
+
+    Attributes
+    ----------
+    arcs, value : int64 array, shape (N,)
+        Costs of arcs, and least costs to the end.
+    first, children : int64, int32 array
+        The nodes with one start more, `grouped` by their parents.
+    bits : uint64 array, shape (n,)
+        The bit of each tracked request; 0 of others.
+    required : uint64 array, shape (epochs,)
+        The tracked requests that nothing starts from each epoch on.
+    budget : int
+        Largest cost of a path.
+    """
+
+    arcs: IntArray
+    value: IntArray
+    first: IntArray
+    children: Codes
+    bits: Masks
+    required: Masks
+    budget: int
+
+
+@njit
+def _place_of(split: Split, h: int, mask: Any) -> int:
+    """Find the slot of old node h with this mask in the hash table."""
+    places = len(split.table)
+    key = mask + np.uint64(h) * np.uint64(0x9E3779B97F4A7C15)
+    key ^= key >> np.uint64(31)
+    key *= np.uint64(0xBF58476D1CE4E5B9)
+    key ^= key >> np.uint64(29)
+    slot: Any = np.int64(key & np.uint64(places - 1))
+    while True:
+        y = split.table[slot]
+        if y < 0 or (split.old[y] == h and split.masks[y] == mask):
+            found: int = slot
+            return found
+        slot = (slot + 1) & (places - 1)
+
+
+@njit
+def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
+    """Write a new node of old node h."""
+    split.old[count], split.masks[count], split.costs[count] = h, mask, cost
+    split.parents[count], split.later[count] = parent, -1
+    split.linked[count] = split.heads[h]
+    split.heads[h] = count
+
+
+@njit
+def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
+    """Add the nodes with one start more than x; the number of new nodes, or -1 without room."""
+    g, mask, cost = split.old[x], split.masks[x], split.costs[x]
+    for c in range(track.first[g], track.first[g + 1]):
+        h = track.children[c]
+        bit = track.bits[graph.requests[h]]
+        # A tracked request is started once.
+        if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
+            continue
+        if count >= len(split.old):
+            return -1
+        _add_node(split, h, mask | bit, cost, x, count)
+        count += 1
+    return count
+
+
+@njit
+def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
+    """Go from x to the next epoch; the number of new nodes, or -1 without room."""
+    g = split.old[x]
+    h = graph.later[g]
+    cost = split.costs[x] + track.arcs[g]
+    if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
+        return count
+    slot = _place_of(split, h, split.masks[x])
+    y = split.table[slot]
+    if y < 0:
+        if count >= len(split.old):
+            return -1
+        y = count
+        split.table[slot] = y
+        _add_node(split, h, split.masks[x], cost, -1, count)
+        count += 1
+    elif cost < split.costs[y]:
+        split.costs[y] = cost
+    split.later[x] = y
+    return count
+
+
 @njit
 def split_nodes(
-    graph: PathGraph,
-    arcs: IntArray,
-    value: IntArray,
-    first: IntArray,
-    children: Codes,
-    bits: Masks,
-    required: Masks,
-    budget: int,
-    split: Split,
-    count: int,
-    begin: int,
-    end: int,
+    graph: PathGraph, track: Tracking, split: Split, count: int, begin: int, end: int
 ) -> int:
     """Split the nodes end > g >= begin; the number of new nodes, or -1 where there is no room.
 
-    A tracked request is started once at most, and by its last epoch: ``required[tau]`` are the
-    tracked requests that nothing starts from tau on.
+    A tracked request is started once at most, and by its last epoch.
     """
-    later, requests, epochs = graph.later, graph.requests, graph.epochs
-    heads, linked, old, masks, total, new_later, new_parents, alive, table = split
-    room, places = len(old), len(table)
+    value, budget = track.value, track.budget
     for g in range(end - 1, begin - 1, -1):
-        x = heads[g]
-        need = required[epochs[g]]
+        x = split.heads[g]
+        need = track.required[graph.epochs[g]]
         while x >= 0:
             # What starts at this epoch is not in the mask of the nodes before it.
-            missing = need & ~masks[x]
-            if value[g] < FAR and total[x] + value[g] <= budget and missing == 0:
-                alive[x] = True
-                for c in range(first[g], first[g + 1]):
-                    h = children[c]
-                    bit = bits[requests[h]]
-                    if bit & masks[x] != 0 or value[h] >= FAR or total[x] + value[h] > budget:
-                        continue
-                    if count >= room:
-                        return -1
-                    old[count], masks[count], total[count] = h, masks[x] | bit, total[x]
-                    new_parents[count], new_later[count] = x, -1
-                    linked[count] = heads[h]
-                    heads[h] = count
-                    count += 1
-                h = later[g]
-                if h >= 0 and value[h] < FAR and total[x] + arcs[g] + value[h] <= budget:
-                    cost = total[x] + arcs[g]
-                    key = masks[x] + np.uint64(h) * np.uint64(0x9E3779B97F4A7C15)
-                    key ^= key >> np.uint64(31)
-                    key *= np.uint64(0xBF58476D1CE4E5B9)
-                    key ^= key >> np.uint64(29)
-                    slot = np.int64(key & np.uint64(places - 1))
-                    while table[slot] >= 0 and (
-                        old[table[slot]] != h or masks[table[slot]] != masks[x]
-                    ):
-                        slot = (slot + 1) & (places - 1)
-                    y = table[slot]
-                    if y < 0:
-                        if count >= room:
-                            return -1
-                        y = count
-                        table[slot] = y
-                        old[y], masks[y], total[y] = h, masks[x], cost
-                        new_parents[y], new_later[y] = -1, -1
-                        linked[y] = heads[h]
-                        heads[h] = y
-                        count += 1
-                    elif cost < total[y]:
-                        total[y] = cost
-                    new_later[x] = y
-            x = linked[x]
+            missing = need & ~split.masks[x]
+            if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
+                split.alive[x] = True
+                count = _start_another(graph, track, split, x, count)
+                if count >= 0:
+                    count = _go_on(graph, track, split, x, count)
+                if count < 0:
+                    return -1
+            x = split.linked[x]
     return count

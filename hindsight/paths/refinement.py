@@ -19,7 +19,14 @@ import numpy as np
 from hindsight.configurations.proofs import PathStage
 from instances.arrays import IntArray
 
-from .graph import PricedInstance, StoppedError, TooLargeError, coarsest_graph, finer_graph
+from .graph import (
+    PricedInstance,
+    Room,
+    StoppedError,
+    TooLargeError,
+    coarsest_graph,
+    finer_graph,
+)
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
@@ -86,16 +93,12 @@ class Refinement:
     ----------
     priced : PricedInstance
         The problem and the limit.
-    most_nodes : int
-        Of a graph.
-    table_bytes : int
-        Of the tables of anonymous states.
+    room : Room
+        What a graph may take.
     climb : Climb
         The ascent on a graph.
     should_stop : Callable[[], bool]
         Asked all the time.
-    threads : int, default 1
-        That share the work; they change nothing but the time.
     dropping, in_steps : bool, default True
         Whether nodes are dropped, and whether there are graphs that follow only some; the optimum
         is the same without.
@@ -104,17 +107,15 @@ class Refinement:
     def __init__(
         self,
         priced: PricedInstance,
-        most_nodes: int,
-        table_bytes: int,
+        room: Room,
         climb: Climb,
         should_stop: Callable[[], bool],
-        threads: int = 1,
         *,
         dropping: bool = True,
         in_steps: bool = True,
     ) -> None:
         self._priced, self._climb, self._should_stop = priced, climb, should_stop
-        self._room, self._threads = (most_nodes, table_bytes), threads
+        self._room = room
         self._dropping, self._in_steps = dropping, in_steps
         self._order = order_of_following(priced)
         self._n = len(self._order)
@@ -140,8 +141,14 @@ class Refinement:
         except (StoppedError, TooLargeError, MemoryError):
             pass
         return PathOutcome(
-            *(self._lower, self._found, self._root or self._lower, self._done),
-            *(self._nodes, self._most_nodes, is_whole, tuple(self._stages)),
+            lower_bound=self._lower,
+            start_times=self._found,
+            root_bound=self._root or self._lower,
+            followed=self._done,
+            nodes=self._nodes,
+            most_nodes=self._most_nodes,
+            is_whole=is_whole,
+            stages=tuple(self._stages),
         )
 
     def _close(self) -> None:
@@ -152,8 +159,13 @@ class Refinement:
         added = self._next_ones()
         self._stages.append(PathStage(self._u, tuple(added.tolist())))
         graph = finer_graph(
-            *(self._priced, self._graph, self._followed, added, self._u, *self._room),
-            *(self._should_stop, self._threads),
+            self._priced,
+            self._graph,
+            self._followed,
+            added,
+            self._u,
+            self._room,
+            self._should_stop,
         )
         self._followed[added] = True
         self._done += len(added)
@@ -165,7 +177,12 @@ class Refinement:
         self._nodes += len(graph.later)
         self._most_nodes = max(self._most_nodes, len(graph.later))
         relaxation = PathRelaxation(
-            *(self._priced, graph, self._followed, self._u, self._room[0], self._should_stop),
+            self._priced,
+            graph,
+            self._followed,
+            self._u,
+            self._room.nodes,
+            self._should_stop,
             dropping=self._dropping,
         )
         try:

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,9 +45,10 @@ from instances.arrays import FloatArray, IntArray
 from instances.validation import check_ranges, ranged
 
 from .graph import PricedInstance, StoppedError, TooLargeError
-from .layer_kernels import FAR, Codes, PathGraph
+from .layer_kernels import FAR, PathGraph
 from .path_kernels import (
     Split,
+    Tracking,
     best_path,
     costs_from_the_start,
     costs_of_arcs,
@@ -56,7 +56,6 @@ from .path_kernels import (
     gibbs_paths,
     grouped,
     keep_nodes,
-    kept_nodes,
     split_nodes,
 )
 
@@ -297,7 +296,7 @@ class PathRelaxation:
         near = through <= through.min() + int(margin * SCALE)
         if near.sum() > CORE_SHARE * len(near):
             return graph
-        return kept_nodes(graph, np.arange(len(near)), near)
+        return keep_nodes(graph, np.flatnonzero(near))
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """The bound of a core under u, which proves nothing, and its smoothed gradient."""
@@ -349,15 +348,7 @@ class PathRelaxation:
         return arcs, to_end
 
     def _keep(self, kept: np.ndarray) -> None:
-        left = keep_nodes(self.graph, kept)
-        columns: list[Any] = [*self.graph[:-1]]
-        for k, column in enumerate(columns):
-            if column.flags.owndata:
-                # Given back, not copied: that would take the memory twice.
-                column.resize(left, refcheck=False)
-            else:
-                columns[k] = column[:left].copy()
-        self.graph = PathGraph._make([*columns, self.graph.ended])
+        self.graph = keep_nodes(self.graph, np.flatnonzero(kept))
 
     def _most_missed(self) -> list[int]:
         """Requests to track next: fewer of them where each may double many nodes."""
@@ -374,8 +365,6 @@ class PathRelaxation:
             The caller wants the work to end; no room for the nodes told apart.
         """
         arcs, to_end = self._evaluate(self._best_u)
-        children = grouped(self.graph.parents)
-        budget = self._priced.budget(self._best_u, self.limit)
         bits = np.zeros(self._n, np.uint64)
         # Those tracked before are told apart already, by different nodes.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
@@ -384,10 +373,13 @@ class PathRelaxation:
         for i in new:
             mine = epochs[requests == i]
             required[int(mine.max(initial=-1)) + 1 :] |= bits[i]
+        budget = self._priced.budget(self._best_u, self.limit)
+        first, children = grouped(self.graph.parents)
+        tracking = Tracking(arcs, to_end, first, children, bits, required, budget)
         room = min(self._most_nodes, max(1 << 16, 4 * len(self)))
         while True:
             split = _room_for_split(len(self), room)
-            count = self._split(split, arcs, to_end, children, bits, required, budget)
+            count = self._split(split, tracking)
             if count >= 0:
                 break
             if room >= self._most_nodes:
@@ -410,32 +402,20 @@ class PathRelaxation:
             graph.ended_counts[old],
             graph.ended,
         )
-        _, rank = np.unique(old, return_inverse=True)
-        order = rank.reshape(-1).astype(np.int64)
+        order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
-        self.graph = kept_nodes(split_graph, order, alive & reaches_the_end)
-        del arcs, to_end, children
+        self.graph = keep_nodes(split_graph, order[alive[order] & reaches_the_end])
+        del arcs, to_end, tracking, first, children
         self.drop()
 
-    def _split(
-        self,
-        split: Split,
-        arcs: IntArray,
-        to_end: IntArray,
-        children: tuple[IntArray, Codes],
-        bits: np.ndarray,
-        required: np.ndarray,
-        budget: int,
-    ) -> int:
+    def _split(self, split: Split, tracking: Tracking) -> int:
+        """Fill the room for the nodes told apart; how many they are, or -1 where it is short."""
         count, size = 1, len(self)
         split.old[0], split.heads[size - 1] = size - 1, 0
         for begin in reversed(range(0, size, CHUNK)):
             if self._should_stop():
                 raise StoppedError
-            count = split_nodes(
-                *(self.graph, arcs, to_end, *children, bits, required, budget),
-                *(split, count, begin, min(size, begin + CHUNK)),
-            )
+            count = split_nodes(self.graph, tracking, split, count, begin, min(size, begin + CHUNK))
             if count < 0:
                 break
         return count

@@ -35,7 +35,7 @@ from instances.batch_time import BatchTime
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed
 from instances.progress import shows_progress
-from instances.validation import as_integer, as_number, as_time_limit
+from instances.validation import as_integer, as_number
 
 from .cut_prices import conditional_value
 from .gaps import relax_without_gaps
@@ -169,6 +169,7 @@ def relax(
         search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
         return solve_seconds(instance, batch_time, search, anneal=False)
     instance = require_instance(instance)
+    given = instance
     if own_cuts:
         instance.require_tokens()
         if method not in ("auto", "lp"):
@@ -177,50 +178,45 @@ def relax(
             reason = "is the one that is proved to hold every optimal schedule: leave it out"
             raise InvalidValueError(None, "horizon", horizon, f"beside cuts {reason}")
         formulation, method = "dense", "lp"
-    if instance.memory_rule != TOKENS:
-        below = relax(
-            relaxed(instance),
-            formulation,
-            horizon,
-            method=method,
-            tolerance=tolerance,
-            time_limit=time_limit,
-            threads=threads,
-            progress=progress,
-            should_stop=should_stop,
-        )
-        return replace(below, instance=instance)
+    elif instance.memory_rule != TOKENS:
+        instance = relaxed(instance)
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
-    clock = Clock(as_time_limit(time_limit), should_stop)
-    if threads is not None:
-        threads = as_integer(threads, None, "threads", minimum=1)
+    search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
+    found = None
     if method == "lp" or (method == "auto" and _fits(instance, horizon)):
         try:
-            return _relax_by_rows(instance, formulation, horizon, threads, clock, own_cuts)
+            found = _relax_by_rows(instance, formulation, horizon, search, own_cuts)
         except SolverError:
             if method == "lp":
                 raise
-    with clock.listening():
+    if found is None:
+        found = _relax_by_prices(instance, horizon, asked, search)
+    return found if given is instance else replace(found, instance=given)
 
-        def at_scale(given: Instance) -> Relaxation:
-            run = ScaleRelaxation(
-                given,
-                horizon=horizon,
-                tolerance=asked,
-                threads=threads,
-                progress=progress,
-                clock=clock,
-            )
-            run.go_on()
-            return run.result()
 
+def _relax_by_prices(
+    instance: Instance, horizon: int | None, tolerance: float, search: Search
+) -> Relaxation:
+    def at_scale(given: Instance) -> Relaxation:
+        run = ScaleRelaxation(
+            given,
+            horizon=horizon,
+            tolerance=tolerance,
+            threads=search.threads,
+            progress=search.progress,
+            clock=search.clock,
+        )
+        run.go_on()
+        return run.result()
+
+    with search.clock.listening():
         # A horizon counts the rounds of gaps too.
         return at_scale(instance) if horizon is not None else relax_without_gaps(instance, at_scale)
 
@@ -239,27 +235,20 @@ def _relax_by_rows(
     instance: Instance,
     formulation: Formulation,
     horizon: int | None,
-    threads: int | None,
-    clock: Clock,
-    cuts: tuple[OwnCut, ...] = (),
+    search: Search,
+    cuts: tuple[OwnCut, ...],
 ) -> Relaxation:
-    rounds = horizon
+    clock = search.clock
     if cuts:
-        rounds = horizon = proved_horizon(instance, should_stop=clock.must_stop).horizon
-    if rounds is None:
-        thorough = len(instance) <= THOROUGH_UP_TO
-        rounds = best_list_schedule(
-            instance, thorough=thorough, should_stop=clock.must_stop
-        ).makespan
-        if clock.must_stop():
-            raise SolverError("the relaxation was stopped before it was built")
+        horizon = proved_horizon(instance, should_stop=clock.must_stop).horizon
+    rounds = _first_rounds(instance, clock) if horizon is None else horizon
     _refuse_the_hopeless(instance, rounds)
     while True:
         starts = all_starts(instance, rounds)
         if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > clock.seconds_left():
             raise SolverError("the relaxation would take longer to build than there is time")
         rows = [row for cut in cuts for row in cut.rows(instance, rounds)]
-        compiled, result = _solve(starts, formulation, threads, clock, rows)
+        compiled, result = _solve(starts, formulation, search, rows)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
@@ -268,19 +257,12 @@ def _relax_by_rows(
         rounds = max(further, rounds + rounds // 4)
     assert result.values is not None
     assert result.objective is not None
-    weights = start_weights(starts, compiled, result.values)
-    fractions = [
-        (
-            np.array(sorted(shares), dtype=np.int64),
-            np.array([shares[t] for t in sorted(shares)], dtype=np.float64),
-        )
-        for shares in weights
-    ]
-    # Interior solutions leave dust: normalising keeps an expectation a weighted mean of starts.
-    expected = np.array([float(np.average(at, weights=share)) for at, share in fractions])
+    assert result.row_duals is not None
+    weights = [sorted(shares.items()) for shares in start_weights(starts, compiled, result.values)]
+    columns = [np.array(pairs).T for pairs in weights]
+    fractions = [(at.astype(np.int64), share) for at, share in columns]
     dual_value, conditional = bound.scaled_value / prices.denominator, None
     if cuts:
-        assert result.row_duals is not None
         row_prices = (-result.row_duals[len(compiled.rows) - len(rows) :]).tolist()
         proved = conditional_value(instance, prices, rows, row_prices)
         dual_value = float(max(proved, Fraction(bound.scaled_value, prices.denominator)))
@@ -289,7 +271,8 @@ def _relax_by_rows(
         instance=instance,
         objective=result.objective,
         certified_bound=bound.bound,
-        expected_start_times=expected,
+        # Interior solutions leave dust: an average is a weighted mean of starts all the same.
+        expected_start_times=np.array([np.average(at, weights=share) for at, share in fractions]),
         memory_prices=prices,
         horizon=rounds,
         fractions=Fractions.listed(fractions, np.arange(len(instance))),
@@ -298,6 +281,15 @@ def _relax_by_rows(
         conditional_bound=conditional,
         conditions=labels(cuts),
     )
+
+
+def _first_rounds(instance: Instance, clock: Clock) -> int:
+    """Return the makespan of a list schedule."""
+    thorough = len(instance) <= THOROUGH_UP_TO
+    schedule = best_list_schedule(instance, thorough=thorough, should_stop=clock.must_stop)
+    if clock.must_stop():
+        raise SolverError("the relaxation was stopped before it was built")
+    return schedule.makespan
 
 
 def relax_within(
@@ -339,10 +331,10 @@ def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
 def _solve(
     starts: StartSets,
     formulation: Formulation,
-    threads: int | None,
-    clock: Clock,
+    search: Search,
     rows: list[Row],
 ) -> tuple[CompiledModel, LinearResult]:
+    clock = search.clock
     begun = clock.seconds()
     model = BUILDERS[formulation](starts, relax=True)
     # Compiling takes about as long again, and looks at no clock.
@@ -353,7 +345,7 @@ def _solve(
     result = solve_linear(
         compiled.linear,
         time_limit=clock.limit_left(),
-        threads=threads,
+        threads=search.threads,
         method="ipm" if interior else "simplex",
         should_stop=clock.must_stop,
     )

@@ -95,7 +95,10 @@ class GibbsStarts:
         """Weights of every request."""
         class_of, windows = self.classes.class_of, self.windows
         return Fractions(
-            *(self._weights, class_of, windows.mean_starts, windows.last - 1),
+            self._weights,
+            class_of,
+            windows.mean_starts,
+            windows.last - 1,
             np.zeros_like(class_of),
         )
 
@@ -115,8 +118,14 @@ def mean_starts(found: Sequence[GibbsStarts], begin_class: int, end_class: int) 
     masses = np.zeros(int(lengths.sum()))
     for one in found:
         add_weights(
-            *(one.rounds, classes, begin_class, end_class, one.temperature, one.windows),
-            *(1 / len(found), origins, masses),
+            one.rounds,
+            classes,
+            (begin_class, end_class),
+            one.temperature,
+            one.windows,
+            1 / len(found),
+            origins,
+            masses,
         )
     class_of = np.repeat(np.arange(begin_class, end_class), lengths)
     counts = classes.counts[part]
@@ -295,10 +304,8 @@ class PriceAscent:
         cheapest, mass, mean_starts = np.zeros((3, count))
         windows = StartWindows(first, last, self._hints, cheapest, mass, mean_starts)
         for part in timed_slices(count, self.must_stop):
-            soft_starts(
-                *(rounds, classes, part.start, part.stop, self.final, temperature),
-                *(entering, running, windows),
-            )
+            bounds, memory = (part.start, part.stop), (entering, running)
+            soft_starts(rounds, classes, bounds, self.final, temperature, memory, windows)
         own = classes.output_lengths - classes.arrival_times
         smooth = float(classes.counts @ (cheapest - temperature * np.log(mass)))
         return GibbsStarts(

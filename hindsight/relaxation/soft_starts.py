@@ -111,58 +111,93 @@ def _hold(
         end[k] -= weights[k]
 
 
+class _Blocks(NamedTuple):
+    """Blocks of starts of a class that may hold weights.
+
+    Attributes
+    ----------
+    costs : float64 array
+        Priced costs, then weights, `BLOCK` places for each block.
+    begins : int64 array
+        Where each begins.
+    leasts : float64 array
+        Its least cost.
+    """
+
+    costs: FloatArray
+    begins: IntArray
+    leasts: FloatArray
+
+
+@njit
+def _price_blocks(
+    prices: PricedRounds,
+    request: tuple[int, int, int],
+    end: int,
+    where: int,
+    reach: float,
+    blocks: _Blocks,
+) -> tuple[int, float, int]:
+    """Price the blocks of starts before ``end`` that may hold weights.
+
+    Returns how many blocks there are, the least cost, and a start that has it.
+    """
+    sums, weighted_sums, minima, _ = prices
+    a, s, o = request
+    volume = s * o + o * (o + 1) // 2
+    best = start_cost(sums, weighted_sums, 1.0, a, s, o, where)
+    count, at = 0, a
+    while at < end and at + o - a <= best + reach:
+        stop = min(end, (at // BLOCK + 1) * BLOCK)
+        if at + o - a + volume * block_floor(minima, at, stop, o) <= best + reach:
+            costs = blocks.costs[count * BLOCK : count * BLOCK + stop - at]
+            least = _price(prices, a, s, o, at, stop, costs)
+            if least <= best + reach:
+                blocks.begins[count], blocks.leasts[count] = at, least
+                count += 1
+                if least < best:
+                    best = least
+                    where = at + int(costs.argmin())
+        at = stop
+    return count, best, where
+
+
 @njit
 def soft_starts(
     prices: PricedRounds,
     classes: RequestClasses,
-    begin_class: int,
-    end_class: int,
+    part: tuple[int, int],
     final: IntArray,
     temperature: float,
-    entering: FloatArray,
-    running: FloatArray,
+    memory: tuple[FloatArray, FloatArray],
     windows: StartWindows,
 ) -> None:
-    """Windows of the Gibbs weights of classes begin_class .. end_class - 1, and their memory.
+    """Find the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
 
-    Memory in round r is the running sum to r of ``entering`` plus that of the running sum of
-    ``running``, to which this adds. Of ``windows`` the hints are read too.
+    ``memory`` is (entering, running): memory in round r is the running sum to r of ``entering``
+    plus that of the running sum of ``running``, to which this adds. Of ``windows`` the hints are
+    read too.
     """
-    sums, weighted_sums, minima, _ = prices
     a, s, o, counts, _ = classes
     first, last, hints, cheapest, mass, mean_starts = windows
     reach = SPREAD * temperature
-    # Blocks that may hold weights, one after another, and where each begins.
-    kept = np.empty((len(sums) // BLOCK + 2) * BLOCK)
-    begins = np.empty(len(sums) // BLOCK + 2, np.int64)
-    leasts = np.empty(len(sums) // BLOCK + 2)
-    for i in range(begin_class, end_class):
-        ai, si, oi, end = a[i], s[i], o[i], final[i] + 1
-        volume = si * oi + oi * (oi + 1) // 2
-        where = min(max(hints[i], ai), end - 1)
-        best = start_cost(sums, weighted_sums, 1.0, ai, si, oi, where)
-        blocks, at = 0, ai
-        while at < end and at + oi - ai <= best + reach:
-            stop = min(end, (at // BLOCK + 1) * BLOCK)
-            if at + oi - ai + volume * block_floor(minima, at, stop, oi) <= best + reach:
-                costs = kept[blocks * BLOCK : blocks * BLOCK + stop - at]
-                least = _price(prices, ai, si, oi, at, stop, costs)
-                if least <= best + reach:
-                    begins[blocks], leasts[blocks] = at, least
-                    blocks += 1
-                    if least < best:
-                        best = least
-                        where = at + int(costs.argmin())
-            at = stop
+    most = len(prices.sums) // BLOCK + 2
+    blocks = _Blocks(np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most))
+    kept, begins, leasts = blocks
+    for i in range(part[0], part[1]):
+        end = final[i] + 1
+        where = min(max(hints[i], a[i]), end - 1)
+        count, best, where = _price_blocks(prices, (a[i], s[i], o[i]), end, where, reach, blocks)
+        # Blocks priced before the least cost was known may hold no weights after all.
         total, moment = 0.0, 0.0
-        for j in range(blocks):
+        for j in range(count):
             if leasts[j] <= best + reach:
                 width = min(end, (begins[j] // BLOCK + 1) * BLOCK) - begins[j]
                 of_block, shift = _weigh(kept[j * BLOCK : j * BLOCK + width], best, temperature)
                 total += of_block
                 moment += shift + of_block * begins[j]
         lo, hi = end, 0
-        for j in range(blocks):
+        for j in range(count):
             if leasts[j] <= best + reach:
                 begin = begins[j]
                 width = min(end, (begin // BLOCK + 1) * BLOCK) - begin
@@ -171,7 +206,7 @@ def soft_starts(
                 if len(used):
                     lo, hi = min(lo, begin + used[0]), begin + used[-1] + 1
                 weights *= counts[i] / total
-                _hold(weights, begin, si, oi, entering, running)
+                _hold(weights, begin, s[i], o[i], memory[0], memory[1])
         hints[i], cheapest[i], mass[i] = where, best, total
         first[i], last[i], mean_starts[i] = lo, hi, moment / total
 
@@ -180,25 +215,24 @@ def soft_starts(
 def add_weights(
     prices: PricedRounds,
     classes: RequestClasses,
-    begin_class: int,
-    end_class: int,
+    part: tuple[int, int],
     temperature: float,
     windows: StartWindows,
     share: float,
     origins: IntArray,
     masses: FloatArray,
 ) -> None:
-    """Add the weights of classes begin_class .. end_class - 1 to ``masses``, one by one.
+    """Add the weights of classes part[0] .. part[1] - 1 to ``masses``, one by one.
 
     Those of a class sum to ``share`` times its count; start 0 of it has entry origins[k], k from 0
     for the first of these classes.
     """
     a, s, o, counts, _ = classes
     first, last, _, cheapest, mass, _ = windows
-    for i in range(begin_class, end_class):
+    for i in range(part[0], part[1]):
         costs = np.empty(last[i] - first[i])
         _price(prices, a[i], s[i], o[i], first[i], last[i], costs)
         _weigh(costs, cheapest[i], temperature)
-        part, origin = share * counts[i] / mass[i], origins[i - begin_class] + first[i]
+        weight, origin = share * counts[i] / mass[i], origins[i - part[0]] + first[i]
         for k in range(len(costs)):
-            masses[origin + k] += part * costs[k]
+            masses[origin + k] += weight * costs[k]

@@ -197,7 +197,7 @@ class ConfigurationSearch:
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         Q, W = ascent.integer_prices()
-        bound = exact_bound(Q, *self._lengths, self.instance.memory_limit, self._copies)
+        bound = exact_bound(Q, self.instance)
         self._search.set_prices(Q, W)
         state = self.state
         is_better = state.root_bound is None or bound > state.root_bound

@@ -23,12 +23,12 @@ from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
     MOST_NODES,
     PricedInstance,
+    Room,
     TooLargeError,
     coarsest_graph,
     finer_graph,
 )
 from hindsight.paths.growth import LARGE, GraphGrowth
-from hindsight.paths.path_kernels import keep_nodes
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
@@ -156,12 +156,9 @@ class PathSearch(ConfigurationSearch):
         priced = self._priced(self.state.upper_bound)
         u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
         everybody = np.arange(len(self.instance))
-        graph = finer_graph(
-            priced, coarsest_graph(priced), nobody, everybody, u, 10_000, 100_000, never
-        )
+        coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
+        graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
         assert graph is not None
-        # Whether nodes are dropped depends on prices: all are kept here, to compile it.
-        keep_nodes(graph, np.ones(len(graph.later), np.bool_))
         relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
         relaxation.track([0])
         relaxation.climb(Climb(3))
@@ -281,7 +278,10 @@ class PathSearch(ConfigurationSearch):
             return is_close() or state.clock.must_stop()
 
         outcome = Refinement(
-            priced, room, parameters.table_bytes, parameters.climb, must_stop, self._threads
+            priced,
+            Room(room, parameters.table_bytes, self._threads),
+            parameters.climb,
+            must_stop,
         ).run()
         state.nodes += outcome.nodes
         self._path_root = max(self._path_root, outcome.root_bound)

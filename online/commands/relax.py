@@ -84,6 +84,8 @@ def relax(
 def _found(
     instance: Instance, relaxed: Relaxation, memory: int, ended: str | None
 ) -> dict[str, Any]:
+    from hindsight.bounds.transportation import small_transportation_bound
+
     conditional = {
         "conditional_lower_bound_rounds": relaxed.conditional_bound,
         "conditions": list(relaxed.conditions),
@@ -93,6 +95,7 @@ def _found(
         "method": relaxed.method,
         "stop_reason": relaxed.stop_reason,
         "certified_lower_bound_rounds": relaxed.certified_bound,
+        "transportation_lower_bound_rounds": small_transportation_bound(instance),
         **(conditional if relaxed.conditions else {}),
         "value_rounds": [relaxed.dual_value, relaxed.objective],
         "gap": relaxed.gap,
@@ -114,6 +117,7 @@ def _fields(found: Mapping[str, Any], ended: str | None) -> dict[str, str]:
     fields = {
         "method": f"{found['method']} ({found['stop_reason']})",
         "certified lower bound": str(found["certified_lower_bound_rounds"]),
+        "transportation lower bound": str(found["transportation_lower_bound_rounds"] or ""),
         "conditional lower bound": claimed,
         "value at least": rounded_down(low),
         "value at most": rounded_up(high),

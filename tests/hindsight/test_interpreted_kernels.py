@@ -30,7 +30,6 @@ bounds/test_memory_prices.py::test_no_prices_at_all
 configurations/test_ascent.py::test_large_prices_do_not_overflow
 configurations/test_separation.py
 configurations/test_strengthened.py::test_a_queue_for_one_place_is_served_shortest_first
-configurations/test_table_ascent.py
 configurations/test_tables.py
 exact_search/test_state_search.py::test_what_others_hold_is_respected_up_to_its_last_round
 heuristics/test_annealing.py::test_a_longer_schedule_that_is_better_finds_room

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hindsight.configurations.prices import SCALE, integer_capacities
-from hindsight.configurations.tables import state_copies
+from hindsight.configurations.tables import core_table, memory_table, state_copies
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
@@ -82,3 +82,19 @@ def random_epoch_prices(
 def copies_of(instance: Instance) -> IntArray:
     """How many requests pass through each state."""
     return state_copies(*columns_of(instance)[:2], instance.memory_limit)
+
+
+def drawn_prices(
+    instance: Instance, rng: np.random.Generator, least_epochs: int = 0
+) -> tuple[IntArray, IntArray]:
+    """Integer prices of some epochs, from those of memory and two cores, and their capacities."""
+    limit, copies = instance.memory_limit, copies_of(instance)
+    epochs = least_epochs + int(rng.integers(1, 15))
+    drawn = rng.uniform(0.0, 1.0, (3, epochs)) * rng.integers(0, 2, (3, 1))
+    prices = np.zeros((epochs, *copies.shape), dtype=np.int64)
+    for table, row in zip(
+        (memory_table(limit), core_table(1, limit), core_table(2, limit)), drawn, strict=True
+    ):
+        units = np.floor(row * SCALE / table.capacity).astype(np.int64)
+        prices += np.multiply.outer(units, table.coefficients) * (copies > 0)
+    return prices, integer_capacities(prices, copies)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import networkx as nx
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
@@ -131,29 +130,6 @@ def test_filling_is_the_cheapest_transportation(seed: int) -> None:
         w / v for w, v in zip(fill_by_volume(instance).weighted_rounds, volumes, strict=True)
     )
     assert filled == pytest.approx(answer.fun, rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(1, 40, 6))
-def test_filling_by_network_simplex(seed: int) -> None:
-    instance = small(seed)
-    rows = rows_of(instance)
-    volumes = [volume(s, o) for _, s, o in rows]
-    horizon = max(a for a, _, _ in rows) + sum(volumes) // instance.memory_limit + 2
-    common = math.lcm(*volumes)
-    graph = nx.DiGraph()
-    graph.add_node("sink", demand=sum(volumes))
-    for i, v in enumerate(volumes):
-        graph.add_node(("request", i), demand=-v)
-        for r in range(rows[i][0] + 1, horizon + 1):
-            graph.add_edge(("request", i), ("round", r), weight=r * (common // v))
-    for r in range(1, horizon + 1):
-        graph.add_edge(("round", r), "sink", capacity=instance.memory_limit, weight=0)
-    cost, _ = nx.network_simplex(graph)
-    filled = sum(
-        Fraction(w, v)
-        for w, v in zip(fill_by_volume(instance).weighted_rounds, volumes, strict=True)
-    )
-    assert filled == Fraction(cost, common)
 
 
 def test_filling_prices_are_the_duals_of_the_filling() -> None:

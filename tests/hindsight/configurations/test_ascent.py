@@ -1,86 +1,113 @@
-"""Configuration prices: gradients, capacities, and bounds that never exceed the optimum."""
+"""Dual ascents: gradients, capacities, and bounds that never exceed the optimum."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
-from drawn_instances import columns_of, copies_of, drawn_instance
+from drawn_instances import copies_of, drawn_instance
 from effort import sweep
 
 import hindsight
-from hindsight.configurations.ascent import ConfigurationAscent
-from hindsight.configurations.gibbs_configurations import hard_capacities, soft_capacities
-from hindsight.configurations.prices import exact_bound, integer_capacities
+from hindsight.configurations.ascent import ConfigurationAscent, TableAscent
+from hindsight.configurations.gibbs_kernels import (
+    GibbsStates,
+    SoftMaxima,
+    hard_capacities,
+    soft_capacities,
+)
+from hindsight.configurations.prices import SCALE, exact_bound, integer_capacities
 from hindsight.configurations.tables import maximum_weight, ordered_states, state_copies
+from hindsight.configurations.warm_start import first_tables
 from instances import Instance, InvalidValueError, generate
+from instances.arrays import FloatArray, IntArray
 
 LIMIT = 12
 
 
-def random_states(seed: int, scale: float = 2.0):
+def states_of(copies: IntArray) -> GibbsStates:
+    m, r, c = (ordered_states(copies)[:, k].copy() for k in range(3))
+    return GibbsStates(m, r, c, len(copies) - 1)
+
+
+def random_states(seed: int, scale: float = 2.0) -> tuple[IntArray, GibbsStates, FloatArray]:
     """States of six random requests at M = 12, and prices for three epochs."""
     rng = np.random.default_rng(seed)
     prompts = rng.integers(1, 4, 6)
     outputs = np.array([int(rng.integers(1, LIMIT - s + 1)) for s in prompts])
     copies = state_copies(prompts, outputs, LIMIT)
-    states = ordered_states(copies)
-    m, r, c = (np.ascontiguousarray(states[:, column]) for column in range(3))
-    return copies, m, r, c, rng.random((3, len(m))) * scale
+    states = states_of(copies)
+    return copies, states, rng.random((3, len(states.held))) * scale
 
 
-def soft(Q, m, r, c, heat: float):
-    z, out, level = np.zeros_like(Q), np.zeros(len(Q)), np.zeros(len(Q))
-    hard_capacities(Q, m, r, c, LIMIT, level, 0, 1)
-    nothing, seldom = np.zeros_like(Q), np.zeros(Q.shape, dtype=np.bool_)
-    soft_capacities(Q, nothing, seldom, m, r, c, LIMIT, heat, level, z, out, True, 0, 1)
-    return out, z, level
+def soft(Q: FloatArray, states: GibbsStates, heat: float) -> SoftMaxima:
+    """From the hard maxima on, every priced state looked at."""
+    level, found = np.zeros((2, len(Q)))
+    maxima = SoftMaxima(level, found, np.zeros_like(Q), np.zeros(Q.shape, np.bool_))
+    hard_capacities(Q, states, maxima.level, 0, 1)
+    soft_capacities(Q, np.zeros_like(Q), states, heat, maxima, True, 0, 1)
+    return maxima
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_marginals_are_the_gradient_and_the_soft_maximum_exceeds_the_hard(seed: int) -> None:
-    _, m, r, c, Q = random_states(seed)
-    base, z, hard = soft(Q, m, r, c, 0.4)
-    assert (base >= hard - 1e-9).all()
-    for state in range(len(m)):
-        up, down = Q.copy(), Q.copy()
-        up[1, state] += 1e-5
-        down[1, state] -= 1e-5
-        slope = (soft(up, m, r, c, 0.4)[0][1] - soft(down, m, r, c, 0.4)[0][1]) / 2e-5
-        assert slope == pytest.approx(z[1, state], abs=1e-5)
-    cold = soft(Q, m, r, c, 0.005)[0]
-    assert cold == pytest.approx(hard, abs=0.1)
+    _, states, Q = random_states(seed)
+    base = soft(Q, states, 0.4)
+    assert (base.soft >= base.level - 1e-9).all()
+    for state in range(len(states.held)):
+        change = np.zeros_like(Q)
+        change[1, state] = 1e-5
+        up, down = soft(Q + change, states, 0.4).soft, soft(Q - change, states, 0.4).soft
+        slope = (up - down)[1] / 2e-5
+        assert slope == pytest.approx(base.marginals[1, state], abs=1e-5)
+    assert soft(Q, states, 0.005).soft == pytest.approx(base.level, abs=0.1)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_capacities_agree_with_the_exact_dynamic_program(seed: int) -> None:
-    copies, m, r, c, Q = random_states(seed)
+    copies, states, Q = random_states(seed)
     Q = np.round(Q * 50)
     capacities = np.zeros(len(Q))
-    hard_capacities(Q, m, r, c, LIMIT, capacities, 0, 1)
+    hard_capacities(Q, states, capacities, 0, 1)
     prices = np.zeros((len(Q), *copies.shape), dtype=np.int64)
-    prices[:, m, r] = Q.astype(np.int64)
+    prices[:, states.held, states.rounds] = Q.astype(np.int64)
     for epoch, capacity in enumerate(integer_capacities(prices, copies).tolist()):
         assert maximum_weight(prices[epoch], copies, LIMIT) == capacity == int(capacities[epoch])
 
 
 @pytest.mark.parametrize("scale", [100.0, 2000.0])
 def test_large_prices_do_not_overflow(scale: float) -> None:
-    _, m, r, c, Q = random_states(3, scale)
-    out, z, hard = soft(Q, m, r, c, 0.01)
-    assert np.isfinite(out).all()
-    assert np.isfinite(z).all()
-    assert (out >= hard - 1e-6 * scale).all()
-    assert (z >= 0).all()
-    assert (z <= c + 1e-6).all()
+    _, states, Q = random_states(3, scale)
+    found = soft(Q, states, 0.01)
+    assert np.isfinite(found.soft).all()
+    assert (found.soft >= found.level - 1e-6 * scale).all()
+    assert (found.marginals >= 0).all()
+    assert (found.marginals <= states.copies + 1e-6).all()
 
 
-def ascent_of(instance: Instance, epochs: int, threads: int = 1) -> ConfigurationAscent:
+@pytest.mark.parametrize("level", [1e4, -1e4])
+def test_a_level_far_off_is_told_of_and_marks_no_state(level: float) -> None:
+    states = states_of(copies_of(generate("arrival-model-1", 0, n=6)))
+    Q = np.full((1, len(states.held)), 0.5)
+    found = SoftMaxima(np.array([level]), np.zeros(1), np.ones_like(Q), np.zeros(Q.shape, np.bool_))
+    soft_capacities(Q, np.ones_like(Q), states, 0.05, found, True, 0, 1)
+    assert np.isnan(found.soft).all() or level > 0
+    assert np.isfinite(found.soft).all() or not found.seldom.any()
+
+
+def ascent_of(
+    instance: Instance, epochs: int, threads: int = 1, price: float = 0.0
+) -> ConfigurationAscent:
     copies = copies_of(instance)
-    prices = np.zeros((epochs, len(ordered_states(copies))))
-    return ConfigurationAscent(
-        *columns_of(instance), instance.memory_limit, copies, prices, threads
-    )
+    prices = np.full((epochs, len(ordered_states(copies))), price)
+    return ConfigurationAscent(instance, copies, prices, threads)
+
+
+def table_ascent(instance: Instance, epochs: int) -> TableAscent:
+    copies = copies_of(instance)
+    return TableAscent(instance, copies, epochs, first_tables(instance, copies))
 
 
 def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
@@ -88,18 +115,13 @@ def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
 ) -> None:
     """Some hundred requests without prompts may run together in more ways than that."""
 
-    def overflowing(*arguments: object) -> None:
+    def overflowing(*arguments: Any) -> None:
         soft_capacities(*arguments)
-        z = arguments[9]
-        assert isinstance(z, np.ndarray)
-        z[2, 0] = np.nan
+        maxima = arguments[4]
+        maxima.marginals[2, 0] = np.nan
 
     monkeypatch.setattr("hindsight.configurations.ascent.soft_capacities", overflowing)
-    instance = generate("arrival-model-1", 0, n=6)
-    columns = columns_of(instance)
-    copies = copies_of(instance)
-    first = np.full((40, len(ordered_states(copies))), 0.5)
-    ascent = ConfigurationAscent(*columns, instance.memory_limit, copies, first)
+    ascent = ascent_of(generate("arrival-model-1", 0, n=6), 40, price=0.5)
     ascent.ascend(12)
     assert np.isfinite(ascent.prices).all()
     assert (ascent.prices[2] == 0.5).all()
@@ -117,42 +139,45 @@ def test_threads_do_not_change_a_single_bit() -> None:
 
 @pytest.mark.parametrize("seed", sweep(range(30)))
 def test_bounds_never_exceed_the_optimum(seed: int) -> None:
+    """Prices of all states, and of a few tables: in integers nearly what the floats say."""
     last = 3 if seed % 2 else None
     instance = drawn_instance([seed], (5, 5), (6, 11), prompts=(1, 3), last_arrival=last)
-    prompts, outputs, arrivals = columns_of(instance)
-    limit, copies = instance.memory_limit, copies_of(instance)
+    outputs, copies = int(instance.output_lengths.sum()), copies_of(instance)
     optimum, _ = optimal_total_latency(instance)
-    ascent = ascent_of(instance, int(arrivals.max() + outputs.sum()) + 1)
+    epochs = int(instance.arrival_times.max()) + outputs + 1
+    ascent = ascent_of(instance, epochs)
     values = []
     for _ in range(3):
         values.append(ascent.ascend(40))
         prices, capacities = ascent.integer_prices()
         assert (capacities == integer_capacities(prices, copies)).all()
-        bound = exact_bound(prices, prompts, outputs, arrivals, limit, copies)
-        assert int(outputs.sum()) <= bound <= optimum
         # The integers round each price down, by less than one unit a state.
-        assert bound >= values[-1] - 1.01
+        assert max(outputs, values[-1] - 1.01) <= exact_bound(prices, instance) <= optimum
     assert values == sorted(values)
+    tables = table_ascent(instance, epochs)
+    value = tables.ascend(60, start_heat=(3.0, 0.1), step=(0.5, 0.02))
+    states = states_of(copies)
+    prices[:, states.held, states.rounds] = np.floor(tables.state_prices() * SCALE)
+    assert value - 1.01 <= exact_bound(prices, instance) <= optimum
 
 
-def test_prices_end_after_the_last_arrival() -> None:
+def test_bad_input_is_refused() -> None:
     instance = Instance.from_arrays([1, 1], [2, 2], [0, 5], memory_limit=6)
-    with pytest.raises(InvalidValueError, match="last arrival 5"):
-        ascent_of(instance, 5)
-    with pytest.raises(InvalidValueError, match="iterations"):
-        ascent_of(instance, 6).ascend(0)
+    for ascent in (ascent_of, table_ascent):
+        with pytest.raises(InvalidValueError, match="epochs = 5 .* last arrival 5"):
+            ascent(instance, 5)
+        with pytest.raises(InvalidValueError, match="iterations = 0"):
+            ascent(instance, 6).ascend(0)
+    with pytest.raises(InvalidValueError, match="tables"):
+        TableAscent(instance, copies_of(instance), 6, [])
 
 
-def test_an_ascent_stops_when_told() -> None:
-    ascent = ascent_of(generate("arrival-model-1", seed=3, n=8), 200)
-    asked = []
-
-    def stop() -> bool:
-        asked.append(1)
-        return len(asked) > 3
-
-    ascent.ascend(10_000, should_stop=stop)
-    assert len(asked) == 4
+@pytest.mark.parametrize("make", [ascent_of, table_ascent])
+def test_an_ascent_stops_when_told(make: Any) -> None:
+    ascent = make(generate("arrival-model-1", seed=3, n=8), 200)
+    asked = iter([False, False, False, True])
+    ascent.ascend(10_000, should_stop=lambda: next(asked))
+    assert next(asked, None) is None
 
 
 def test_the_root_bound_is_better_than_that_of_the_plain_relaxation() -> None:
@@ -162,18 +187,3 @@ def test_the_root_bound_is_better_than_that_of_the_plain_relaxation() -> None:
     assert plain == 329
     assert result.root_bound is not None
     assert plain < result.root_bound <= 380
-
-
-@pytest.mark.parametrize("level", [1e4, -1e4])
-def test_a_level_far_off_is_told_of_and_marks_no_state(level: float) -> None:
-    copies = copies_of(generate("arrival-model-1", 0, n=6))
-    m, r, c = (ordered_states(copies)[:, column].copy() for column in range(3))
-    Q = np.full((1, len(m)), 0.5)
-    seldom, z, soft = np.zeros(Q.shape, dtype=np.bool_), np.ones_like(Q), np.zeros(1)
-    limit = len(copies) - 1
-    soft_capacities(
-        *(Q, np.ones_like(Q), seldom, m, r, c, limit, 0.05, np.array([level]), z, soft),
-        *(True, 0, 1),
-    )
-    assert np.isnan(soft).all() or level > 0
-    assert np.isfinite(soft).all() or not seldom.any()

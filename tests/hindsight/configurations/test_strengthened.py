@@ -11,7 +11,6 @@ from strategies import instances
 
 import hindsight
 from hindsight.configurations.prices import SCALE, exact_bound
-from hindsight.configurations.tables import state_copies
 from instances import Instance, InvalidValueError, generate
 
 
@@ -27,15 +26,8 @@ def test_bound_and_starts(instance: Instance) -> None:
 def test_the_prices_returned_prove_the_bound_returned() -> None:
     instance = generate("arrival-model-1", seed=1, n=6)
     relaxed = hindsight.relax_strengthened(instance, iterations=60)
-    lengths = (instance.prompt_lengths, instance.output_lengths)
-    copies = state_copies(*lengths, instance.memory_limit)
     assert relaxed.prices.scale == SCALE
-    assert (
-        exact_bound(
-            relaxed.prices.prices, *lengths, instance.arrival_times, instance.memory_limit, copies
-        )
-        == relaxed.certified_bound
-    )
+    assert exact_bound(relaxed.prices.prices, instance) == relaxed.certified_bound
     # The checker of certificates shares no arithmetic with that.
     schedule = hindsight.best_list_schedule(instance)
     document = hindsight.make_certificate(schedule, relaxed.prices, search=False, tree=False)

@@ -12,10 +12,9 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
-from drawn_instances import columns_of, copies_of, drawn_instance, parts_apart
+from drawn_instances import columns_of, drawn_instance, drawn_prices, parts_apart
 
-from hindsight.configurations.prices import SCALE, epoch_prices, start_values
-from hindsight.configurations.tables import core_table, memory_table
+from hindsight.configurations.prices import SCALE, start_values
 from hindsight.exact_search import state_search
 from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
@@ -39,17 +38,6 @@ def tiny(seed: int, largest: int) -> Instance:
 
 def search_of(instance: Instance, **options: int) -> StateSearch:
     return StateSearch(instance.columns, **options)
-
-
-def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    limit = instance.memory_limit
-    tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
-    return epoch_prices(
-        np.array([t.coefficients for t in tables]),
-        np.array([t.capacity for t in tables]),
-        rng.uniform(0.0, 1.0, (3, int(rng.integers(1, 15)))) * rng.integers(0, 2, (3, 1)),
-        copies_of(instance),
-    )
 
 
 def total_of(instance: Instance, outcome: SearchOutcome[IntArray]) -> int:
@@ -80,7 +68,7 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
         settings = (ALL, ALL._replace(**{one: False}), NONE._replace(**{one: True}), NONE)
         for number, search.rules in enumerate(settings):
             if number % 2:
-                assert search.set_prices(*random_prices(instance, rng)) <= optimum * SCALE
+                assert search.set_prices(*drawn_prices(instance, rng)) <= optimum * SCALE
             assert_exact(instance, search, optimum, optimum + 2, optimum)
 
 
@@ -134,7 +122,7 @@ def test_each_rule_removes_something() -> None:
     for seed in range(60):
         instance = tiny(seed, 7)
         search = search_of(instance)
-        search.set_prices(*random_prices(instance, rng))
+        search.set_prices(*drawn_prices(instance, rng))
         search.run(optimal_total_latency(instance)[0] + seed % 2 * 8)
         for rule, count in search.counts.items():
             total[rule] += count
@@ -174,7 +162,7 @@ def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPa
         instance = tiny(seed, 6)
         rng = np.random.default_rng([71, seed])
         search = search_of(instance)
-        root = search.set_prices(*random_prices(instance, rng))
+        root = search.set_prices(*drawn_prices(instance, rng))
         budget = -(-root // SCALE) + int(rng.integers(0, 8))
         kept.clear()
         search.run(budget)

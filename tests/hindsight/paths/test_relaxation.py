@@ -14,15 +14,15 @@ from brute_force import (
     sound_horizon,
     total_latency_by_definition,
 )
-from drawn_instances import copies_of, drawn_instance, four_requests
+from drawn_instances import drawn_instance, drawn_prices, four_requests
 from effort import sweep
 
-from hindsight.configurations.prices import SCALE, epoch_prices
-from hindsight.configurations.tables import core_table, memory_table
+from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
+    Room,
     StoppedError,
     TooLargeError,
     coarsest_graph,
@@ -55,16 +55,8 @@ def tiny(seed: int) -> Instance:
 
 
 def random_prices(instance: Instance, seed: int) -> tuple[IntArray, IntArray]:
-    limit = instance.memory_limit
-    rng = np.random.default_rng([2, seed])
-    tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
-    epochs = int(instance.arrival_times.max()) + int(rng.integers(1, 15))
-    return epoch_prices(
-        np.array([t.coefficients for t in tables]),
-        np.array([t.capacity for t in tables]),
-        rng.uniform(0.0, 1.0, (3, epochs)) * rng.integers(0, 2, (3, 1)),
-        copies_of(instance),
-    )
+    last = int(instance.arrival_times.max())
+    return drawn_prices(instance, np.random.default_rng([2, seed]), last)
 
 
 def finest(priced: PricedInstance, room: int = 200_000) -> PathGraph | None:
@@ -72,7 +64,7 @@ def finest(priced: PricedInstance, room: int = 200_000) -> PathGraph | None:
     n = len(priced.instance)
     nobody, everybody = np.zeros(n, np.bool_), np.arange(n)
     coarse, u = coarsest_graph(priced), priced.first_prices
-    return finer_graph(priced, coarse, nobody, everybody, u, room, 100_000, never)
+    return finer_graph(priced, coarse, nobody, everybody, u, Room(room, 100_000), never)
 
 
 def run(
@@ -90,7 +82,7 @@ def run(
     )
     # Of 100 kB the tree of tables is begun anew now and then.
     return Refinement(
-        priced, 200_000, 100_000, Climb(9), never, dropping=dropping, in_steps=in_steps
+        priced, Room(200_000, 100_000), Climb(9), never, dropping=dropping, in_steps=in_steps
     ).run()
 
 
@@ -133,7 +125,7 @@ def test_a_graph_holds_every_schedule_within_its_limit() -> None:
         for added in np.split(order, [] if twins else [1, 3]):
             finer = finer_graph(
                 *(priced, graph, followed, np.sort(added), priced.first_prices),
-                *(100_000, 100_000, never),
+                *(Room(100_000, 100_000), never),
             )
             assert finer is not None
             graph, followed[added] = finer, True
@@ -176,7 +168,7 @@ def test_a_followed_request_beside_an_anonymous_one_by_hand() -> None:
     priced = PricedInstance(instance, prices, capacities, 20)
     nobody = np.zeros(2, np.bool_)
     coarse, u = coarsest_graph(priced), priced.first_prices
-    graph = finer_graph(priced, coarse, nobody, np.array([0]), u, 1000, 100_000, never)
+    graph = finer_graph(priced, coarse, nobody, np.array([0]), u, Room(1000, 100_000), never)
     assert graph is not None
     g = len(graph.later) - 1
     g = next(h for h in range(g) if graph.parents[h] == g)
@@ -199,7 +191,7 @@ def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -
         graphs = [
             finer_graph(
                 *(priced, coarsest_graph(priced), nobody, first, priced.first_prices),
-                *(100_000, 100_000, never, each),
+                *(Room(100_000, 100_000, each), never),
             )
             for each in (1, threads)
         ]
@@ -211,7 +203,7 @@ def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -
             with pytest.raises(TooLargeError):
                 finer_graph(
                     *(priced, coarsest_graph(priced), nobody, first, priced.first_prices),
-                    *(room, 100_000, never, threads),
+                    *(Room(room, 100_000, threads), never),
                 )
 
 
@@ -223,7 +215,7 @@ def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch
     optimum, _ = optimal_total_latency(instance)
     priced = PricedInstance(instance, *random_prices(instance, 3), optimum)
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
-    outcome = Refinement(priced, 10_000, 100_000, Climb(3), never).run()
+    outcome = Refinement(priced, Room(10_000, 100_000), Climb(3), never).run()
     assert (outcome.is_whole, outcome.lower_bound, outcome.followed) == (False, 0, 0)
 
 
@@ -246,7 +238,7 @@ def test_prices_that_go_astray_prove_nothing_false(
         optimum, _ = optimal_total_latency(instance)
         priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 3)
         climb = Climb(9, (1.0, 0.2), rate)
-        outcome = Refinement(priced, 200_000, 100_000, climb, never).run()
+        outcome = Refinement(priced, Room(200_000, 100_000), climb, never).run()
         assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
 
 
@@ -332,11 +324,11 @@ def test_limits_and_stops() -> None:
     nobody, first = np.zeros(len(instance), np.bool_), np.arange(1)
     coarse, u = coarsest_graph(priced), priced.first_prices
     with pytest.raises(TooLargeError):
-        finer_graph(priced, coarse, nobody, first, u, 1, 100_000, never)
+        finer_graph(priced, coarse, nobody, first, u, Room(1, 100_000), never)
     with pytest.raises(StoppedError):
-        finer_graph(priced, coarse, nobody, first, u, 200_000, 100_000, lambda: True)
+        finer_graph(priced, coarse, nobody, first, u, Room(200_000, 100_000), lambda: True)
     for room, stop in ((200_000, lambda: True), (1, never), (60, never), (200, never)):
-        outcome = Refinement(priced, room, 100_000, Climb(3), stop).run()
+        outcome = Refinement(priced, Room(room, 100_000), Climb(3), stop).run()
         # Whatever it had no time or room for, what it says holds.
         assert outcome.lower_bound <= optimum
 

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
-from effort import sweep
 
 import hindsight
 import online
@@ -80,18 +80,6 @@ def assert_same_value(instance: Instance) -> None:
     assert_is_a_solution(scale)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_value_of_the_model_of_all_starts(seed: int) -> None:
-    """[W25] Equations (8)-(11)."""
-    assert_same_value(drawn(seed, 4 + seed))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(38))
-def test_value_of_the_model_of_all_starts_with_more_requests(seed: int) -> None:
-    assert_same_value(drawn(seed, 10 + seed))
-
-
 def arriving(seed: int, n: int) -> Instance:
     """Requests that keep arriving, at loads from a third to three times the capacity."""
     rng = np.random.default_rng([84, seed, n])
@@ -103,9 +91,22 @@ def arriving(seed: int, n: int) -> Instance:
     return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
 
 
-@pytest.mark.parametrize("seed", sweep(range(50), 12))
-def test_value_of_the_model_of_all_starts_with_arrivals(seed: int) -> None:
-    assert_same_value(arriving(seed, 5 + seed))
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("family", [drawn, arriving])
+def test_value_of_the_model_of_all_starts(
+    family: Callable[[int, int], Instance], seed: int
+) -> None:
+    """[W25] Equations (8)-(11)."""
+    assert_same_value(family(seed, 4 + seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6, 44))
+@pytest.mark.parametrize("family", [drawn, arriving])
+def test_value_of_the_model_of_all_starts_with_more_requests(
+    family: Callable[[int, int], Instance], seed: int
+) -> None:
+    assert_same_value(family(seed, 4 + seed))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -144,13 +145,6 @@ def test_coarse_tolerance_is_still_proved(seed: int) -> None:
     assert rows.objective <= scale.objective * (1 + 1e-9)
     assert scale.gap <= 0.05
     assert_is_a_solution(scale)
-
-
-def test_certified_bound_holds_for_the_optimum() -> None:
-    for seed in range(10):
-        instance = drawn(seed, 4)
-        optimum, _ = optimal_total_latency(instance)
-        assert hindsight.relax(instance, method="lagrangian").certified_bound <= optimum
 
 
 def test_horizon_restricts_both_methods_alike() -> None:
@@ -204,27 +198,6 @@ def test_large_memory_leaves_prices_exact_enough() -> None:
     relaxed = hindsight.relax(instance, method="lagrangian", tolerance=1e-6)
     assert relaxed.stop_reason == "tolerance"
     assert relaxed.gap <= 1e-6
-
-
-def test_every_moment_has_a_proved_interval() -> None:
-    """Stopped at the k-th look at the clock, for every k until it ends by itself."""
-    instance = drawn(3, 8)
-    value = hindsight.relax(instance, method="lp").objective
-    optimum = hindsight.solve(instance, time_limit=20).upper_bound
-    reasons = set()
-    for looks in range(0, 40, 3):
-        left = [looks]
-
-        def stop(left: list[int] = left) -> bool:
-            left[0] -= 1
-            return left[0] < 0
-
-        relaxed = hindsight.relax(instance, method="lagrangian", tolerance=1e-9, should_stop=stop)
-        reasons.add(relaxed.stop_reason)
-        assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
-        assert relaxed.certified_bound <= optimum
-        assert relaxed.expected_start_times.shape == (8,)
-    assert "interrupted" in reasons
 
 
 def test_no_time_leaves_the_volume_bound() -> None:

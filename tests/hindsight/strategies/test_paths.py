@@ -15,7 +15,7 @@ import hindsight
 from hindsight.configurations.proofs import StatePrices
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.paths.graph import PricedInstance, TooLargeError
+from hindsight.paths.graph import PricedInstance, Room, TooLargeError
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.clock import Clock
@@ -56,9 +56,9 @@ def test_graphs_without_room_leave_an_interval(monkeypatch: pytest.MonkeyPatch) 
     rooms = []
 
     class Recorded(Refinement):
-        def __init__(self, priced: PricedInstance, most_nodes: int, *rest: Any) -> None:
-            rooms.append(most_nodes)
-            super().__init__(priced, most_nodes, *rest)
+        def __init__(self, priced: PricedInstance, room: Room, *rest: Any) -> None:
+            rooms.append(room.nodes)
+            super().__init__(priced, room, *rest)
 
     monkeypatch.setattr("hindsight.strategies.paths.Refinement", Recorded)
     instance = generate("arrival-model-1", 0, n=14)
@@ -162,7 +162,7 @@ def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
 ) -> None:
     class Waiting:
         def __init__(self, *arguments: Any) -> None:
-            self._should_stop = arguments[4]
+            self._should_stop = arguments[3]
 
         def run(self) -> PathOutcome:
             clock = Clock(PATIENCE)
