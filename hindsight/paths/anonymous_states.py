@@ -126,9 +126,12 @@ def set_epoch(
 
 @njit
 def _begin(states: AnonymousStates) -> None:
-    states.keys[:] = -1
+    for slot in range(len(states.keys)):
+        states.keys[slot] = -1
     states.used[0] = 1
-    states.tables[0, : states.rows[1]] = 0
+    for row in range(states.rows[1]):
+        for S in range(states.tables.shape[2]):
+            states.tables[0, row, S] = 0
     _fill(states, 0, 1)
 
 
@@ -151,7 +154,9 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     for r in range(begin, longest[0] + 1):
         size = rows[r + 1] - rows[r]
         value = tables[node, rows[r] : rows[r] + size]
-        value[:] = tables[node, rows[r - 1] : rows[r - 1] + size]
+        for k in range(size):
+            for S in range(M + 1):
+                value[k, S] = tables[node, rows[r - 1] + k, S]
         for p in range(first[r], first[r + 1]):
             for _ in range(copies[p]):
                 _prepend(value, held[p], r, weights[p], M)
@@ -176,7 +181,9 @@ def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     used[0] += 1
     keys[slot], nodes[slot] = key, node
     here, before = tables[node, rows[r] : rows[r + 1]], tables[parent, rows[r] : rows[r + 1]]
-    here[:] = -1
+    for k in range(len(here)):
+        for S in range(M + 1):
+            here[k, S] = -1
     for k in range(len(here) - 1):
         for S in range(M - m - (k + 1) * r + 1):
             here[k, S] = before[k + 1, S + m]

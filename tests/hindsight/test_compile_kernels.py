@@ -42,7 +42,7 @@ print(compiled)
 def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {
         beams: ("beam_schedule", "shift_left"),
-        paths: ("keep_nodes", "finer_graph"),
+        paths: ("coarsest_graph", "finer_graph"),
         preemptive: ("ascend", "preemptive_price_bound"),
     }
     left = {name for names in parts.values() for name in names}
