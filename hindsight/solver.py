@@ -94,7 +94,7 @@ def solve(
 
 
 @shows_progress
-def solve(
+def solve(  # noqa: PLR0913
     instance: Workload | Instance,
     time_limit: float | None = None,
     threads: int | None = None,

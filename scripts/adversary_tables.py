@@ -38,7 +38,7 @@ KINDS = ("ratios", "cascade", "reductions")
 
 
 @importing
-def adversaries(
+def adversaries(  # noqa: PLR0913
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="ratios, cascade or reductions.")
     ] = "ratios",

@@ -48,7 +48,7 @@ MAIN_COLUMNS = ("family", "n", "method", "gap", "seconds", "peak_MB", "waiting_g
 CHILD = "--child"
 
 
-def benchmark_scale(
+def benchmark_scale(  # noqa: C901, PLR0913
     family: Annotated[
         list[str] | None, typer.Option(help=f"Of {', '.join(FAMILIES)}; repeatable. Default: all.")
     ] = None,

@@ -27,7 +27,7 @@ from online.runtime.table import Table
 Fitting = Callable[[Measurements], Fit[Any]]
 
 
-def fit_batch_time(
+def fit_batch_time(  # noqa: PLR0913
     rounds: Annotated[
         Path | None,
         typer.Argument(

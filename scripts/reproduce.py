@@ -17,7 +17,7 @@ from studies import reproduction
 from studies.reproduction.length_file import read_lengths
 
 
-def reproduce(
+def reproduce(  # noqa: PLR0913
     names: Annotated[
         list[str] | None, typer.Argument(help="Which; `--list` names them. Default: none.")
     ] = None,

@@ -273,3 +273,22 @@ def test_no_test_folder_is_a_package() -> None:
 @pytest.mark.parametrize("layer", ["instances", "hindsight", "online"])
 def test_the_packages_say_that_they_are_typed(layer: str) -> None:
     assert (ROOT / layer / "py.typed").is_file()
+
+
+def starred_literals(source: str) -> list[int]:
+    """Lines of calls with ``*(a, b)`` or ``*[a, b]`` among their arguments."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [
+        argument.lineno
+        for call in calls
+        for argument in call.args
+        if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple | ast.List)
+    ]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_call_takes_a_starred_literal(layer: str) -> None:
+    # Arguments are named or stand alone; a named tuple holds those that belong together.
+    assert starred_literals("f(*(a, b), *[c], *d)") == [1, 1]
+    found = {str(path): starred_literals(path.read_text("utf-8")) for path in source_files(layer)}
+    assert not {path: lines for path, lines in found.items() if lines}

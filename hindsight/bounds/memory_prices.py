@@ -130,9 +130,14 @@ class PricedCosts:
         first = int(self._arrivals[k])
         sums, weighted_sums, _, unit = self._rounds
         costs = start_costs(
-            *(sums, weighted_sums, unit),
-            *(first, int(self.classes.prompt_lengths[k]), int(self._lengths[k])),
-            *(first, self.prices.horizon + 1),
+            sums,
+            weighted_sums,
+            unit,
+            first,
+            int(self.classes.prompt_lengths[k]),
+            int(self._lengths[k]),
+            first,
+            self.prices.horizon + 1,
         )
         return int(self.classes.arrival_times[k]), costs + self._beyond[k]
 
@@ -150,8 +155,11 @@ class PricedCosts:
         for part in timed_slices(len(last), should_stop):
             cheapest_starts(
                 self._rounds,
-                *(self._arrivals[part], self.classes.prompt_lengths[part], self._lengths[part]),
-                *(last[part], costs[part]),
+                self._arrivals[part],
+                self.classes.prompt_lengths[part],
+                self._lengths[part],
+                last[part],
+                costs[part],
             )
         costs += self._beyond
         return costs

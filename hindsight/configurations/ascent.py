@@ -173,7 +173,7 @@ class TableAscent(DualAscent):
 
     Parameters
     ----------
-    instance, copies, epochs
+    instance, copies, epochs : Instance, int64 array, int
         See `DualAscent`.
     tables : Sequence[ConfigurationCut]
         Exactly valid; at least one.
@@ -216,7 +216,7 @@ class ConfigurationAscent(DualAscent):
 
     Parameters
     ----------
-    instance, copies
+    instance, copies : Instance, int64 array
         See `DualAscent`.
     prices : float64 array
         First prices, in rounds, float64, shape (T, states), states in the order of

@@ -361,7 +361,7 @@ def _suspend(resume: IntArray, depth: int, chosen: IntArray) -> None:
 
 
 @njit
-def expand(
+def expand(  # noqa: C901
     tau: int, first: int, last: int, count: int, budget: int, search: Expansion, patience: int
 ) -> tuple[int, int, bool]:
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.

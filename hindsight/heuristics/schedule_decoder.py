@@ -141,7 +141,7 @@ def earliest_fit(
 
 
 @njit
-def decode(
+def decode(  # noqa: C901
     requests: RequestColumns,
     encoding: Encoding,
     first: int,

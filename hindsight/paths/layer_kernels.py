@@ -457,7 +457,7 @@ def extend_sets(
 
 
 @njit
-def join_parents(
+def join_parents(  # noqa: C901
     tau: int,
     nodes: int,
     here: Sets,

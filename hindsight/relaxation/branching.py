@@ -164,7 +164,10 @@ class BranchedRelaxation:
                     raise StoppedEarlyError
 
         ascent = PriceAscent(
-            *(requests_from(instance, first), instance.memory_limit, prices, TEMPERATURES[0]),
+            requests_from(instance, first),
+            instance.memory_limit,
+            prices,
+            TEMPERATURES[0],
             final=np.maximum(np.minimum(last, T), first),
             stepped=hear,
             must_stop=must_stop,

@@ -130,8 +130,13 @@ def within_memory(
     for part in timed_slices(len(lost), must_stop):
         pieces = lost[part]
         usage, placed, of_class, starts, masses = _put_back(
-            *(classes, listed.class_of[pieces], listed.starts[pieces], taken[part]),
-            *(limit, final if final is not None else np.zeros(0, np.int64), usage),
+            classes,
+            listed.class_of[pieces],
+            listed.starts[pieces],
+            taken[part],
+            limit,
+            final if final is not None else np.zeros(0, np.int64),
+            usage,
         )
         if not placed:
             return None

@@ -89,7 +89,7 @@ def relax(
 
 
 @shows_progress
-def relax(
+def relax(  # noqa: C901, PLR0913
     instance: Workload | Instance,
     formulation: Formulation = "sparse",
     horizon: int | None = None,

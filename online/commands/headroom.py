@@ -33,7 +33,7 @@ UNDONE_STATUS = 1
 
 
 @importing
-def headroom(
+def headroom(  # noqa: PLR0913
     log: Annotated[
         str,
         typer.Argument(

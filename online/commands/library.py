@@ -54,7 +54,7 @@ class Show(Protocol):
         """See `json_output.answer`."""
 
 
-def library(
+def library(  # noqa: PLR0913
     action: Annotated[
         Action, typer.Argument(help="What is done: list, show, verify, improve or submit.")
     ],

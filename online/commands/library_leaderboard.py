@@ -29,7 +29,7 @@ class Statistic(StrEnum):
 
 
 @importing
-def library_leaderboard(
+def library_leaderboard(  # noqa: PLR0913
     names: Annotated[
         list[str] | None,
         typer.Argument(

@@ -44,7 +44,7 @@ FAILED_STATUS = 1
 
 
 @importing
-def ratios(
+def ratios(  # noqa: PLR0913
     sources: SourceTexts = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Built-in small instances, six policies.")

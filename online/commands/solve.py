@@ -51,7 +51,7 @@ LARGE_MODEL = 100_000_000
 
 
 @importing
-def solve(
+def solve(  # noqa: PLR0913
     source: OneSource,
     method: Annotated[
         str,

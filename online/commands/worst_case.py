@@ -22,7 +22,7 @@ SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals"
 
 
 @importing
-def worst_case(
+def worst_case(  # noqa: PLR0913
     policy: Policies = None,
     archive: Annotated[
         Path | None,

@@ -108,7 +108,7 @@ class Comparison:
         return told + Records(self.records)._repr_html_()
 
 
-def compare(
+def compare(  # noqa: PLR0913
     instance: Instance | ArrivalSource,
     policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
@@ -286,7 +286,7 @@ def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | No
             best[kind] = cost, schedule
 
 
-def compare_many(
+def compare_many(  # noqa: PLR0913
     instances: Iterable[Problem],
     policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,

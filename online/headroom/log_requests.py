@@ -20,7 +20,7 @@ NAMED = 3
 """Requests above M that are named."""
 
 
-def requests_of_log(
+def requests_of_log(  # noqa: C901
     log: RequestLog,
     memory_limit: int,
     *,

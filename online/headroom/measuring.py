@@ -120,7 +120,7 @@ class HeadroomProgress:
     text: str
 
 
-def measure_headroom(
+def measure_headroom(  # noqa: PLR0913
     workload: Workload,
     batch_time: BatchTime,
     policies: Sequence[AnyPolicy] | None = None,

@@ -162,7 +162,7 @@ class Machine:
         else:
             meters.time = max(meters.time, time)
 
-    def advance(
+    def advance(  # noqa: C901
         self,
         decision: Decision,
         next_arrival: float | None,

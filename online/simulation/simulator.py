@@ -192,7 +192,7 @@ class _Simulation:
         rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
         policy.reset(Setup(limit, service_model, rng, rule))
 
-    def loop(
+    def loop(  # noqa: C901
         self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None
     ) -> RunStatus:
         machine, policy, state = self.machine, self.policy, self.machine.state

@@ -56,7 +56,9 @@ def preemption_gain(
     whole = hindsight.solve(instance, time_limit, 1, seed)
     parts = hindsight.solve(instance, time_limit, 1, seed, preemptive=True, start=whole.schedule)
     return PreemptionGain(
-        *(family, len(instance), instance.memory_limit),
+        family,
+        len(instance),
+        instance.memory_limit,
         (whole.lower_bound, whole.upper_bound),
         (parts.lower_bound, parts.upper_bound),
     )

@@ -9,7 +9,7 @@ from instances import Instance, Schedule
 from online.comparison.trial import Trial
 
 
-def trial_by_hand(
+def trial_by_hand(  # noqa: PLR0913
     instance: Instance | None,
     policy: str,
     seed: int = 0,

@@ -117,7 +117,7 @@ class VLLM(Policy):
     pauses = True
     counts_memory = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         max_num_batched_tokens: int = 2048,
         max_num_seqs: int = 256,

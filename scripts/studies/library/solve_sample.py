@@ -23,7 +23,9 @@ def main() -> None:
     for name, columns, memory_limit in task["instances"]:
         prompts, outputs, arrivals = columns
         instance = Instance.from_arrays(
-            *(prompts, outputs, arrivals),
+            prompts,
+            outputs,
+            arrivals,
             memory_limit=memory_limit,
             metadata={"allow_zero_prompt_length": True} if 0 in prompts else {},
         )

@@ -230,6 +230,15 @@ def test_w25_example_1() -> None:
     assert small_first.memory_profile().tolist() == [0, 42, 63, 64]
 
 
+def test_w25_example_2() -> None:
+    # [W25] Example 2: two batches of (s, o, n) that each fill M = 12, one after the other.
+    instance = Instance.from_arrays([1] * 4 + [3] * 2, [2] * 4 + [3] * 2, memory_limit=12)
+    one_two, two_one = Schedule(instance, [0] * 4 + [2] * 2), Schedule(instance, [3] * 4 + [0] * 2)
+    assert one_two.is_feasible
+    assert two_one.is_feasible
+    assert [one_two.total_latency, two_one.total_latency] == [18, 26]
+
+
 def test_c25_example_8_2() -> None:
     # [C25] Example 8.2, M = 7, s = 1, o = (1, 2, 3, 4); the third schedule is the optimal one.
     instance = Instance.from_arrays([1] * 4, [1, 2, 3, 4], memory_limit=7)

@@ -76,7 +76,7 @@ class Bounds:
         self.instance, self.upper_bound, self.lower_bound = instance, 1, 1
 
 
-def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
+def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C901, PLR0915
     """The record, what is computed from it, and the decisions one round at a time."""
     order = sorted(range(len(instance)), key=lambda i: instance.requests[i].arrival_time)
     clock = run.round_end_times
