@@ -12,12 +12,13 @@ minimum are never priced. The same code runs on exact integers and on floats.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, plain_at_first
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -99,16 +100,19 @@ def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return least
 
 
-@njit
+@partial(njit, is_step=True)
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
     """Smallest price of rounds begin + 1 .. end - 1 + o, or less."""
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
     if last >= len(minima):
         return minima[0] - minima[0]
-    return minima[first : last + 1].min()
+    least = minima[first]
+    for b in range(first + 1, last + 1):
+        least = min(least, minima[b])
+    return least
 
 
-@njit
+@partial(njit, is_step=True)
 def start_cost(
     sums: npt.NDArray[Any],
     weighted_sums: npt.NDArray[Any],
@@ -139,7 +143,7 @@ def start_cost(
     )
 
 
-@njit
+@plain_at_first
 def start_costs(
     sums: npt.NDArray[Any],
     weighted_sums: npt.NDArray[Any],
@@ -157,7 +161,7 @@ def start_costs(
     return costs
 
 
-@njit
+@partial(njit, is_step=True)
 def _cheapest_start(
     prices: PricedRounds, a: int, s: int, o: int, last: int, where: int
 ) -> tuple[Any, int]:
@@ -180,7 +184,7 @@ def _cheapest_start(
     return best, where
 
 
-@njit
+@plain_at_first
 def cheapest_starts(
     prices: PricedRounds,
     a: IntArray,

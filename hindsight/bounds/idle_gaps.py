@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import plain_at_first
 from instances import Instance, Request
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
@@ -90,7 +90,7 @@ def compress(instance: Instance) -> CompressedInstance:
     return CompressedInstance(instance, compressed, shifts)
 
 
-@njit
+@plain_at_first
 def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
     """Rounds by which each request is moved."""
     shifts = np.zeros(len(order), dtype=np.int64)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, plain_at_first
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -67,7 +68,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     return VolumeFilling(weighted.tolist(), marginal)
 
 
-@njit
+@plain_at_first
 def _fill(
     volumes: IntArray, arrivals: IntArray, order: IntArray, limit: int
 ) -> tuple[IntArray, list[tuple[int, int]]]:
@@ -122,7 +123,7 @@ def _fill(
     return weighted, marginal[1:]
 
 
-@njit
+@partial(njit, is_step=True)
 def _extend(runs: list[tuple[int, int]], volume: int, count: int) -> None:
     """``count`` rounds more of this marginal volume; the first run is of none."""
     if len(runs) > 1 and runs[-1][0] == volume:
@@ -173,7 +174,7 @@ def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
     return _ahead(falling, counts.astype(np.int64), rounds)
 
 
-@njit
+@plain_at_first
 def _ahead(falling: FloatArray, counts: IntArray, rounds: int) -> FloatArray:
     """Sums of what prices fall by from each round on, up to a run of rounds in which none falls."""
     prices, r, ahead = np.zeros(rounds), rounds, 0.0

@@ -27,12 +27,13 @@ one of them alone could overflow, which is why reassociation (fastmath) is not a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import largest, njit
 from instances.arrays import FloatArray, IntArray
 
 MAX_EXPONENT = 1200.0
@@ -99,7 +100,7 @@ def gibbs_starts(
     state_of, o, a, T = requests
     total = 0.0
     for i in range(len(o)):
-        x[i, :] = 0.0
+        x[i].fill(0.0)
         lo = a[i]
         # P_i(t): latency, and the price of each state that the request passes through.
         for t in range(lo, T + 1):
@@ -127,7 +128,7 @@ def gibbs_starts(
 def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> None:
     """Write mass[state, tau], how much request is in each state at each epoch."""
     state_of, o, a, T = requests
-    mass[:] = 0.0
+    mass.fill(0.0)
     for i in range(len(o)):
         first, last = T, -1
         for t in range(a[i], T):
@@ -196,7 +197,7 @@ class _Items(NamedTuple):
     depths: IntArray
 
 
-@njit
+@partial(njit, is_step=True)
 def _listed_items(
     prices: FloatArray,
     mass: FloatArray,
@@ -221,7 +222,7 @@ def _listed_items(
     return count, size
 
 
-@njit
+@partial(njit, is_step=True)
 def _append_items(
     items: _Items, count: int, states: GibbsStates, value: FloatArray, store: FloatArray
 ) -> int:
@@ -248,7 +249,7 @@ def _append_items(
     return last
 
 
-@njit
+@partial(njit, is_step=True)
 def _add_marginals(
     items: _Items,
     count: int,
@@ -275,7 +276,7 @@ def _add_marginals(
         marginals[item_states[j]] += share / total
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def soft_capacities(
     Q: FloatArray,
     mass: FloatArray,
@@ -305,7 +306,7 @@ def soft_capacities(
     store = np.zeros(1 << 16)
     for tau in range(first, Q.shape[0], stride):
         z = marginals[tau]
-        z[:] = 0.0
+        z.fill(0.0)
         warmth = max(heat, level[tau] / MAX_EXPONENT)
         count, size = _listed_items(Q[tau], mass[tau], seldom[tau], refresh, states, warmth, items)
         if count == 0:
@@ -314,7 +315,7 @@ def soft_capacities(
         if size > len(store):
             store = np.zeros(2 * size)
         start = np.exp(-0.5 * level[tau] / warmth)
-        value[:] = 0.0
+        value.fill(0.0)
         value[0, 0] = start
         last = _append_items(items, count, states, value, store)
         # Z_tau, in units of exp(level / h); nothing follows a whole configuration.
@@ -333,7 +334,7 @@ def soft_capacities(
                 seldom[tau, p] = z[p] < SELDOM
 
 
-@njit
+@partial(njit, is_step=True)
 def _append_copies(
     value: FloatArray, m: int, r: int, copies: int, price: float, memory_limit: int, last: int
 ) -> int:
@@ -348,7 +349,7 @@ def _append_copies(
     return last
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def hard_capacities(
     Q: FloatArray, states: GibbsStates, W: FloatArray, first: int, stride: int
 ) -> None:
@@ -359,7 +360,7 @@ def hard_capacities(
     held, rounds, copies, memory_limit = states
     value = np.zeros((memory_limit + 2, memory_limit + 1))
     for tau in range(first, Q.shape[0], stride):
-        value[:] = -1e30
+        value.fill(-1e30)
         value[0, 0] = 0.0
         last = 0
         for p in range(Q.shape[1]):
@@ -367,4 +368,4 @@ def hard_capacities(
                 last = _append_copies(
                     value, held[p], rounds[p], copies[p], Q[tau, p], memory_limit, last
                 )
-        W[tau] = value.max()
+        W[tau] = largest(value.ravel())

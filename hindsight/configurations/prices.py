@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import largest, plain_at_first
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 
@@ -42,7 +42,7 @@ HEADROOM = 2**61
 """Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
 
 
-@njit
+@plain_at_first
 def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
     """Find W[tau], the total Q of the heaviest configuration at each epoch, shape (T,)."""
     T = Q.shape[0]
@@ -55,7 +55,7 @@ def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
             weight = Q[tau, states[p, 0], states[p, 1]]
             if weight > 0:
                 append_state(value, states, p, weight, memory_limit, kmax)
-        W[tau] = value.max()
+        W[tau] = largest(value.ravel())
     return W
 
 
@@ -129,7 +129,7 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     return -(-total // SCALE)
 
 
-@njit
+@plain_at_first
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
     """Return P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
 

@@ -57,11 +57,12 @@ throughout, and only ever strengthens the inequality.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import largest, njit, overwrite
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 
@@ -184,7 +185,7 @@ def ordered_states(copies: IntArray) -> IntArray:
     return np.column_stack(columns).astype(np.int64)
 
 
-@njit
+@partial(njit, is_step=True)
 def most_members(states: IntArray, memory_limit: int) -> int:
     """An upper limit on the members of a configuration: M, or about M / 2 when all m >= 1."""
     for p in range(states.shape[0]):
@@ -210,7 +211,7 @@ def append_state(
                     value[k + 1, S + m] = value[k, S] + weight
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _maximum(states: IntArray, weights: IntArray, memory_limit: int) -> int:
     kmax = most_members(states, memory_limit)
     value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
@@ -218,7 +219,7 @@ def _maximum(states: IntArray, weights: IntArray, memory_limit: int) -> int:
     for p in range(states.shape[0]):
         if weights[p] > 0:
             append_state(value, states, p, weights[p], memory_limit, kmax)
-    heaviest: int = value.max()
+    heaviest: int = largest(value.ravel())
     return heaviest
 
 
@@ -253,7 +254,7 @@ def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bo
     )
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def heaviest_configuration(
     states: IntArray, weights: FloatArray, memory_limit: int
 ) -> tuple[float, IntArray]:
@@ -300,7 +301,7 @@ def heaviest_configuration(
     return best, members
 
 
-@njit
+@partial(njit, is_step=True)
 def _raised(
     state: IntArray, value: IntArray, behind: IntArray, capacity: int, memory_limit: int
 ) -> int:
@@ -309,7 +310,7 @@ def _raised(
     ``value[k, S]`` is the best prefix of the states before it, or -1, and ``behind[k, S]`` the best
     total of those after it behind a prefix (k, S).
     """
-    m, r, copies = state
+    m, r, copies = state[0], state[1], state[2]
     result = capacity
     for c in range(1, copies + 1):
         best = -1
@@ -322,13 +323,13 @@ def _raised(
     return result
 
 
-@njit
+@partial(njit, is_step=True)
 def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit: int) -> None:
     """Allow up to ``copies`` members in a state before those that ``behind`` is of, in place.
 
     k ascends: the rows of more members, which are read, are still those without the state.
     """
-    m, r, copies = state
+    m, r, copies = state[0], state[1], state[2]
     if weight <= 0:
         return
     for k in range(min(behind.shape[0] - 1, memory_limit // r)):
@@ -341,7 +342,7 @@ def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit:
             behind[k, S] = best
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _lift_one(states: IntArray, weights: IntArray, p: int, capacity: int, memory_limit: int) -> int:
     """Find the largest weight that state p may have, all others fixed."""
     kmax = most_members(states, memory_limit)
@@ -356,7 +357,7 @@ def _lift_one(states: IntArray, weights: IntArray, p: int, capacity: int, memory
     return _raised(states[p], value, behind, capacity, memory_limit)
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit: int) -> None:
     """Raise every state once in order of decreasing r, in place.
 
@@ -368,7 +369,8 @@ def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit
     kmax = most_members(states, memory_limit)
     ahead = np.zeros((n + 1, kmax + 1, memory_limit + 1), dtype=np.int64)
     for p in range(n - 1, -1, -1):
-        ahead[p] = ahead[p + 1]
+        for k in range(kmax + 1):
+            overwrite(ahead[p, k], ahead[p + 1, k])
         _prepend_state(states[p], weights[p], ahead[p], memory_limit)
     value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
     value[0, 0] = 0

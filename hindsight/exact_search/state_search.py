@@ -34,6 +34,7 @@ from instances.arrays import IntArray, RequestColumns
 from .state_pruning import COST_SHIFT, Flags, Layer, Rules, dominate
 from .state_search_kernels import (
     NO_BUDGET,
+    Child,
     Expansion,
     Prices,
     SearchedRequests,
@@ -116,7 +117,7 @@ class StateSearch:
         room: int = 4096,
         background: IntArray = NO_BACKGROUND,
     ) -> None:
-        self.requests = requests
+        self.requests = requests = requests.read_only()
         self.max_states = max_states
         self.rules = Rules()
         self.counts: dict[str, int] = {}
@@ -261,6 +262,8 @@ class _Run:
         capacity = len(self._following.masks)
         table = self._empty_table()
         resume = np.full(search._n + 1, -1, np.int64)
+        child = Child.room_in(self._current)
+        at = np.zeros(search._n, np.int64), np.zeros(search._n + 1, np.int64)
         children, position = 0, 0
         while position < count:
             self._check()
@@ -273,6 +276,8 @@ class _Run:
                 search.rules,
                 self._stats,
                 resume,
+                child,
+                at,
             )
             children, position, full = expand(
                 tau, position, count, children, self._limit, expansion, PATIENCE

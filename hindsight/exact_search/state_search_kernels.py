@@ -132,6 +132,37 @@ class Prices(NamedTuple):
         return int(self.u[:, 0].sum() - self.W.sum())
 
 
+class Child(NamedTuple):
+    """A child while requests are started in it.
+
+    Attributes
+    ----------
+    mask, starts, profile, history : array
+        Rows as those of a `Layer`; the profile has one round more.
+    drifts, regrets, weights : int64 array, shape (n,)
+        What it adds to drift, bound and slack when a request is not started at tau, when it is,
+        and what it then takes of the epoch's capacity.
+    """
+
+    mask: Masks
+    starts: IntArray
+    profile: IntArray
+    history: IntArray
+    drifts: IntArray
+    regrets: IntArray
+    weights: IntArray
+
+    @classmethod
+    def room_in(cls, layer: Layer) -> Child:
+        """Return work space for the children of states of a layer."""
+        (words, rounds, epochs), n = (
+            (rows.shape[1] for rows in (layer.masks, layer.profiles, layer.histories)),
+            layer.starts.shape[1],
+        )
+        rows = (np.zeros(size, np.int64) for size in (n, rounds + 1, epochs, n, n, n))
+        return cls(np.zeros(words, np.uint64), *rows)
+
+
 class Expansion(NamedTuple):
     """What an expansion works on.
 
@@ -152,6 +183,10 @@ class Expansion(NamedTuple):
     resume : int64 array, shape (n + 1,)
         Where to go on: the number of requests started at tau in the child that comes next, and
         their places among the candidates; -1 first to begin with.
+    child : Child
+        Work space.
+    at : tuple[int64 array, int64 array]
+        Work space, shapes (n,) and (n + 1,): candidates, and the places of those that start.
     """
 
     layer: Layer
@@ -162,27 +197,8 @@ class Expansion(NamedTuple):
     rules: Rules
     stats: IntArray
     resume: IntArray
-
-
-class _Child(NamedTuple):
-    """A child while requests are started in it.
-
-    Attributes
-    ----------
-    mask, starts, profile, history : array
-        Rows as those of a `Layer`; the profile has one round more.
-    drifts, regrets, weights : int64 array, shape (n,)
-        What it adds to drift, bound and slack when a request is not started at tau, when it is,
-        and what it then takes of the epoch's capacity.
-    """
-
-    mask: Masks
-    starts: IntArray
-    profile: IntArray
-    history: IntArray
-    drifts: IntArray
-    regrets: IntArray
-    weights: IntArray
+    child: Child
+    at: tuple[IntArray, IntArray]
 
 
 class _Sums(NamedTuple):
@@ -221,7 +237,7 @@ def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, s
 
 @partial(njit, is_step=True)
 def _find(
-    child: _Child, random_keys: Masks, table: IntArray, masks: Masks, profiles: AnyInts
+    child: Child, random_keys: Masks, table: IntArray, masks: Masks, profiles: AnyInts
 ) -> tuple[int, int]:
     """Return the slot of a child in the hash table, and the number of its twin there or -1."""
     mask, profile = child.mask, child.profile
@@ -246,7 +262,7 @@ def _find(
 
 @partial(njit, is_step=True)
 def _begin(
-    q: int, tau: int, search: Expansion, child: _Child, candidates: IntArray
+    q: int, tau: int, search: Expansion, child: Child, candidates: IntArray
 ) -> tuple[int, _Sums]:
     """Copy state q; return how many requests may start, and its sums while none does."""
     masks, costs, bounds, profiles, histories, starts = search.layer
@@ -277,7 +293,7 @@ def _begin(
 
 @partial(njit, is_step=True)
 def _toggle(
-    i: int, tau: int, sign: int, columns: RequestColumns, child: _Child, sums: _Sums
+    i: int, tau: int, sign: int, columns: RequestColumns, child: Child, sums: _Sums
 ) -> _Sums:
     """Start request i at tau, or with ``sign`` -1 take that back."""
     s, o, a, _ = columns
@@ -302,7 +318,7 @@ def _next_candidate(
     candidates: IntArray,
     least: int,
     budget: int,
-    child: _Child,
+    child: Child,
     search: Expansion,
 ) -> int:
     """Return the first candidate from place k on that may start beside the others, or ``count``."""
@@ -319,9 +335,10 @@ def _next_candidate(
 
 
 @partial(njit, is_step=True)
-def _emit(tau: int, count: int, cost: int, bound: int, child: _Child, search: Expansion) -> int:
+def _emit(tau: int, count: int, cost: int, bound: int, child: Child, search: Expansion) -> int:
     """Append a child at tau + 1, or merge it; return the number of children, -1 without room."""
-    _, following, table, requests, _, rules, stats, _ = search
+    following, table, requests = search.following, search.table, search.requests
+    rules, stats = search.rules, search.stats
     masks, costs, bounds, profiles, histories, starts = following
     mask, own_starts, profile, history, _, _, _ = child
     history[(tau + 1) % len(history)] = profile[0]
@@ -381,15 +398,11 @@ def expand(  # noqa: C901
         The number of children in the following layer, the state to go on with (``last`` when all
         are done), and whether the arrays are full.
     """
-    layer, _, _, (columns, _, background, _), (Q, _, P, u), _, _, resume = search
+    layer, _, _, (columns, _, background, _), (Q, _, P, u), _, _, resume, child, at = search
     s, o, _, _ = columns
     n, R, T = len(s), layer.profiles.shape[1], Q.shape[0]
-    mask = np.zeros(layer.masks.shape[1], dtype=np.uint64)
-    profile = np.zeros(R + 1, dtype=np.int64)
-    history = np.zeros(layer.histories.shape[1], dtype=np.int64)
-    starts, drifts, regrets, weights, candidates = np.zeros((5, n), dtype=np.int64)
-    chosen = np.zeros(n + 1, dtype=np.int64)
-    child = _Child(mask, starts, profile, history, drifts, regrets, weights)
+    candidates, chosen = at
+    profile, drifts, regrets, weights = child.profile, child.drifts, child.regrets, child.weights
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
         if tau <= T:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import largest, njit, overwrite
 from instances.arrays import IntArray, RequestColumns
 
 from .schedule_decoder import Encoding, Profile, Span, decode
@@ -114,7 +114,7 @@ def _draw_place(p: int, low: int, width: int, state: IntArray) -> int:
     return p - 5 + int(next_uniform(state) * 11)
 
 
-@njit
+@partial(njit, is_step=True)
 def _accept(
     work: Work, out: IntArray, first: int, stop: int, cost: float, best_cost: float
 ) -> float:
@@ -125,11 +125,13 @@ def _accept(
         starts[order[j]] = out[order[j]]
     if cost >= best_cost:
         return best_cost
-    best.order[:], best.delay[:], best.starts[:] = order, delay, starts
+    overwrite(best.order, order)
+    overwrite(best.delay, delay)
+    overwrite(best.starts, starts)
     return cost
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def anneal(
     requests: RequestColumns,
     cooling: Cooling,
@@ -143,7 +145,7 @@ def anneal(
     current, _, profile, state = work
     order, delay, starts = current
     stop = span.stop
-    max_delay = max(1, requests.output_lengths.max() // 2)
+    max_delay = max(1, largest(requests.output_lengths) // 2)
     out = starts.copy()
     trial = order.copy()
     trial_encoding = Encoding(trial, delay, starts)

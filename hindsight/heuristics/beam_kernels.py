@@ -113,29 +113,7 @@ class Best(NamedTuple):
     used: IntArray
 
 
-class Search(NamedTuple):
-    """What a beam search works on.
-
-    Attributes
-    ----------
-    beam, children : Beam
-        The states, and room for those that follow.
-    alive : int64 array, shape (2,)
-        States in the beam, and nodes in the tree.
-    best : Best
-        The best children.
-    tree : int64 array, shape (nodes, 3)
-        Parent, rank and start of each node.
-    """
-
-    beam: Beam
-    children: Beam
-    alive: IntArray
-    best: Best
-    tree: IntArray
-
-
-class _Ahead(NamedTuple):
+class Ahead(NamedTuple):
     """What runs in a state, looked at from its last start on: entry j for end j.
 
     Attributes
@@ -157,7 +135,32 @@ class _Ahead(NamedTuple):
     holding: FloatArray
 
 
-@njit
+class Search(NamedTuple):
+    """What a beam search works on.
+
+    Attributes
+    ----------
+    beam, children : Beam
+        The states, and room for those that follow.
+    alive : int64 array, shape (2,)
+        States in the beam, and nodes in the tree.
+    best : Best
+        The best children.
+    tree : int64 array, shape (nodes, 3)
+        Parent, rank and start of each node.
+    ahead : Ahead
+        Work space, one entry more than requests may run at once.
+    """
+
+    beam: Beam
+    children: Beam
+    alive: IntArray
+    best: Best
+    tree: IntArray
+    ahead: Ahead
+
+
+@partial(njit, is_step=True)
 def take_slot(value: float, best: Best) -> int:
     """Return a slot for a state of this value among the best; -1 if it is not one of them."""
     heap, slots, used = best
@@ -212,7 +215,7 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 
 @partial(njit, is_step=True)
 def _first_start(
-    start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: _Ahead
+    start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: Ahead
 ) -> int:
     """Return the first start >= ``start`` at which a request fits beside what runs in state x."""
     ends, running = beam.ends, beam.states[x, RUNNING]
@@ -244,7 +247,7 @@ def _first_start(
             return start
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def reference_fluid(
     arrival: IntArray, volume: FloatArray, capacity: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -269,7 +272,7 @@ def reference_fluid(
 
 
 @partial(njit, is_step=True)
-def _look_ahead(beam: Beam, x: int, ahead: _Ahead) -> None:
+def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
     """Sum up what runs in state x, from the last end to the first."""
     states, _, _, ends, own_bases = beam
     peaks, ceilings, bases, held, holding = ahead
@@ -379,7 +382,7 @@ def _expand(
     beam: Beam,
     children: Beam,
     best: Best,
-    ahead: _Ahead,
+    ahead: Ahead,
 ) -> None:
     """Try the next requests of state x, up to ``choices`` different ones."""
     prompt, output, arrival, volume, moment, limit, capacity, _, _, _ = requests
@@ -443,7 +446,7 @@ def _expand(
 @partial(njit, is_step=True)
 def _advance(search: Search) -> None:
     """Replace the beam by the best children, which become nodes of the tree."""
-    (states, costs, placed, ends, bases), children, alive, best, tree = search
+    (states, costs, placed, ends, bases), children, alive, best, tree, _ = search
     new_states, new_costs, new_placed, new_ends, new_bases = children
     alive[0] = best.used[0]
     for slot in range(alive[0]):
@@ -476,11 +479,7 @@ def grow(
 
     Returns the depth reached: less than ``last_depth`` where no child had room for what runs.
     """
-    beam, children, alive, best, _ = search
-    room = beam.ends.shape[1]
-    peaks, ceilings, bases = np.zeros((3, room + 1), np.int64)
-    held, holding = np.zeros((2, room + 1))
-    ahead = _Ahead(peaks, ceilings, bases, held, holding)
+    beam, children, alive, best, _, ahead = search
     for depth in range(first_depth, last_depth):
         best.used[0] = 0
         for x in range(alive[0]):

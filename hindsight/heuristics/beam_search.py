@@ -19,7 +19,7 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 from instances.validation import check_ranges, ranged
 
-from .beam_kernels import PARENT, Beam, Best, RankedRequests, Search, grow, reference_fluid
+from .beam_kernels import PARENT, Ahead, Beam, Best, RankedRequests, Search, grow, reference_fluid
 
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
@@ -108,7 +108,9 @@ def beam_schedule(
 
     best = Best(np.zeros(width), np.zeros(width, np.int64), np.zeros(1, np.int64))
     tree = np.zeros((width * n, 3), np.int64)
-    search = Search(empty_states(), empty_states(), np.array([1, 0], np.int64), best, tree)
+    ahead = Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1)))
+    alive = np.array([1, 0], np.int64)
+    search = Search(empty_states(), empty_states(), alive, best, tree, ahead)
     beam = search.beam
     beam.states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
     slices, depth = Slices(), 0

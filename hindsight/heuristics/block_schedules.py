@@ -39,6 +39,14 @@ class Draws(NamedTuple):
     keys: FloatArray
 
 
+class _Removed(NamedTuple):
+    """Work space: the requests that a move takes out, by key, their starts and their keys."""
+
+    requests: IntArray
+    starts: IntArray
+    keys: FloatArray
+
+
 @njit
 def _recreate(
     profile: IntArray,
@@ -47,34 +55,43 @@ def _recreate(
     order: IntArray,
     starts: IntArray,
     draws: Draws,
+    work: _Removed,
 ) -> None:
     """Make moves that take out requests next to each other in ``order`` and put them back."""
     prompt, output, arrival, limit = requests
     pivots, counts, keys = draws
     for move in range(len(pivots)):
-        # Take a few out.
-        removed = order[pivots[move] : pivots[move] + counts[move]]
-        old = starts[removed].copy()
-        earliest = old.min()
-        for i in removed:
+        # Take a few out, and sort them by key.
+        first, count = pivots[move], counts[move]
+        again, old, sorting = work
+        before, earliest = 0, starts[order[first]]
+        for k in range(count):
+            i = order[first + k]
             hold(profile, starts[i], prompt[i], output[i], -1, block_size)
+            before, earliest = before + starts[i], min(earliest, starts[i])
+            key = keys[move, k] * (1.0 + output[i])
+            p = k
+            while p > 0 and sorting[p - 1] > key:
+                again[p], old[p], sorting[p] = again[p - 1], old[p - 1], sorting[p - 1]
+                p -= 1
+            again[p], old[p], sorting[p] = i, starts[i], key
         # Put them back by key, each at its first fit.
-        again = removed[np.argsort(keys[move, : len(removed)] * (1.0 + output[removed]))]
-        placed = 0
-        for i in again:
+        placed, after = 0, 0
+        for i in again[:count]:
             # Before the first of them nothing changed: whoever ends by then fits no better.
-            first = max(arrival[i], earliest - output[i])
-            starts[i] = earliest_fit(profile, first, prompt[i], output[i], limit, block_size)
+            begin = max(arrival[i], earliest - output[i])
+            starts[i] = earliest_fit(profile, begin, prompt[i], output[i], limit, block_size)
             if starts[i] < 0:
                 break
             hold(profile, starts[i], prompt[i], output[i], 1, block_size)
-            placed += 1
+            placed, after = placed + 1, after + starts[i]
         # Undo what did not fit into the profile or is worse.
-        if placed < len(removed) or starts[removed].sum() > old.sum():
+        if placed < count or after > before:
             for i in again[:placed]:
                 hold(profile, starts[i], prompt[i], output[i], -1, block_size)
-            starts[removed] = old
-            for i in removed:
+            for k in range(count):
+                i = again[k]
+                starts[i] = old[k]
                 hold(profile, starts[i], prompt[i], output[i], 1, block_size)
 
 
@@ -97,7 +114,7 @@ class BlockSchedules:
             instance.output_lengths,
             instance.arrival_times,
             rule.usable_blocks(instance.memory_limit),
-        )
+        ).read_only()
         # One after another they end by then.
         self._longest = int(instance.arrival_times.max()) + instance.total_output_length
 
@@ -132,6 +149,8 @@ class BlockSchedules:
         profile[: len(held)] = held
         rng = np.random.default_rng(seed)
         n = len(starts)
+        room = np.zeros((2, MOST_REMOVED), dtype=np.int64)
+        work = _Removed(room[0], room[1], np.zeros(MOST_REMOVED))
         best, idle = int(starts.sum()), 0
         while idle < patience and not should_stop():
             order = np.argsort(starts, kind="stable")
@@ -145,7 +164,7 @@ class BlockSchedules:
                 # From shortest first to a shuffle.
                 shuffled = rng.random((len(counts), MOST_REMOVED))
                 draws = Draws(pivots, counts, shuffled + rng.choice([0, 1], (len(counts), 1)))
-                _recreate(profile, self._requests, self._block_size, order, starts, draws)
+                _recreate(profile, self._requests, self._block_size, order, starts, draws, work)
             idle += 1
             if int(starts.sum()) < best:
                 best, idle = int(starts.sum()), 0

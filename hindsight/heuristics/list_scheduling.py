@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from hindsight.runtime.clock import Slices
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, plain_at_first
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray, RequestColumns
 
@@ -49,7 +50,7 @@ ARRIVED, NOW, FIRST, LAST = range(4)
 """How many requests have arrived; the epoch; the runs that go on are entries first .. last - 1."""
 
 
-@njit
+@partial(njit, is_step=True)
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
     """The first start from now on at which a request fits, if nothing else is started.
 
@@ -70,7 +71,7 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
         start += min(excess, output)
 
 
-@njit
+@partial(njit, is_step=True)
 def _start(runs: _Runs, prompt: int, output: int) -> None:
     """Count a request that starts now."""
     ends, held, state = runs
@@ -90,7 +91,7 @@ def _start(runs: _Runs, prompt: int, output: int) -> None:
     state[LAST] += 1
 
 
-@njit
+@plain_at_first
 def _place(
     requests: RequestColumns,
     orders: tuple[IntArray, IntArray, IntArray],

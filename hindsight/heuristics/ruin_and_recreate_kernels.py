@@ -162,7 +162,7 @@ class PriceSums(NamedTuple):
     weighted_sums: FloatArray
 
 
-@njit
+@partial(njit, is_step=True)
 def link(buckets: StartBuckets, i: int, start: int) -> None:
     """Hang a request into the bucket of ``start``."""
     width, heads, following, preceding = buckets
@@ -174,7 +174,7 @@ def link(buckets: StartBuckets, i: int, start: int) -> None:
     heads[start // width] = i
 
 
-@njit
+@partial(njit, is_step=True)
 def _unlink(buckets: StartBuckets, i: int, start: int) -> None:
     width, heads, following, preceding = buckets
     if preceding[i] >= 0:
@@ -344,7 +344,7 @@ def _put_back(
     return count
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def ruin_and_recreate(
     requests: RequestColumns,
     prices: PriceSums,

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hindsight.runtime.clock import StoppedEarlyError, timed_slices
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, plain_at_first
 from instances import Instance, Schedule
 from instances.arrays import IntArray, RequestColumns
 
@@ -259,13 +259,13 @@ def shift_left(
     return starts
 
 
-@njit
+@plain_at_first
 def encode(requests: RequestColumns, encoding: Encoding, work: Profile) -> None:
     """Set the delays that make `decode` return a feasible schedule of known order."""
     prompt, output, arrival, limit = requests
     order, delay, starts = encoding
     profile, filled = work
-    profile[:] = 0
+    profile.fill(0)
     filled[0] = len(profile) - 1
     now = 0
     for i in order:

@@ -20,6 +20,7 @@ Where the tree has no room for more, it is begun anew: it is only a memory of wh
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ def set_epoch(
     """Begin an epoch: its states with a price, and a tree with nothing but its root."""
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
-    counts[:] = 0
+    counts.fill(0)
     theta = 0
     for i in range(len(s)):
         if followed[i]:
@@ -124,7 +125,7 @@ def set_epoch(
     _begin(states)
 
 
-@njit
+@partial(njit, is_step=True)
 def _begin(states: AnonymousStates) -> None:
     for slot in range(len(states.keys)):
         states.keys[slot] = -1
@@ -135,7 +136,7 @@ def _begin(states: AnonymousStates) -> None:
     _fill(states, 0, 1)
 
 
-@njit
+@partial(njit, is_step=True)
 def _prepend(value: npt.NDArray[np.int32], m: int, r: int, weight: int, M: int) -> None:
     """Allow one member (m, r) more before those that ``value`` is of."""
     # k ascends, so that one is added at most.
@@ -162,7 +163,7 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
                 _prepend(value, held[p], r, weights[p], M)
 
 
-@njit
+@partial(njit, is_step=True)
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     """The node with one followed member (m, r) more than ``parent``, or -1 without room."""
     tables, rows, used = states.tables, states.rows, states.used

@@ -74,6 +74,7 @@ from .layer_kernels import (
     CoarserGraph,
     Extension,
     Found,
+    Members,
     PathGraph,
     Scratch,
     Sets,
@@ -330,6 +331,7 @@ class _Builder:
                 ),
                 np.empty(2 * (room.nodes + 1) if first else 4 * self.room, np.int16),
                 room_for_states(longest, most, memory_limit, room.table_bytes // room.threads),
+                Members(*np.zeros((5, self.above.members.shape[1] + 1), np.int64)),
             )
             for first in [True] + [False] * (room.threads - 1)
         ]

@@ -190,26 +190,7 @@ class Extension(NamedTuple):
     coarser: CoarserGraph
 
 
-class Found(NamedTuple):
-    """Room for the nodes at an epoch.
-
-    Attributes
-    ----------
-    here, scratch : Sets, Scratch
-        Their sets, and what is known of them.
-    ended : int16 array
-        As in the graph.
-    states : AnonymousStates
-        Of the epoch.
-    """
-
-    here: Sets
-    scratch: Scratch
-    ended: Shorts
-    states: AnonymousStates
-
-
-class _Members(NamedTuple):
+class Members(NamedTuple):
     """A set of the next epoch at this one, and behind it those that complete in round tau + 1.
 
     Attributes
@@ -227,6 +208,28 @@ class _Members(NamedTuple):
     chosen: IntArray
     places: IntArray
     order: IntArray
+
+
+class Found(NamedTuple):
+    """Room for the nodes at an epoch.
+
+    Attributes
+    ----------
+    here, scratch : Sets, Scratch
+        Their sets, and what is known of them.
+    ended : int16 array
+        As in the graph.
+    states : AnonymousStates
+        Of the epoch.
+    members : Members
+        Work space, one entry more than requests may run at once.
+    """
+
+    here: Sets
+    scratch: Scratch
+    ended: Shorts
+    states: AnonymousStates
+    members: Members
 
 
 class _Sums(NamedTuple):
@@ -258,7 +261,7 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 
 
 @step
-def _place_set(given: Extension, q: int, members: _Members) -> _Sums:
+def _place_set(given: Extension, q: int, members: Members) -> _Sums:
     """Write the states at tau of the members of set q; what they come to."""
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
@@ -275,7 +278,7 @@ def _place_set(given: Extension, q: int, members: _Members) -> _Sums:
 
 @step
 def _choose(
-    given: Extension, i: int, size: int, depth: int, members: _Members, sums: _Sums
+    given: Extension, i: int, size: int, depth: int, members: Members, sums: _Sums
 ) -> _Sums:
     """Have request i complete as well; what all come to."""
     s, o, _, _ = given.requests
@@ -303,7 +306,7 @@ def _leave(given: Extension, i: int, sums: _Sums) -> _Sums:
 
 @step
 def _complete_coarser(
-    given: Extension, c: int, size: int, members: _Members, sums: _Sums
+    given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
     """Have those complete that complete in node c there; how many, or -1 where they do not fit."""
     s, o, _, M = given.requests
@@ -379,7 +382,7 @@ def _add_choices(
     given: Extension,
     q: int,
     c: int,
-    members: _Members,
+    members: Members,
     of_set: _Sums,
     counts: tuple[int, int],
     found: Found,
@@ -441,8 +444,7 @@ def extend_sets(
         Most nodes.
     """
     coarser, above = given.coarser, given.above
-    chosen, places, held, rounds, order = np.zeros((5, above.members.shape[1] + 1), np.int64)
-    members = _Members(held, rounds, chosen, places, order)
+    members = found.members
     for q in range(begin, end):
         of_set = _place_set(given, q, members)
         beside = above.coarser[q]

@@ -8,6 +8,7 @@ look at the clock in between.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from instances.arrays import FloatArray, IntArray
 from .layer_kernels import FAR, Codes, PathGraph
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
     """What each arc to the next epoch costs: the slack, and P - u of all that complete."""
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
@@ -78,9 +79,9 @@ def gibbs_paths(
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
-    weights[:] = 0.0
-    shares[:] = 0.0
-    completions[:] = 0.0
+    weights.fill(0.0)
+    shares.fill(0.0)
+    completions.fill(0.0)
     weights[0] = 1.0
     for g in range(1, size):
         h = later[g]
@@ -105,7 +106,7 @@ def gibbs_paths(
                 completions[ended[x]] += shares[g] * part
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
     """The nodes with target g are members[first[g]:first[g + 1]]; -1 is no target."""
     size = len(targets)
@@ -138,7 +139,7 @@ def best_path(
     Nodes in which one request more starts are looked for downwards: all that a path passes has
     smaller and smaller numbers, so that this is one walk through them.
     """
-    counts[:] = 0
+    counts.fill(0)
     g: Any = len(graph.later) - 1
     while g > 0:
         h = graph.later[g]
@@ -228,7 +229,7 @@ class Tracking(NamedTuple):
     budget: int
 
 
-@njit
+@partial(njit, is_step=True)
 def _place_of(split: Split, h: int, mask: Any) -> int:
     """Find the slot of old node h with this mask in the hash table."""
     places = len(split.table)
@@ -245,7 +246,7 @@ def _place_of(split: Split, h: int, mask: Any) -> int:
         slot = (slot + 1) & (places - 1)
 
 
-@njit
+@partial(njit, is_step=True)
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
     """Write a new node of old node h."""
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
@@ -254,7 +255,7 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
     split.heads[h] = count
 
 
-@njit
+@partial(njit, is_step=True)
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Add the nodes with one start more than x; the number of new nodes, or -1 without room."""
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
@@ -271,7 +272,7 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
     return count
 
 
-@njit
+@partial(njit, is_step=True)
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Go from x to the next epoch; the number of new nodes, or -1 without room."""
     g = split.old[x]

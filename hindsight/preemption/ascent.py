@@ -13,12 +13,13 @@ falls. Whatever the floats did, the bound is evaluated again in integers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from hindsight.runtime.adam import Adam
 from hindsight.runtime.clock import never
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, overwrite
 from instances import Instance
 from instances.arrays import FloatArray, RequestColumns
 
@@ -52,7 +53,7 @@ def path_shares(
                 soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
         total += soft[0, a]
         # Forwards: how much of the mass has k tokens after round t.
-        flow[:o, a : last + 1] = 0.0
+        flow[:o, a : last + 1].fill(0.0)
         flow[0, a] = 1.0
         for t in range(a, last):
             for k in range(min(o, t - a + 1)):
@@ -68,7 +69,7 @@ def path_shares(
     return total
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
@@ -94,7 +95,7 @@ def set_shares(
             behind[n, m] = np.exp(slope * (m - limit) / warm)
         # Weight of the sets of requests i and later that fit beside m tokens.
         for i in range(n - 1, -1, -1):
-            behind[i, :] = behind[i + 1, :]
+            overwrite(behind[i], behind[i + 1])
             most = min(output[i], r - arrival[i])
             for k in range(1, most + 1):
                 tokens = prompt[i] + k
@@ -103,10 +104,10 @@ def set_shares(
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
         # The same of requests before i, which hold m tokens; both together give shares.
-        ahead[0, :] = 0.0
+        ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
-            ahead[i + 1, :] = ahead[i, :]
+            overwrite(ahead[i + 1], ahead[i])
             most = min(output[i], r - arrival[i])
             for k in range(1, most + 1):
                 tokens = prompt[i] + k

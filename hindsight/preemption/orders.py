@@ -11,10 +11,12 @@ optimal schedule runs others. `hindsight.preemption.state_search` covers what or
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hindsight.heuristics.annealing_kernels import move_entry, threshold
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, overwrite
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -49,7 +51,7 @@ def place_in_order(
     return total
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def anneal_order(
     order: IntArray,
     requests: RequestColumns,
@@ -69,7 +71,7 @@ def anneal_order(
     reach = max(2, n // 2)
     rounds = best_rounds.copy()
     total = best = place_in_order(order, profile, requests, offset, rounds, 1 << 60)
-    best_rounds[:] = rounds
+    overwrite(best_rounds, rounds)
     best_order = order.copy()
     trial = order.copy()
     for move in range(moves):
@@ -77,20 +79,20 @@ def anneal_order(
         to = at + int(draws[move, 1] * (2 * reach + 1)) - reach
         if to < 0 or to >= n or to == at:
             continue
-        trial[:] = order
+        overwrite(trial, order)
         move_entry(trial, order, at, to, draws[move, 2] < 0.5)
         allowed = threshold(total, hot, cold, move / moves, 1.0 - draws[move, 3])
-        profile[:] = 0
+        profile.fill(0)
         cost = place_in_order(trial, profile, requests, offset, rounds, int(allowed))
         if cost < 0:
             continue
         total = cost
-        order[:] = trial
+        overwrite(order, trial)
         if cost < best:
             best = cost
-            best_rounds[:] = rounds
-            best_order[:] = trial
-    order[:] = best_order
+            overwrite(best_rounds, rounds)
+            overwrite(best_order, trial)
+    overwrite(order, best_order)
     return best
 
 

@@ -159,7 +159,7 @@ def costs_to_go(
             costs[k, t] = costs[k, a]
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _path_values(
     table: npt.NDArray[Any], unit: Any, requests: RequestColumns, values: npt.NDArray[Any]
 ) -> None:
@@ -173,7 +173,7 @@ def _path_values(
         values[i] = rows[0, arrival[i]]
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def heaviest_sets(
     table: npt.NDArray[Any], requests: RequestColumns, heaviest: npt.NDArray[Any]
 ) -> None:
@@ -182,7 +182,7 @@ def heaviest_sets(
     best = np.zeros(limit + 1, dtype=heaviest.dtype)
     heaviest[0] = 0
     for r in range(1, table.shape[0]):
-        best[:] = 0
+        best.fill(0)
         for i in range(len(arrival)):
             most = min(output[i], r - arrival[i], limit - prompt[i])
             if most < 1:

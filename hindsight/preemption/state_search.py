@@ -275,7 +275,7 @@ def _add_child(
     return count
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def expand_states(
     begin: int,
     end: int,

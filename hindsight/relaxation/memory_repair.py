@@ -9,6 +9,7 @@ earlier rounds, which even cost less. After the last round in use there is alway
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -177,7 +178,7 @@ def _cut(
                     usage[t + age] -= most * (si + age)
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _put_back(
     classes: RequestClasses,
     class_of: IntArray,

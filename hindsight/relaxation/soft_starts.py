@@ -162,7 +162,7 @@ def _price_blocks(
     return count, best, where
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def soft_starts(
     prices: PricedRounds,
     classes: RequestClasses,
@@ -211,7 +211,7 @@ def soft_starts(
         first[i], last[i], mean_starts[i] = lo, hi, moment / total
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def add_weights(
     prices: PricedRounds,
     classes: RequestClasses,

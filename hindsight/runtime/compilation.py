@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
+from functools import cache, partial, wraps
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+import numpy.typing as npt
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def njit(function: Function, fastmath: Collection[str] = (), *, is_step: bool = False) -> Function:
+def njit(
+    function: Function,
+    fastmath: Collection[str] = (),
+    *,
+    is_step: bool = False,
+    makes_arrays: bool = False,
+) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
     Compiled code runs without the interpreter's lock, so that threads may share its work. Where no
@@ -28,10 +39,80 @@ def njit(function: Function, fastmath: Collection[str] = (), *, is_step: bool = 
         tuples at no cost; it makes and returns no array, and assigns no slice.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) if fastmath else False}
+    if not makes_arrays:
+        options["_nrt"] = False
     if is_step:
-        options |= {"forceinline": True, "_nrt": False}
+        options["inline"] = "always"
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # "cannot cache function ...: no locator available"
         compiled = numba.njit(**options)(function)
     return cast(Function, compiled)
+
+
+COMPILING_SECONDS = 1.0
+"""About what it takes to compile one loop."""
+
+
+def plain_at_first(function: Function) -> Function:
+    """Compile ``function``, but not for little work on a machine that never did.
+
+    Until it has run for `COMPILING_SECONDS` it runs as plain Python, so that a first interval waits
+    for no compiler; in all that costs at most twice as much as the better of both ways. For loops
+    that come to the same numbers in both: of integers, or of sums in a fixed order.
+    """
+    compiled = njit(function, makes_arrays=True)
+    spent = 0.0
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        nonlocal spent
+        if spent >= COMPILING_SECONDS or _is_compiled(compiled):
+            spent = COMPILING_SECONDS
+            return compiled(*arguments)
+        began = time.perf_counter()
+        try:
+            return _plain(compiled)(*arguments)
+        finally:
+            spent += time.perf_counter() - began
+
+    return cast(Function, run)
+
+
+@cache
+def _plain(loop: Any) -> Any:
+    """Return the Python function of a compiled loop, which calls those of other loops."""
+    function = getattr(loop, "py_func", None)
+    if function is None:
+        return loop
+    known = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if hasattr(known.get(name), "py_func"):
+            known[name] = _plain(known[name])
+    return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
+
+
+def _is_compiled(loop: Any) -> bool:
+    """Tell whether machine code of a loop is in this process or on disk."""
+    # numba has no public question for what is on disk.
+    index = getattr(getattr(loop, "_cache", None), "_cache_file", None)
+    return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
+
+
+@partial(njit, is_step=True)
+def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) -> None:
+    """Write an array of one axis into another of its length.
+
+    Between arrays ``target[:] = source`` has numba compile its error message, for two seconds.
+    """
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@partial(njit, is_step=True)
+def largest(values: npt.NDArray[Any]) -> Any:
+    """Return the largest number of an array of one axis; numba takes longer to compile its own."""
+    most = values[0]
+    for k in range(1, len(values)):
+        most = max(most, values[k])
+    return most

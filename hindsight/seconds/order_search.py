@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, overwrite
 from instances import InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import (
@@ -162,7 +162,7 @@ def _release(batch: _Batch, completed: int, running: int) -> None:
         batch.request[y] = batch.request[y + completed]
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _run_order(
     rounds: _Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
 ) -> float:
@@ -253,7 +253,7 @@ def _anneal(
         total = value
         if value < best:
             best = value
-            best_key[:] = key
+            overwrite(best_key, key)
     return total, best
 
 

@@ -216,7 +216,7 @@ def _pay(
         after[k + 1] += share * (place - k)
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer: _Answer) -> None:
     """Fill the values; add the derivatives of their sum."""
     h = model.cell
@@ -245,7 +245,7 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1] - arrival
         # Derivatives: the request flows through the choices, from the first block to the last.
-        flow[: count + 1, : width + 1] = 0.0
+        flow[: count + 1, : width + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f
         for g in range(count):

@@ -328,7 +328,7 @@ def _least_across(
     return best
 
 
-@njit
+@partial(njit, is_step=True)
 def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
     """G at a grid point beyond the window: own time or the last value, chord-safe."""
     if (point - 1) * step + remaining >= ceiling:
@@ -336,7 +336,7 @@ def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
     return ceiling
 
 
-@njit
+@partial(njit, is_step=True)
 def _shortest_cells(request: _Request, k: int, tables: _Tables) -> int:
     """Whole cells of the shortest round of step k."""
     d0, d1, d2 = tables.machine.d0, tables.machine.d1, tables.machine.d2
@@ -345,7 +345,7 @@ def _shortest_cells(request: _Request, k: int, tables: _Tables) -> int:
     return max(tables.lengths.first, int(seconds * SHRINK / tables.grid.step))
 
 
-@njit
+@partial(njit, is_step=True)
 def _window(request: _Request, k: int, low: int, following: _Values, tables: _Tables) -> _Step:
     """Choose the grid points at which G_{k-1} is computed, from ``low`` on, and the lengths."""
     machine, lengths, step = tables.machine, tables.lengths, tables.grid.step
@@ -369,7 +369,7 @@ def _window(request: _Request, k: int, low: int, following: _Values, tables: _Ta
     return _Step(k, low, high, share, work, shortest, longest, remaining)
 
 
-@njit
+@partial(njit, is_step=True)
 def _fill_tail(following: _Values, end: int, step: float) -> None:
     """Write G_k at the grid points beyond its window, before ``end``."""
     for x in range(following.computed, max(following.computed, end - following.low)):
@@ -377,7 +377,7 @@ def _fill_tail(following: _Values, end: int, step: float) -> None:
         following.at[x] = _tail(point, step, following.remaining, following.ceiling)
 
 
-@njit
+@partial(njit, is_step=True)
 def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -> None:
     """rate[r, l]: price r(h l) of a second in a cell of row r, for the rows in reach."""
     cells = grid.row.size
@@ -391,7 +391,7 @@ def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -
             rate[r, count] = shared * lengths.over_length[at] + worked * lengths.over_work[at]
 
 
-@njit
+@partial(njit, is_step=True)
 def _near_rounds(
     step: _Step, following: _Values, grid: _Grid, rate: FloatArray, values: FloatArray
 ) -> None:
@@ -412,12 +412,14 @@ def _near_rounds(
         else:
             # gamma changes more often: the least of the rates, length by length.
             for count in range(step.shortest, step.longest + 1):
-                least[count] = rate[r1 : r2 + 1, count].min()
+                least[count] = rate[r1, count]
+                for r in range(r1 + 1, r2 + 1):
+                    least[count] = min(least[count], rate[r, count])
             best = _least(g, start, least, prefix, at, step)
         values[m - step.low] = best
 
 
-@njit
+@partial(njit, is_step=True)
 def _far_rounds(
     step: _Step, following: _Values, grid: _Grid, far: _LongRounds, values: FloatArray
 ) -> None:
@@ -433,7 +435,7 @@ def _far_rounds(
         values[m - step.low] = best
 
 
-@njit
+@partial(njit, is_step=True)
 def _in_chunks(
     m: int, request: _Request, following: _Values, tables: _Tables, best: float
 ) -> float:
@@ -461,7 +463,7 @@ def _in_chunks(
     return best
 
 
-@njit
+@partial(njit, is_step=True)
 def _step_back(
     step: _Step,
     request: _Request,
@@ -489,7 +491,7 @@ def _step_back(
     return _Values(values, step.low, count, step.remaining, values[count - 1])
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _request_value(request: _Request, tables: _Tables, rate: FloatArray, room: int) -> float:
     """V_i + a_i, rounding errors aside: G_o, G_{o-1}, ..., G_0 on the grid, G_0 at the arrival."""
     grid, lengths = tables.grid, tables.lengths
@@ -516,7 +518,7 @@ def _request_value(request: _Request, tables: _Tables, rate: FloatArray, room: i
     return value
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def _request_values(
     requests: Requests, allowance: FloatArray, tables: _Tables, values: FloatArray
 ) -> None:
