@@ -130,7 +130,6 @@ def test_the_ascent_goes_on_from_state_prices(method: str, monkeypatch: pytest.M
     assert proved < OPTIMUM
 
 
-@pytest.mark.slow
 def test_preemptive_prices_prove_both_optima() -> None:
     stopped = hindsight.solve(INSTANCE, preemptive=True)
     bound = OwnBound("stopped", lambda _: stopped.proof, "preemptive_total_latency")

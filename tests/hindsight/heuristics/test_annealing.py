@@ -15,8 +15,9 @@ from hypothesis import given
 from strategies import schedules
 
 from hindsight.heuristics.annealing import LocalSearch
+from hindsight.heuristics.annealing_kernels import Cooling, Work, anneal
 from hindsight.heuristics.list_scheduling import one_after_another
-from hindsight.heuristics.schedule_decoder import earliest_fit
+from hindsight.heuristics.schedule_decoder import Span, earliest_fit
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 
@@ -91,6 +92,22 @@ def test_deterministic_and_independent_of_slices(n: int) -> None:
     assert one.best_starts.tolist() == two.best_starts.tolist()
     assert one.moves == two.moves == 30_000
     assert one.best_cost < total_latency_by_definition(crowd(n), first.tolist())
+
+
+def test_only_a_hot_beginning_accepts_what_is_worse() -> None:
+    search = annealed(tiny(0), 20_000)
+    n, worst = search._n, []
+    for hot, cold in ((1e-9, 1e3), (1e3, 1e-9)):
+        current, best = (search._encode(search.best_starts) for _ in range(2))
+        # The first moves of a long cooling, in which nothing is better than what they begin from.
+        cooling = Cooling(0, n, Span(n, 0.0, 0), 10**9, hot, cold)
+        work = Work(current, best, search._profile, search._state)
+        met = []
+        for move in range(50):
+            anneal(search._requests, cooling, work, 1e300, move, move + 1)
+            met.append(total_latency_by_definition(tiny(0), current.starts.tolist()))
+        worst.append(max(met))
+    assert worst[0] == search.best_cost < worst[1]
 
 
 def test_the_next_cycle_begins_from_what_is_offered() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
@@ -11,7 +13,14 @@ import hindsight
 from hindsight.integer_program.count_tree import CountTree
 from hindsight.integer_program.highs import LinearResult, Termination, WarmProgram
 from hindsight.integer_program.horizon import proved_horizon
-from hindsight.integer_program.start_counts import HEADROOM, SCALE, UNBOUNDED, CountProgram
+from hindsight.integer_program.start_counts import (
+    HEADROOM,
+    SCALE,
+    UNBOUNDED,
+    Box,
+    CountProgram,
+    Relaxed,
+)
 from hindsight.integer_program.starts import all_starts
 from hindsight.strategies.counts import Counts
 from instances import Instance
@@ -78,6 +87,25 @@ def test_bounds_of_any_duals_and_of_every_tree() -> None:
         assert tree.bound is None
         assert min(found) == optimum
     assert gap_seen
+
+
+def test_a_leaf_whose_bound_is_the_best_still_wanted_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    optimum, _ = optimal_total_latency(TIGHT)
+    relax = CountProgram.relax
+
+    def tight(program: CountProgram, box: Box) -> Relaxed:
+        found = relax(program, box)
+        # No schedule in any box is below the optimum, so that this is a bound too.
+        return found if found.bound is None else replace(found, bound=SCALE * optimum)
+
+    monkeypatch.setattr(CountProgram, "relax", tight)
+    tree = CountTree(program_of(TIGHT))
+    assert (tree.leaves, tree.bound) == (1, optimum)
+    tree.grow(optimum + 1, 1000)
+    assert [schedule.total_latency for schedule in tree.take_found()] == [optimum]
+    assert tree.bound is None
 
 
 def test_what_64_bits_cannot_hold_is_not_a_bound() -> None:

@@ -96,3 +96,9 @@ def test_sets_that_gain_least_lead_to_the_optimum(
         assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
     result = hindsight.solve(instance, preemptive=True)
     assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
+
+
+def test_it_stops_when_told() -> None:
+    search = PreemptiveSearch(tiny(0), prices_of(tiny(0), FREE))
+    outcome = search.run(100, 100_000, lambda: True)
+    assert (outcome.status, outcome.found) == ("stopped", None)

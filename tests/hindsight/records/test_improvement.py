@@ -16,6 +16,7 @@ from hindsight.records import improvement
 from hindsight.records.improvement import attempt, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
 from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
+from instances.batch_time import LLAMA_2_70B_2XA100
 
 ENTRY = library(OPEN)
 
@@ -139,6 +140,33 @@ def test_an_attempt_for_every_goal(tmp_path: Path, name: str) -> None:
         verdict = verify_record(entry, store)
         assert verdict.kind in ("closed", "open"), verdict.reason
         assert (after.certificate is None) == (entry.goal == "makespan")
+
+
+class AskedError(Exception):
+    """What a solve is asked for."""
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        (OPEN, {"preemptive": False}),
+        ("preemptive-j25-m1-n10-00", {"preemptive": True}),
+        ("reduction-partition-no-n10-00", {"objective": "makespan"}),
+        ("seconds-azure-code-n20-00", {"batch_time": LLAMA_2_70B_2XA100.batch_time}),
+    ],
+)
+def test_an_attempt_is_at_the_goal_of_its_entry(
+    name: str, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def solve(instance: object, seconds: float, **options: object) -> object:
+        raise AskedError(options)
+
+    monkeypatch.setattr("hindsight.solver.solve", solve)
+    with pytest.raises(AskedError) as raised:
+        attempt(library(name), None, 1.0)
+    (options,) = raised.value.args
+    common = {"seed", "threads", "should_stop"}
+    assert {key: value for key, value in options.items() if key not in common} == asked
 
 
 def test_an_attempt_begins_with_the_schedule_known(

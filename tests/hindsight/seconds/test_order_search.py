@@ -68,6 +68,15 @@ def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
     assert best.total_latency < together.total_latency
 
 
+@pytest.mark.parametrize(("memory_limit", "together"), [(10, True), (9, False)])
+def test_two_that_fill_the_memory_to_the_last_token_run_together(
+    memory_limit: int, together: bool
+) -> None:
+    workload = Workload([0.0, 0.0], [3, 3], [2, 2], memory_limit=memory_limit)
+    best = SecondsOrders(workload, UnitTime(), 0).openings(never)
+    assert (best.total_latency == 4) is together
+
+
 @pytest.mark.parametrize(
     "time",
     [

@@ -178,7 +178,18 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         ({"batch_time": UnitTime}, InvalidTypeError, "not a batch time"),
         ({"batch_time": "llama"}, InvalidTypeError, r"preset\(name\)"),
         ({"instance": [1]}, InvalidTypeError, "neither a Workload"),
-        ({"method": "mip"}, InvalidValueError, "= 'method'"),
+        *(
+            ({name: value}, InvalidValueError, f"parameter = '{name}' cannot be given")
+            for name, value in {
+                "objective": "makespan",
+                "method": "mip",
+                "formulation": "sparse",
+                "preemptive": True,
+                "bounds": lambda _: 1,
+                "cuts": lambda *_: [],
+                "model": object(),
+            }.items()
+        ),
         ({"time_limit": -1}, InvalidValueError, "time_limit"),
         ({"time_limit": math.nan}, InvalidValueError, "time_limit"),
         ({"threads": 0}, InvalidValueError, "threads"),

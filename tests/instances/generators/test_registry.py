@@ -13,6 +13,7 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
+    MemoryRule,
     MissingParameterError,
     UnknownNameError,
     generate,
@@ -96,6 +97,15 @@ def test_the_instance_says_where_it_comes_from(name: str) -> None:
     origin = instance.metadata["origin"]
     again = generate(origin["generator"], origin["seed"], **origin["parameters"])
     assert again == instance
+
+
+@patch.dict(registry._GENERATORS, clear=True)
+def test_what_is_drawn_keeps_its_memory_rule() -> None:
+    @register_generator("in-blocks")
+    def in_blocks(rng: np.random.Generator) -> Instance:
+        return Instance.from_arrays([3], [2], memory_limit=8, memory_rule=MemoryRule(4))
+
+    assert generate("in-blocks").memory_rule == MemoryRule(4)
 
 
 def test_a_name_is_registered_once() -> None:

@@ -43,6 +43,13 @@ def test_every_request_is_released_once_and_on_time(instance: Instance, step: in
         assert [instance[k] for k in source.order] == expected
 
 
+def test_many_ties_stay_in_the_order_of_the_instance() -> None:
+    # numpy's sort keeps ties in order by itself where there are only a few numbers.
+    times = [1, 0] * 200
+    order = InstanceSource(Instance.from_arrays([1] * 400, [1] * 400, times, memory_limit=4)).order
+    assert order == [*range(1, 400, 2), *range(0, 400, 2)]
+
+
 def test_reset_in_the_middle_begins_again() -> None:
     source = InstanceSource(Instance([Request(0, 1, 1), Request(5, 1, 1)], 4))
     assert len(source.release(0)) == 1

@@ -72,6 +72,12 @@ def test_an_arrival_at_a_round_boundary_starts_there(tmp_path: Path, round_secon
     assert read(trace(tmp_path, rows))[0].arrival_times.tolist() == [0, 1, 1, 2]
 
 
+def test_a_round_lasts_50_ms_unless_told(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 1, 1), ("0.05", 1, 1), ("0.1001", 1, 1)])
+    instance, _ = read_trace(path, memory_limit=100)
+    assert instance.arrival_times.tolist() == [0, 1, 3]
+
+
 def test_the_clock_starts_with_the_window_not_with_the_first_row_in_it(tmp_path: Path) -> None:
     rows: list = [(0, 1, 1), (5, 2, 1), (7, 3, 1), (9, 4, 1)]
     instance, report = read(trace(tmp_path, rows), start_seconds=4, duration_seconds=4)

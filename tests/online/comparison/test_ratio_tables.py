@@ -7,11 +7,13 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import instances
 from instances import Instance, PreemptiveSchedule, Schedule, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
+from instances.batch_time.seconds_schedule import COLUMNS
 from online.comparison import (
     compare,
     compare_many,
@@ -114,6 +116,11 @@ def test_equal_requests_may_change_places() -> None:
         for each, own in ((workload, starts[0]), (workload, starts[1]), (late, starts[1]))
     )
     assert first == exchanged != other
+    # The same rounds, each a second later.
+    prompt = SecondsSchedule.from_start_rounds(workload, AffineTime(1), starts[0])
+    columns = np.stack([getattr(prompt, name) for name in COLUMNS], axis=1)
+    late_rounds = SecondsSchedule(workload, AffineTime(1), columns, prompt.round_starts + 1)
+    assert digest_of(late_rounds) != first
 
 
 def test_families_in_which_policies_coincide_are_named() -> None:

@@ -72,11 +72,13 @@ def test_without_time_no_ratio_to_the_preemptive_optimum_falls_below_one() -> No
 
 
 def test_what_is_found_without_preemption_bounds_the_preemptive_optimum() -> None:
-    """Three that fit only one after the other: the policy serves them in the worst order."""
-    one_by_one = Instance.from_arrays([3, 2, 1], [1, 3, 5], [2, 1, 0], memory_limit=6)
-    found = compare(one_by_one, ["yielding", "mc-sf"], time_limit=0)
+    """The policy that preempts does far worse, and there is no time to look for anything else."""
+    crowded = Instance.from_arrays(
+        [3, 1, 1, 1, 2], [5, 3, 1, 2, 4], [3, 2, 3, 0, 3], memory_limit=8
+    )
+    found = compare(crowded, ["yielding", "mc-sf"], time_limit=0)
     assert [one.preemptive for one in found] == [True, False]
-    assert found[0].optimum_upper <= found[1].optimum_upper
+    assert found[0].optimum_upper <= found[1].optimum_upper < found[0].total_latency
 
 
 def test_the_schedule_of_a_trial_is_of_the_kind_it_is_compared_with() -> None:

@@ -164,7 +164,8 @@ def test_a_preemptive_schedule_is_not_shown_beside_the_other_optimum() -> None:
 def test_a_method_without_preemption_leaves_the_preemptive_optimum_its_own(tmp_path: Path) -> None:
     family = Family("eleven-or-one", seeds=(0,))
     chosen = Experiment("mip", [family], ["yielding"], solver=Solver(30, "mip"))
-    run_experiment(chosen, tmp_path / "r.sqlite")
+    # And nobody asks for the other optimum.
+    assert run_experiment(chosen, tmp_path / "r.sqlite").optima == 1
     (result,) = read_results(tmp_path / "r.sqlite")
     assert result.reason is None
     assert result.optimum_upper == 78

@@ -14,7 +14,7 @@ from online.headroom.waiting import load, own_seconds
 
 
 def test_two_requests_by_hand() -> None:
-    workload = Workload([0.0, 10.0], [3, 1], [2, 1], memory_limit=10)
+    workload = Workload([5.0, 15.0], [3, 1], [2, 1], memory_limit=10)
     time = AffineTime(1.0, 0.5, 0.25)
     # Rounds of (3 tokens, 4 held), (1, 5); of (1, 2).
     assert own_seconds(workload, time).tolist() == [1 + 1.5 + 1 + 1 + 0.5 + 1.25, 1 + 0.5 + 0.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from online.comparison.ratios import Interval
 from online.headroom import Headroom, Measured, headroom_page
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
 from online.headroom.tables import fields, notes, sentence, tables
+from online.headroom.waiting import OverTime
 
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20)
 
@@ -236,3 +238,28 @@ def test_the_page_says_the_same_above_the_requests() -> None:
     page = headroom_page(found, {}, "a log")
     assert f"<strong>{sentence(found)}</strong>" in page
     assert page.index('id="policies-picture"') < page.index('id="facts"')
+
+
+def test_the_page_draws_each_figure_in_its_colour_and_unit() -> None:
+    stretches = OverTime(10.0, np.array([2.0, 0.0]), np.array([1.0, 0.0]))
+    runs = (replace(VLLM, over_time=stretches), run("sjf", 5.0, 7.0, 9.0, error=0.5))
+    page = headroom_page(answer(4, 6, *runs), {"read": "<b>"}, "a log")
+    assert ">&lt;b&gt;</td>" in page
+    policies, over_time = (
+        page.partition(f'id="{name}-picture"')[2].partition("</section>")[0]
+        for name in ("policies", "over-time")
+    )
+    # What runs today, policies told exact lengths, and others.
+    today, exact, predicted = (
+        set(re.findall(rf'{mark}="(var[^"]*)"{rest}', policies))
+        for mark, rest in (
+            ("stroke", ' class="rule"'),
+            ('r="5" class="point" fill', ""),
+            ('class="point" fill="[^"]*" stroke', ""),
+        )
+    )
+    assert len(today) == len(exact) == len(predicted) == 1
+    assert len(today | exact | predicted) == 3
+    # The longest queue, and a memory that is full, stand at the top of their axes.
+    queue, memory = re.findall('<path d="([^"]*)"[^>]* class="line"', over_time)
+    assert queue == memory

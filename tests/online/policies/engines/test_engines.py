@@ -260,11 +260,17 @@ def test_service_models_with_prefill_rounds_are_refused(name: str) -> None:
         online.simulate(source, name, batch_time=AffineTime(1.0), service_model=PREFILL_ROUND)
 
 
-def test_sglang_estimates_no_more_than_4096_tokens_of_output() -> None:
+@pytest.mark.parametrize(("conservativeness", "prompt"), [(1.0, 13_000), (10.0, 11_000)])
+def test_sglang_estimates_no_more_than_4096_tokens_of_output(
+    conservativeness: float, prompt: int
+) -> None:
     # Both may emit thousands of tokens. Free beside the first are 20,000 - 11 - 0.7 x 4,096 =
-    # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do.
-    source = Workload([0.0, 0.5], [10, 13_000], [40, 2], memory_limit=20_000)
-    policy = online.make_policy("sglang", max_new_tokens=10_000)
+    # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do. However
+    # conservative, no more than all is reserved: 15,893 are free, and 11,000 + 4,096 + 1 asked for.
+    source = Workload([0.0, 0.5], [10, prompt], [40, 2], memory_limit=20_000)
+    policy = online.make_policy(
+        "sglang", max_new_tokens=10_000, schedule_conservativeness=conservativeness
+    )
     run = online.simulate(source, policy, batch_time=AffineTime(1.0))
     assert run.start_times.tolist() == [0.0, 1.0]
 
