@@ -81,7 +81,7 @@ def _moved(start: AnySchedule | None, instance: Instance) -> AnySchedule | None:
 
 
 class _BlockSearch:
-    """One solve in blocks, whose results go to a `SolveState`."""
+    """Solve in blocks that reports its results to a `SolveState`."""
 
     def __init__(self, instance: Instance, task: Task, search: Search) -> None:
         self.state = SolveState(instance, search.clock, search.progress, task.goal, search.gap)

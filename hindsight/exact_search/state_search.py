@@ -195,7 +195,7 @@ class StateSearch:
 
 
 class _Run:
-    """One call of `StateSearch.run`: the layers at tau and tau + 1, and the best schedule."""
+    """State of one call of `StateSearch.run`: layers at tau and tau + 1, and the best schedule."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class Draws(NamedTuple):
         Position in the order of the first request removed, and number of requests removed.
     keys : float64 array, shape (moves, `MOST_REMOVED`)
         Requests are put back in order of key times (output length + 1), smallest first.
-        """
+    """
 
     pivots: IntArray
     counts: IntArray

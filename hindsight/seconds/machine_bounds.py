@@ -88,8 +88,8 @@ class SecondsBound(NamedTuple):
         No scheduler's sum is below it; exact, or rounded down.
     name : str
         "own time", "one machine" or "mean busy times".
-    Minorant used for the bound; None if it needs none.
-        The one it was computed with; None where it needs none.
+    minorant : AffineMinorant or None
+        Minorant used for the bound; None if it needs none.
     requests : int
         Number of requests in the sum.
     certified : bool

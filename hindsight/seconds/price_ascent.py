@@ -151,7 +151,7 @@ def _split(prompt: int, output: int, machine: Machine, blocks: _Blocks) -> int:
 
 @partial(njit, is_step=True)
 def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, float, int, float]:
-    """Length of the rounds of a block in class j, seconds of all, their cell, and work's share."""
+    """Return the length of class j's rounds, their total seconds, cell, and work's share."""
     d0 = model.machine.d0
     length = max(model.lengths[j], d0 + block.work)
     lasts = length * block.size

@@ -84,7 +84,7 @@ ROUNDING = 1e-9
 """Relative deflation of a value, beyond (4 o + 100) 2^-53 for o < 10^6."""
 
 LONGEST_OUTPUT = 10**6
-"""For `ROUNDING`, and because schedules in seconds list every round."""
+"""Outputs are shorter, for `ROUNDING` and because schedules in seconds list every round."""
 
 SHRINK = 1 - 1e-12
 """Factor on shortest lengths before they are truncated to whole cells."""
@@ -240,7 +240,7 @@ class _Tables(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """One request, and the time from which only little is known of it; see *Window*."""
+    """A request, and the time from which only little is known of it; see *Window*."""
 
     arrival: float
     prompt: int
@@ -557,7 +557,7 @@ def _least_in_windows(values: FloatArray, width: int) -> FloatArray:
 def _long_rounds(
     prices: RoundLengthPrices, memory: FloatArray, work: FloatArray, last: int
 ) -> _LongRounds:
-    """Classes of rounds of ``last`` cells and more; ``memory`` and ``work`` are by row and bin."""
+    """Build classes of rounds of ``last`` cells and more; tables are given by row and bin."""
     cells, top = prices.price.size, last + memory.shape[1]
     lengths = [last]
     while lengths[-1] < 3 * last and int(lengths[-1] * 1.12) + 1 < top:

@@ -102,7 +102,7 @@ class Configurations(Parameters):
 
 
 class ConfigurationSearch:
-    """One solve by the phases of this module, whose results go to a `SolveState`."""
+    """Solve by the phases of this module, which reports its results to a `SolveState`."""
 
     def __init__(
         self,

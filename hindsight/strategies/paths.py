@@ -126,7 +126,7 @@ class Paths(Parameters):
 
 
 class PathSearch(ConfigurationSearch):
-    """One solve by the phases of this module, whose results go to a `SolveState`."""
+    """Solve by the phases of this module, which reports its results to a `SolveState`."""
 
     def __init__(
         self,

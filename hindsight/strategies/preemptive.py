@@ -85,7 +85,7 @@ class Preemptive(Parameters):
 
 
 class PreemptivePhases:
-    """One solve by the phases of this module, which improve a `SolveState` with a schedule."""
+    """Solve by the phases of this module, which improves a `SolveState` with a schedule."""
 
     def __init__(
         self, state: SolveState, seed: int = 0, parameters: Preemptive | None = None
@@ -190,7 +190,7 @@ class PreemptivePhases:
         self._interval.prove_root(preemptive_price_bound(self._instance, prices), prices)
 
     def _exhaust(self, phase: int) -> bool:
-        """A beam, and growing budgets while they are exhausted; False where memory would not do."""
+        """Run a beam, and growing budgets while they are exhausted; False if memory is short."""
         interval = self._interval
         if interval.is_done() or self._search is None:
             return True

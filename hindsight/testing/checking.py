@@ -278,7 +278,7 @@ def check_strategy(
 
 
 class _Watched:
-    """A strategy of the user's for `hindsight.solve`: what it raises arrives here as it is."""
+    """Wrapper of a user-defined strategy that passes its errors on unchanged."""
 
     def __init__(self, strategy: Any) -> None:
         self._strategy = strategy
@@ -347,7 +347,7 @@ class _Laboratory:
     def reason(
         self, check: str, wrong: Callable[[Instance, Goal, Any], Reason], instance: Instance
     ) -> Reason:
-        """Return the first reason, by objectives; an error is one for the check it concerns."""
+        """Return the first failure, by objective; an error counts only for its own check."""
         tried = False
         for goal in self._goals():
             ended = self._solved(instance, goal)
