@@ -138,8 +138,8 @@ def build_model(
 
     Raises
     ------
-    ``instance`` is not an instance.
-        Not an instance.
+    InvalidTypeError
+        ``instance`` is not an instance.
     An unknown formulation or objective, the sparse formulation under a memory rule other than
     tokens, a horizon that some request cannot meet, or a model that does not fit into memory; its
     size is known before anything is built.

@@ -376,7 +376,7 @@ class SecondsOrders:
         return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
 
     def _rules(self) -> list[Rule]:
-        """Caps around the tokens that double a small round, or that a few prompts have."""
+        """Return the rules to try, which vary the cap on prompt tokens and the skips."""
         seconds = self._seconds
         most = len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]

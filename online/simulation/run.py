@@ -38,7 +38,7 @@ class IncompleteRunError(RuntimeError):
 
 
 class NoScheduleError(ValueError):
-    """Error: no schedule of the required kind has the completions of a run."""
+    """The run has completions that no schedule of the required kind has."""
 
 
 @dataclass(frozen=True)

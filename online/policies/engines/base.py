@@ -206,7 +206,7 @@ class ServingPolicy(EnginePolicy):
         super().complete(requests, state)
 
     def memory_of_past(self) -> Hashable:
-        """Return () unless requests keep tokens in the queue, which is then part of the state."""
+        """Return (), or None if preempted requests keep tokens: then the state is not told."""
         return () if self.preemption == "restart" else None
 
     def _head(self, memory: int) -> int | None:

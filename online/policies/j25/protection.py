@@ -81,7 +81,7 @@ class AlphaProtection(Policy):
 
 @register_policy("alpha-beta-clearing")
 class AlphaBetaClearing(AlphaProtection):
-    """Clear, unlike `alpha-protection`, each request with probability beta on overflow.
+    """`alpha-protection` in which an overflow clears each request with probability beta.
 
     The draw is repeated over the survivors until the next round fits ([J25] Appendix C: for very
     small beta this takes many repetitions). A request then survives a geometric number of draws,
