@@ -1,9 +1,9 @@
-"""The best that could have been done: exact optima, certified bounds.
+"""Exact optima of the offline scheduling problem, and certified lower bounds on them.
 
-A schedule runs each request from start to end, and so does every optimum and bound here but those
-of ``solve(instance, preemptive=True)``. Schedulers that evict and lose the work, or pause and hold
-the memory, cannot be better; one that preempts a request and keeps its tokens can, and has that
-optimum of its own.
+In every schedule here a request runs from start to end without a break, except those of
+``solve(instance, preemptive=True)``. A scheduler that evicts a request and loses its work, or
+pauses it and holds its memory, cannot beat these optima; one that preempts a request and keeps
+its tokens can, and is compared with the preemptive optimum.
 
 Names are imported on first use, so that what needs no solver (the volume bounds, the exact price
 bounds, the certificate checker) loads neither Pyomo nor HiGHS.

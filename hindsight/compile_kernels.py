@@ -1,8 +1,8 @@
 """Compile the loops of this package ahead of time: ``python -m hindsight.compile_kernels``.
 
-numba compiles each loop when it is first called, some twenty seconds in all, and keeps the machine
-code beside the sources for later processes. A compilation cannot be broken off, so a first solve
-with a short time limit would overrun it. Running this once after installing moves the wait there.
+numba compiles each loop on its first call, some twenty seconds in all, and stores the machine code
+beside the sources for later processes. A compilation cannot be interrupted, so a first solve with
+a short time limit would overrun it. Run this once after installation to avoid that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compile_kernels() -> float:
     Returns
     -------
     float
-        Seconds taken: next to none when the machine code is there already.
+        Seconds taken, close to 0 if the machine code is there already.
     """
     clock = Clock()
     instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
@@ -41,11 +41,11 @@ def compile_kernels() -> float:
     proved_horizon(instance)
     search = PathSearch(interval, seed=0)
     search.run_each_part_once()
-    # The search above may have closed its interval, and beams around an optimum do nothing.
+    # The search above may have closed its interval; beams around an optimum do nothing.
     still_open = SolveState(instance)
     still_open.offer(best_list_schedule(instance))
     LargeSearch(still_open).run_each_part_once()
-    # Room grows only when more than 4,096 states of one epoch are kept.
+    # The arrays grow only when more than 4,096 states of one epoch are kept.
     StateSearch(instance.columns, room=1).run()
     PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
     blocks = instance.under(MemoryRule(block_size=5))

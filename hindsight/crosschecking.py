@@ -1,4 +1,4 @@
-"""`hindsight.solve` and CBC on one instance: they must not contradict each other."""
+"""Cross-check of `hindsight.solve` and CBC on one instance: they must not contradict each other."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .solver import solve
 def crosscheck(
     instance: Instance, result: SolveResult | None = None, time_limit: float | None = None
 ) -> SecondOpinion:
-    """Compare `solve` with PuLP and CBC on one instance.
+    """Compare `solve` with PuLP and CBC on one instance; raise if they disagree.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     result : SolveResult or None, default None
-        A result of `solve` to check; None solves here.
+        A result of `solve` to check; None calls `solve` here.
     time_limit : float or None, default None
         Seconds for each solver.
 
     Returns
     -------
     SecondOpinion
-        CBC's answer, which agrees.
+        CBC's answer, which agrees with ``result``.
 
     Raises
     ------
     InvalidValueError
-        ``result`` belongs to another instance or is about the makespan, or memory cannot hold the
-        program.
+        ``result`` belongs to another instance or is about the makespan, or the program does not fit
+        into memory.
     DisagreementError
         CBC's schedule beats a proved optimum or lower bound, or both proved different optima.
     """

@@ -1,4 +1,4 @@
-"""Optima where memory is counted in blocks, or the newest token stored next.
+"""Optima under memory rules that count blocks, or store the newest token later.
 
 With blocks of one token the instance *is* one in tokens (`instances.problem.memory_translation`)
 and is solved as that, exactly. With larger blocks there is one in tokens below it and one above:
@@ -43,25 +43,25 @@ from .strategies.mip import IntegerProgram
 from .strategies.strategy import Problem
 
 SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
-"""Of the time left: for the instance below, and then for the instance above."""
+"""Shares of the time left: for the instance below, and then for the instance above."""
 
 
 def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
-    """The same rounds as a schedule of another instance with the same outputs."""
+    """Return the same rounds as a schedule of another instance with the same outputs."""
     return schedule.moved(instance, np.zeros(len(instance), dtype=np.int64))
 
 
 def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> SolveResult:
-    """Solve an instance whose memory is not counted in tokens; see this module.
+    """Solve an instance whose memory is not counted in tokens; see the module docstring.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     task : Task
-        Checked, without bounds and cuts of the user's.
+        The task, checked; it has no user-defined bounds and cuts.
     search : Search
-        Checked.
+        The search options, checked.
     """
     if instance.memory_rule.block_size == 1:
         below = relaxed(instance)
@@ -81,7 +81,7 @@ def _moved(start: AnySchedule | None, instance: Instance) -> AnySchedule | None:
 
 
 class _BlockSearch:
-    """One solve in blocks, feeding a `SolveState`."""
+    """Solve in blocks that reports its results to a `SolveState`."""
 
     def __init__(self, instance: Instance, task: Task, search: Search) -> None:
         self.state = SolveState(instance, search.clock, search.progress, task.goal, search.gap)
@@ -93,7 +93,7 @@ class _BlockSearch:
         self._proved: SolveResult | None = None
 
     def run(self) -> None:
-        """Bounds from below, schedules from above, then both in blocks."""
+        """Take bounds from below and schedules from above, then search in blocks for both."""
         state, instance, start = self.state, self._instance, self._options.start
         if start is not None:
             state.offer(start)
@@ -133,7 +133,7 @@ class _BlockSearch:
         start: AnySchedule | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> SolveResult:
-        """Solve an instance in tokens, with a share of the time that is left."""
+        """Solve an instance in tokens with a share of the time left."""
         clock = self.state.clock
         left = clock.limit_left()
         limit = None if left is None else share * left
@@ -146,7 +146,7 @@ class _BlockSearch:
             self.state.raise_lower(line.lower_bound, certified=False)
 
     def _try(self, schedule: AnySchedule) -> None:
-        """A schedule in tokens as it is, if it fits the blocks, and its order placed in blocks."""
+        """Offer a schedule in tokens if it fits the blocks, and its order placed in blocks."""
         there = with_instance(schedule, self._instance)
         if there.is_feasible:
             self.state.offer(there)
@@ -162,7 +162,7 @@ class _BlockSearch:
             self._blocks.improve(state.schedule, self._options.seed, stop, state.offer, patience)
 
     def _search(self, below: SolveResult) -> None:
-        """The integer program in blocks, over the starts that prices below leave."""
+        """Solve the integer program in blocks, over the starts that prices below leave."""
         state, instance = self.state, self._instance
         latest = max(
             int(instance.arrival_times.max()) + instance.total_output_length,
@@ -183,11 +183,11 @@ class _BlockSearch:
         IntegerProgram().search(problem, state, program)
 
     def result(self) -> SolveResult:
-        """Return what was found, of the instance in blocks."""
+        """Return the result for the instance in blocks."""
         state, below = self.state, self._proved
         last = int(self._instance.arrival_times.max())
         if below is not None:
             state.root_bound, state.proof = below.root_bound, below.proof
-        # No latency of an optimal schedule exceeds the total of another one.
+        # No latency of an optimal schedule exceeds the total latency of another schedule.
         latest = state.upper_bound + (last if self._is_latency else 0)
         return state.result(self._instance, state.best, horizon=state.horizon or latest)

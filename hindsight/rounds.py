@@ -1,7 +1,7 @@
-"""Solve in rounds: the strategies that close the interval, and the user's bounds and cuts.
+"""Solve in rounds: run strategies that close the interval, with user-defined bounds and cuts.
 
-Idle gaps are taken out, list schedules and volumes give the first interval, strategies go on until
-the bounds meet, and the gaps are put back in (`hindsight.strategies.openings`).
+Idle gaps are removed, list schedules and volumes give the first interval, strategies run until the
+bounds meet, and the gaps are restored (`hindsight.strategies.openings`).
 """
 
 from __future__ import annotations
@@ -55,29 +55,29 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
     "mip": (IntegerProgram(), Makespan()),
     "beams": (Beams(),),
 }
-"""The strategies of each method, in the order in which they are tried."""
+"""Strategies of each method, in the order in which they are tried."""
 
 USUAL_SHARE = 0.75
-"""Of the time, for what is proved without the user's cuts; the rest is for what uses them."""
+"""Share of the time for what is proved without the user's cuts; the rest is for what uses them."""
 
 UNLIMITED_TURN = 240.0
-"""Seconds that the two share where there is no limit, before the usual methods go on alone."""
+"""Seconds for both together if there is no limit, before the usual methods continue alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Goal and means of a solve in rounds.
+    """Goal and methods of a solve in rounds.
 
     Attributes
     ----------
     goal : Goal
-        The objective, and the schedules among which it is minimised.
+        Objective, and whether preemption is allowed.
     strategies : tuple[Strategy, ...]
-        In the order in which they are tried.
+        Strategies in the order in which they are tried.
     formulation : Formulation
-        Of the integer programs.
+        Formulation of the integer programs.
     bounds, cuts : tuple[OwnBound, ...], tuple[OwnCut, ...]
-        The user's.
+        User-defined bounds and cuts.
     """
 
     goal: Goal
@@ -87,13 +87,13 @@ class Task:
     cuts: tuple[OwnCut, ...] = ()
 
     def check(self, instance: Instance, search: Search) -> None:
-        """Check that the user's bounds, cuts and start can be used.
+        """Check that the user-defined bounds, cuts and start can be used.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            Cuts for methods that do not use them, or on identical requests; a bound of another
-            goal; memory that is not counted in tokens; a start that is none.
+            Cuts for methods that do not use them, or with identical requests that share columns; a
+            bound of another goal; memory that is not counted in tokens; an invalid start.
         """
         if self.cuts and not any(map(_uses_cuts, self.strategies)):
             reason = "are rows of the integer program, which this method does not use: take mip"
@@ -121,14 +121,14 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
     instance : Instance
         The problem.
     task : Task
-        Checked.
+        The task, checked.
     search : Search
-        Checked.
+        The search options, checked.
 
     Raises
     ------
     InvalidValueError
-        A method that cannot be used here, or a strategy of the user's fails.
+        A method cannot be used here, or a user-defined strategy fails.
     SolverError
         HiGHS failed.
     """
@@ -167,7 +167,7 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
 def _take_bounds(
     bounds: tuple[OwnBound, ...], instance: Instance, state: SolveState
 ) -> tuple[int, Proof] | None:
-    """Have the user's bounds count, each for what it is; the best of those with prices."""
+    """Apply the user-defined bounds by kind, claims or prices; return the best prices."""
     best: tuple[int, Proof] | None = None
     for bound in bounds:
         value = bound.of(instance)
@@ -182,12 +182,12 @@ def _take_bounds(
 
 
 def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
-    """Return the bound on ``goal`` that prices of a user's bound prove.
+    """Return the bound on ``goal`` that the prices of a user-defined bound prove.
 
     Raises
     ------
     InvalidValueError
-        The prices belong to another instance or another goal.
+        The prices belong to another instance or goal.
     """
     from .certificates.writing import bound_of_prices
 
@@ -198,16 +198,16 @@ def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal)
 
 
 def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, ...]:
-    """The strategies that are asked for, in the order in which they are tried.
+    """Return the requested strategies in the order in which they are tried.
 
     Raises
     ------
     UnknownNameError
-        No such method; the message lists those that are.
+        There is no such method; the message lists the known ones.
     InvalidValueError
-        None of them minimises the objective, or it names none.
+        None of the strategies minimises the objective, or a strategy names no objective.
     InvalidTypeError
-        Neither a name nor a strategy, or its objectives are no tuple.
+        It is neither a name nor a strategy, or its objectives are not a tuple.
     """
     if isinstance(method, str) and method in METHODS:
         asked = METHODS[method]
@@ -226,12 +226,12 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
 
 
 def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
-    """The first strategy without a refusal, and the next ones where it gives up.
+    """Run the first strategy that does not refuse, and the next ones if it gives up.
 
     Raises
     ------
     InvalidValueError
-        All of them refuse, or one of the user's fails.
+        All strategies refuse, or a user-defined one fails.
     """
     refusals = []
     has_run = False
@@ -250,14 +250,14 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
 
 
 def _run_with_cuts(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
-    """Run the strategies without the cuts, then with them those that use them.
+    """Run all strategies without the cuts, then those that use cuts with them.
 
-    Those without get `USUAL_SHARE` of the time, and what the others leave of theirs.
+    The runs without cuts get `USUAL_SHARE` of the time, and what the others leave of theirs.
 
     Raises
     ------
     InvalidValueError
-        None of those that use cuts takes the problem, or what `_run` raises.
+        No strategy that uses cuts accepts the problem, or an error of `_run`.
     """
     clock, using = state.clock, tuple(filter(_uses_cuts, strategies))
     refusals = [_trusted(one, state, partial(one.refusal, problem)) for one in using]
@@ -288,10 +288,10 @@ def _uses_cuts(strategy: Strategy) -> bool:
 
 
 def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:
-    """Do what a strategy does, as far as it is to be trusted.
+    """Run an action of a strategy with the trust that it deserves.
 
-    Bounds of one of the user's are conditional on it, and its errors are told with its line; ours
-    prove what they say, and fail with a traceback.
+    Bounds of a user-defined strategy are conditional on it, and its errors name the user's line.
+    Strategies of this package prove their bounds, and their errors keep the traceback.
     """
     if type(strategy).__module__.partition(".")[0] in PACKAGES:
         return action()

@@ -36,7 +36,7 @@ class ProgramOptions(TypedDict, total=False):
     Attributes
     ----------
     formulation : Formulation
-        The model of ``"mip"``, ``"dense"`` unless given.
+        Model of ``"mip"``; the default is ``"dense"``.
     cuts : AnyCut or Iterable[AnyCut]
         Rows of your own.
     """
@@ -133,43 +133,42 @@ def solve(  # noqa: PLR0913
     everything can complete by a given round (`hindsight.strategies.makespan`).
 
     With ``preemptive`` requests may be stopped between rounds and keep their tokens. A stopped
-    request holds no memory, and going on costs nothing (`instances.PreemptiveSchedule`). That
-    optimum is at most the one without preemption, and has a search of its own
+    request holds no memory, and continuing costs nothing (`instances.PreemptiveSchedule`). This
+    optimum is at most the one without preemption, and is searched for separately
     (`hindsight.strategies.preemptive`).
 
-    Ctrl-C or the time limit end each of them with the interval found so far; so does a second
-    Ctrl-C, at once.
+    Ctrl-C or the time limit ends a solve with the interval found so far; a second Ctrl-C ends it at
+    once, also with the interval.
 
-    Where memory is not counted in tokens (`instances.MemoryRule`), bounds come from an instance in
-    tokens below and schedules from one above, and small instances are proved by the integer program
-    (`hindsight.memory_rules`).
+    If memory is not counted in tokens (`instances.MemoryRule`), bounds come from a relaxed instance
+    in tokens and schedules from a stricter one, and small instances are proved by the integer
+    program (`hindsight.memory_rules`).
 
-    With ``batch_time`` rounds last as long as it says, and the least total latency in seconds of
-    every scheduler is enclosed instead (`hindsight.seconds.solving`): the result is a
-    `SecondsResult`.
+    With ``batch_time`` each round lasts as long as its batch takes. The result is then a
+    `SecondsResult`, an interval around the least total latency in seconds of every scheduler
+    (`hindsight.seconds.solving`).
 
-    What others bring counts for what it is. A bound or a cut of the user's is a claim, and so is a
-    lower bound that a strategy of the user's raises: what rests on it is reported apart, as
-    ``conditional_lower_bound``, and ``lower_bound`` is what is proved without it. No claim ends a
-    search that goes on to a proof. Prices are a proof, and evaluated. With ``model``, a
-    `build_model` with rows of the user's added, that model is solved instead, and the result is a
-    `ModelResult`.
+    User-defined bounds and cuts are claims, and so are lower bounds that a user-defined strategy
+    raises. What rests on claims is reported separately as ``conditional_lower_bound``;
+    ``lower_bound`` is proved without them. No claim ends a search that goes on to a proof. Prices
+    are a proof, and are evaluated. With ``model``, a `build_model` with rows of your own, that
+    model is solved instead, and the result is a `ModelResult`.
 
     Parameters
     ----------
     instance : Workload or Instance
-        The problem. A workload needs a batch time; with one, the arrival times of an instance count
-        as seconds.
+        The problem. A workload requires a batch time; with a batch time, the arrival times of an
+        instance count as seconds.
     time_limit : float or None, default None
-        Seconds for everything, or None.
+        Seconds for the whole solve, or None.
     threads : int or None, default None
-        Of HiGHS, of the price ascent and of graphs of paths, which do not depend on their number,
-        and of ruin and recreate; from two on, a further one improves schedules beside graphs. None
-        is HiGHS's choice, and every core for the others.
+        Threads of HiGHS, of ruin and recreate, and of the price ascent and graphs of paths, whose
+        results do not depend on their number. From two threads on, a further thread improves
+        schedules beside graphs. None leaves HiGHS its choice, and means every core for the others.
     seed : int, default 0
-        Of every random choice.
+        Seed of every random choice.
     objective : Objective, default "total_latency"
-        ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
+        ``"total_latency"`` or ``"makespan"``; all bounds of the result refer to it.
     method : str or Strategy, default "auto"
         ``"paths"``, ``"configurations"``, ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
@@ -179,41 +178,39 @@ def solve(  # noqa: PLR0913
         minimises the makespan; none of these names minimises with preemption, which ``"auto"``
         does.
     start : Schedule or PreemptiveSchedule or SecondsSchedule or None, default None
-        A feasible schedule of the kind that is looked for to start from, besides the list
-        schedules.
+        A feasible schedule of the required kind to start from, besides the list schedules.
     preemptive : bool, default False
-        Whether the preemptive optimum is meant; only of total latency. The result is a
-        `PreemptiveResult` then.
+        Whether to solve for the preemptive optimum, of total latency only. The result is then a
+        `PreemptiveResult`.
     batch_time : BatchTime or None, default None
-        Seconds of a round; None minimises in rounds. With one, ``objective``, ``method``,
-        ``formulation`` and ``preemptive`` are refused: every scheduler is meant.
+        Seconds of a round; None counts in rounds. With a batch time, ``objective``, ``method``,
+        ``formulation`` and ``preemptive`` are refused, as bounds cover every scheduler.
     gap : float, default 0.0
-        Where (upper - lower) / upper is no more, nothing further is looked for, 0 to 1.
+        The solve stops once (upper - lower) / upper is at most this value, 0 to 1.
     bounds : AnyBound or Iterable[AnyBound], optional
         Lower bounds of your own, by name (`hindsight.register_bound`), as functions or as
-        ``FILE.py:NAME``. The ascent of ``"paths"`` and ``"configurations"`` begins from the best
-        prices of what runs together among them: ``lambda instance: result.proof`` goes on from
-        where a solve ended.
+        ``FILE.py:NAME``. The ascent of ``"paths"`` and ``"configurations"`` starts from the best
+        state prices among them: ``lambda instance: result.proof`` continues where a solve ended.
     model : pyo.ConcreteModel or None, default None
-        What `build_model` made of the instance, with rows added. Beside it only ``time_limit``,
-        ``threads``, ``seed`` and ``should_stop`` are taken.
+        A result of `build_model` for the instance, with rows added. With it only ``time_limit``,
+        ``threads``, ``seed`` and ``should_stop`` are accepted.
     progress : Callable[[Any], None] or bool or None, default None
-        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time. True
-        shows the interval as it shrinks, in a notebook or a terminal.
+        Called with every improvement: a `Progress`, or a `SecondsProgress` with a batch time. True
+        displays the interval as it shrinks, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts. None listens to Ctrl-C.
+        Polled; returning True interrupts. With None the solve handles Ctrl-C itself.
     **program : ProgramOptions
-        ``formulation``, ``"dense"`` or ``"sparse"``: the model of ``"mip"``, dense by default. And
+        ``formulation``, ``"dense"`` (default) or ``"sparse"``: the model of ``"mip"``. And
         ``cuts``, rows of your own: by name (`hindsight.register_cut`), as functions or as
-        ``FILE.py:NAME``. They are for strategies that use them: of this package the integer
-        program. ``"auto"`` gives it a quarter of the time, after the usual methods without the
-        rows; where there is no limit a minute, after their first three.
+        ``FILE.py:NAME``. Only strategies that support cuts use them; in this package that is the
+        integer program. ``"auto"`` gives it a quarter of the time, after the usual methods without
+        the rows; without a limit it gets a minute, after their first three.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A bad parameter, an infeasible ``start``, or a method that cannot be used here; or a
-        strategy of your own fails, by an error of any kind: the message tells its line.
+        A parameter is invalid, ``start`` is infeasible, a method cannot be used here, or a
+        user-defined strategy fails by an error of any kind: the message names its line.
     SolverError
         HiGHS failed.
     """

@@ -37,7 +37,7 @@ class Interruption:
         self._unheard = 0
 
     def __call__(self) -> bool:
-        """Whether Ctrl-C was pressed."""
+        """Tell whether Ctrl-C was pressed."""
         return self.presses > 0
 
     def listen(self) -> None:

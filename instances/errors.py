@@ -21,7 +21,7 @@ DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2
 
 
 class _RefusedError(Exception):
-    """What is wrong with which field of whom."""
+    """Error that names the owner, the field, the value and the reason."""
 
     def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
         self.owner = owner
@@ -110,7 +110,7 @@ def shown(value: Any) -> str:
 
 
 def is_control(character: str) -> bool:
-    """Whether a character steers what shows it, or cannot be stored, instead of being text."""
+    """Tell whether a character is a control character or cannot be stored as text."""
     return unicodedata.category(character) in CONTROL_CATEGORIES or character in DIRECTION_MARKS
 
 

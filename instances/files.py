@@ -118,7 +118,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
-    """What JSON says, if it is of a shape that can be worked with.
+    """Parse JSON whose shape the package can handle.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
 
 
 def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
-    """What TOML says, if it is of a shape that can be worked with.
+    """Parse TOML whose shape the package can handle.
 
     Raises
     ------

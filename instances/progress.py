@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class _Line:
-    """What was said last: told by `print`, with ``share`` of the work done where that is known."""
+    """Last line shown by `print`, with the ``share`` of the work done if known."""
 
     def __init__(self, news: object, seconds: float) -> None:
         self._share: float | None = getattr(news, "share", None)

@@ -166,7 +166,7 @@ def _origin(registered: Any) -> str:
 
 
 def _stands(registered: Any) -> bool:
-    """Whether its module still has it: a notebook keeps what its cells no longer define."""
+    """Tell whether its module still has it: a notebook keeps what its cells no longer define."""
     module = sys.modules.get(registered.__module__)
     name = getattr(registered, "__qualname__", "")
     return hasattr(module, "__file__") and getattr(module, name, None) is registered

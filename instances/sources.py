@@ -1,4 +1,4 @@
-"""Which code a result was computed with: this distribution's, and the user's own.
+"""Digests of the code that computed a result: this distribution's, and the user's own.
 
 A stored result must not outlive the code that gave it, so its key holds digests of both. The user's
 own code is the file that defines a policy or a generator, with every module it imports, directly or
@@ -211,7 +211,7 @@ def loaded_modules() -> list[ModuleType]:
 
 @cache
 def is_users_file(path: str) -> bool:
-    """Whether a file is neither this distribution's nor Python's nor installed."""
+    """Tell whether a file belongs neither to this distribution nor to Python nor to a package."""
     return _is_users(Path(path).resolve(), "", MAIN)
 
 
@@ -224,7 +224,7 @@ def _is_users(path: Path, name: str, own: str) -> bool:
 
 
 def found_spec(name: str) -> Any:
-    """Where a module that is not loaded would come from; nothing is imported to find out."""
+    """Find where a module that is not loaded would come from, without importing anything."""
     parent = name.rpartition(".")[0]
     try:
         if not parent:
@@ -251,7 +251,7 @@ def _look(name: str, path: Path, module: ModuleType | None, spec: Any) -> _File:
 
 
 def _was_edited(module: ModuleType, content: bytes) -> bool:
-    """Whether a module's functions are others than those in the text that its file has now."""
+    """Tell whether a module's functions differ from those in its file now."""
     # What others load may be compiled from another text than the file's.
     if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
         return False
@@ -276,7 +276,7 @@ def _was_edited(module: ModuleType, content: bytes) -> bool:
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
-    """It, and what is defined inside it."""
+    """Yield the code object, and all code defined inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

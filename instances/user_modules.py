@@ -52,7 +52,7 @@ def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -
 def import_source(
     name: str, folder: str | os.PathLike[str] = ".", field: str = "import"
 ) -> ModuleType:
-    """One of `import_sources`; an error names it as ``field``.
+    """Import one of `import_sources`; an error names it as ``field``.
 
     A file is imported once, and again where it has been edited since.
 
@@ -72,7 +72,7 @@ def import_source(
 
 
 def imported_sources() -> list[str]:
-    """What `import_sources` has imported in this process, for it to be imported in another."""
+    """Return what `import_sources` imported in this process, to import it in another."""
     return list(_imported)
 
 
@@ -83,7 +83,7 @@ def file_of(thing: Callable[..., object]) -> str | None:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a text names a file, not a module."""
+    """Tell whether a text names a file rather than a module."""
     return text.endswith(SUFFIX) or "/" in text or os.sep in text
 
 
@@ -224,6 +224,6 @@ def users_line(error: BaseException) -> str:
 
 
 def _short(file: str) -> str:
-    """As it is reached from here, where it lies below."""
+    """Return a path relative to the working directory if it lies below it."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

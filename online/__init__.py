@@ -1,4 +1,4 @@
-"""What a scheduler that cannot see the future achieves: simulator, policies, ratios."""
+"""Online scheduling without knowledge of the future: simulator, policies and ratios."""
 
 from __future__ import annotations
 

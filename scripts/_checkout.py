@@ -1,4 +1,4 @@
-"""What every script does before any other import: it finds the packages of its checkout."""
+"""Make the packages of this checkout importable; every script imports this first."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def exponent(sizes: Sequence[int], taken: Sequence[float]) -> float:
 
 
 def versions() -> str:
-    """What the figures depend on."""
+    """Describe the versions that the figures depend on."""
     return (
         f"{datetime.date.today()}, Python {platform.python_version()}, numpy {np.__version__}, "
         f"{platform.machine()}, {os.cpu_count()} cores, processor time of one thread"

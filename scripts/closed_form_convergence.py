@@ -101,7 +101,7 @@ def write_csv(results: list[SimulatedRatio], path: Path) -> None:
 
 
 def draw(results: list[SimulatedRatio], fits: dict[str, Extrapolation], path: Path) -> None:
-    """One panel a case."""
+    """Draw one panel for each case."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -17,7 +17,7 @@ def compare_headroom(
         list[Path], typer.Argument(metavar="FIGURES.json...", help="Of headroom.py --json.")
     ],
 ) -> None:
-    """What could have been saved on each log, and how much of it the challenger gets."""
+    """Compare possible savings on each log, and the challenger's share of them."""
     print(summary_table(records).to_markdown(), end="")
 
 

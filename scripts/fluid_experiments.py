@@ -246,7 +246,7 @@ def draw_memory(axis: Any, rows: list[experiments.MemoryUse]) -> None:
 
 
 def draw_segments(pyplot: Any, rows: list[experiments.SegmentPanel]) -> Any:
-    """One panel for each rate, T and delta, as Figures 16 to 18."""
+    """Draw one panel for each rate, T and delta, as in Figures 16 to 18."""
     panels: dict[tuple[float, float, float], list[experiments.SegmentPanel]] = {}
     for row in rows:
         key = (row.arrival_rate, row.horizon, row.overflow_probability)

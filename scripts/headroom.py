@@ -1,4 +1,4 @@
-"""What the best scheduler could have saved on a log, and which policy gets how much of it."""
+"""Run ``llm-hindsight headroom``: possible savings on a log, and each policy's share."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def arrival_models(name: str, generator: str) -> Iterator[Entry]:
 
 
 def published(name: str, generator: str) -> Iterator[Entry]:
-    """As many requests as the model draws."""
+    """Yield instances with as many requests as the model draws."""
     for seed in range(10):
         yield drawn(name, generator, seed)
 
@@ -190,7 +190,7 @@ def adversary() -> Iterator[Entry]:
 
 
 def sqrt_n(memory_limit: int) -> Instance:
-    """What the adversary releases to a policy that starts the long request at once."""
+    """Return what the adversary releases to a policy that starts the long request at once."""
     source = SqrtNAdversary(memory_limit)
     source.reset(np.random.default_rng(0))
     arrivals = [*source.release(0)]

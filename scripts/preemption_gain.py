@@ -1,4 +1,4 @@
-"""What preemption that keeps tokens is worth: the preemptive optimum over the optimum."""
+"""Gain from preemption that keeps tokens: the preemptive optimum over the optimum."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def preemption_gains(
     out: Annotated[Path | None, typer.Option(help="Write the table as .csv or .md.")] = None,
     wide: Wide = False,
 ) -> None:
-    """How far the preemptive optimum lies below the optimum, as proved intervals."""
+    """Compute how far the preemptive optimum lies below the optimum, as proved intervals."""
     check_output(out, (".csv", ".md"))
     tasks = _drawn(family or ([] if archives else FAMILIES), count, time_limit)
     if archives is not None:

@@ -104,7 +104,7 @@ def reproduce(  # noqa: PLR0913
 def conditions(
     studies: Sequence[reproduction.Reproduction], lengths: Sequence[str], vary: Sequence[str]
 ) -> list[reproduction.Conditions]:
-    """What the options change for all of the studies: a run of each under each of these."""
+    """Return the conditions that the options set for all studies: one run of each per condition."""
     given = reproduction.OWN
     for option in lengths:
         data_set, file = pair(option, "--lengths", "DATA=FILE.csv")

@@ -1,9 +1,9 @@
 """Lower bounds from memory prices that depend on when some requests start, exact.
 
 Every schedule lies in one leaf of a tree whose splits say "request i starts by round t" or "after
-it". In a leaf the bound of `hindsight.bounds.memory_prices` looks only at the starts that it leaves
-to each request, at prices of its own; the least of the leaves' bounds holds for all schedules: a
-branch and bound over a time-indexed relaxation [1]_ that is broken off anywhere.
+round t". Each leaf has prices of its own, and its bound (`hindsight.bounds.memory_prices`) covers
+only the starts that the leaf allows to each request. The least of the leaves' bounds holds for all
+schedules. This is a branch and bound over a time-indexed relaxation [1]_ that may stop anywhere.
 
 References
 ----------
@@ -90,16 +90,16 @@ def leaf_bound(
     instance : Instance
         The problem.
     prices : MemoryPrices
-        Of the rounds' memory.
+        Prices of memory in each round.
     first, last : int64 array, shape (n,)
-        No start before its arrival, no last start before the first.
+        Earliest and latest start of each request: arrival_times[i] <= first[i] <= last[i].
     should_stop : Callable[[], bool], default never
-        Polled.
+        Polled; returning True stops the computation.
 
     Raises
     ------
     StoppedEarlyError
-        ``should_stop`` said so.
+        ``should_stop`` returned True.
     """
     classes = requests_from(instance, first)
     found = price_bound(instance, prices, classes=classes, final=last, should_stop=should_stop)

@@ -4,8 +4,8 @@ Under prices lambda_r >= 0 of a token in round r, request (a, s, o) pays for sta
 
     P(t) = t + o - a + sum_{r = t+1}^{t+o} lambda_r (s + r - t),
 
-four look-ups in the running sums of lambda_r and r lambda_r. Starts are looked at in blocks of
-consecutive rounds: with v its volume and m the smallest price from the block to the last round a
+which takes four look-ups in running sums of lambda_r and r lambda_r. Starts are visited in blocks
+of consecutive rounds: with v its volume and m the smallest price from the block to the last round a
 start in it reaches, P >= (first start of the block) + o - a + v m, so blocks that cannot hold the
 minimum are never priced. The same code runs on exact integers and on floats.
 """
@@ -27,7 +27,7 @@ BLOCK = 256
 
 
 class PricedRounds(NamedTuple):
-    """Prices, in the form in which starts are priced.
+    """Prices of rounds, prepared for pricing starts.
 
     Attributes
     ----------
@@ -65,14 +65,14 @@ class RequestClasses(NamedTuple):
     class_of: IntArray
 
     def grouped(self, values: IntArray) -> list[IntArray]:
-        """A value of each request, shape (n,), class by class."""
+        """Split one value per request, shape (n,), by class."""
         by_class = np.argsort(self.class_of, kind="stable")
         ends = np.cumsum(self.counts.astype(np.int64))
         return np.split(values[by_class], ends[:-1])
 
 
 def request_classes(instance: Instance) -> RequestClasses:
-    """Group requests that are alike."""
+    """Group requests with equal arrival time and lengths."""
     rows = np.column_stack(
         [instance.arrival_times, instance.prompt_lengths, instance.output_lengths]
     )
@@ -102,7 +102,7 @@ def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @partial(njit, is_step=True)
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
-    """Smallest price of rounds begin + 1 .. end - 1 + o, or less."""
+    """Return a lower limit on the price of rounds begin + 1 .. end - 1 + o."""
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
     if last >= len(minima):
         return minima[0] - minima[0]
@@ -154,7 +154,7 @@ def start_costs(
     begin: int,
     end: int,
 ) -> npt.NDArray[Any]:
-    """`start_cost` of begin .. end - 1."""
+    """Return `start_cost` of the starts begin .. end - 1."""
     costs = np.empty(max(0, end - begin), sums.dtype)
     for k in range(len(costs)):
         costs[k] = start_cost(sums, weighted_sums, unit, a, s, o, begin + k)
@@ -165,7 +165,7 @@ def start_costs(
 def _cheapest_start(
     prices: PricedRounds, a: int, s: int, o: int, last: int, where: int
 ) -> tuple[Any, int]:
-    """Find min over t = a .. last of `start_cost`, from a guess on, and a start that has it."""
+    """Find min over t = a .. last of `start_cost` and a start that attains it, from a guess."""
     sums, weighted_sums, minima, unit = prices
     volume = s * o + o * (o + 1) // 2
     where = min(max(where, a), last)
@@ -193,9 +193,9 @@ def cheapest_starts(
     final: IntArray,
     cheapest: npt.NDArray[Any],
 ) -> None:
-    """Write min over t = a[i] .. final[i] of `start_cost`, exactly, of every class.
+    """Write, exactly, min over t = a[i] .. final[i] of `start_cost` for every class.
 
-    Prices must reach to round final[i] + o[i] at least.
+    Prices must reach at least to round final[i] + o[i].
     """
     where = 0
     for i in range(len(o)):

@@ -1,4 +1,4 @@
-"""Taking out the time in which no optimal schedule runs anything.
+"""Removal of the time in which no optimal schedule runs anything.
 
 Sort the requests by arrival and cut them into blocks wherever the next arrival comes no earlier
 than E = (latest arrival of the block) + (sum of the block's output lengths), counted from the
@@ -32,14 +32,14 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 @dataclass(frozen=True, eq=False)
 class CompressedInstance:
-    """An instance without idle gaps, and the way back.
+    """An instance without idle gaps, and its relation to the original instance.
 
     Attributes
     ----------
     original : Instance
-        As given.
+        The instance from which the gaps were removed.
     instance : Instance
-        With arrival times moved; ``original`` itself where nothing moves.
+        The instance with moved arrival times; ``original`` itself where nothing moves.
     shifts : int64 array
         Rounds each request was moved towards 0, shape (n,).
     """
@@ -49,24 +49,24 @@ class CompressedInstance:
     shifts: IntArray
 
     def restore(self, schedule: AnySchedule) -> AnySchedule:
-        """A schedule of `instance` as one of `original`, with the same latencies."""
+        """Turn a schedule of `instance` into one of `original` with the same latencies."""
         if self.instance is self.original:
             return schedule
         return schedule.moved(self.original, self.shifts)
 
     def fits(self, schedule: AnySchedule) -> bool:
-        """Whether a schedule of `original` moves along: every block completes before the next."""
+        """Tell whether `move` applies: every block completes before the next begins."""
         return schedule.moved(self.instance, -self.shifts).is_feasible
 
     def move(self, schedule: AnySchedule) -> AnySchedule:
-        """A schedule of `original` as one of `instance`; meaningful where `fits` says so."""
+        """Turn a schedule of `original` into one of `instance`; meaningful where `fits` holds."""
         if self.instance is self.original:
             return schedule
         return schedule.moved(self.instance, -self.shifts)
 
 
 def compress(instance: Instance) -> CompressedInstance:
-    """Take out idle gaps; the optimum is the same."""
+    """Remove idle gaps; the optimum stays the same."""
     arrivals = instance.arrival_times
     shifts = _shifts(arrivals, instance.output_lengths, np.argsort(arrivals, kind="stable"))
     if not shifts.any():
@@ -92,7 +92,7 @@ def compress(instance: Instance) -> CompressedInstance:
 
 @plain_at_first
 def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
-    """Rounds by which each request is moved."""
+    """Return the rounds by which each request is moved."""
     shifts = np.zeros(len(order), dtype=np.int64)
     block_end = shift = work = 0
     for index in order:

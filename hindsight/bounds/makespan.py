@@ -1,4 +1,4 @@
-"""Lower bounds on the makespan, by volumes. No compiled code: closed forms are checked by it."""
+"""Lower bounds on the makespan, by volumes; no compiled code, so it can check the closed forms."""
 
 from __future__ import annotations
 

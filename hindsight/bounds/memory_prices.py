@@ -41,7 +41,7 @@ INT64_HEADROOM = 2**61
 def round_prices(
     prices: npt.NDArray[np.float64], instance: Instance, largest_denominator: int = 2**24
 ) -> MemoryPrices:
-    """Floats to integers over a power of two small enough for `price_bound` to stay exact.
+    """Round floats to multiples of a power of two that keeps `price_bound` exact.
 
     Negative and non-finite entries become 0: any non-negative prices give a valid bound. A price
     of 1 / M keeps `PRICE_BITS` bits, where the largest denominator alone would leave it fewer.
@@ -51,7 +51,7 @@ def round_prices(
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt = int(instance.prompt_lengths.max())
-    # Largest value met: (s - t) sum lambda + sum r lambda, twice.
+    # The largest value that occurs: (s - t) sum lambda + sum r lambda, twice.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + 2 * latest + 1
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -64,16 +64,16 @@ def round_prices(
 
 @dataclass(frozen=True, eq=False)
 class PriceBound:
-    """The Lagrangian bound of memory prices, exact.
+    """The exact Lagrangian bound of memory prices.
 
     Attributes
     ----------
     prices : MemoryPrices
-        The prices it comes from.
+        The prices that prove the bound.
     scaled_value : int
         The bound times ``prices.denominator``, an exact integer.
     cheapest : int64 array
-        Minimum priced cost of each request, scaled likewise, shape (n,).
+        Minimum priced cost of each request, in the same units, shape (n,).
     """
 
     prices: MemoryPrices
@@ -82,26 +82,26 @@ class PriceBound:
 
     @property
     def bound(self) -> int:
-        """The bound rounded up: total latencies are integers."""
+        """Return the bound rounded up, as total latencies are integers."""
         return -(-self.scaled_value // self.prices.denominator)
 
 
 def bound_without_prices(instance: Instance) -> PriceBound:
-    """The bound of no prices at all: no request waits."""
+    """Return the bound at price 0 in every round: no request waits."""
     none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
     return PriceBound(none, sum(instance.output_lengths.tolist()), instance.output_lengths)
 
 
 class PricedCosts:
-    """Priced costs of every start of every request, exact.
+    """Exact priced costs of every start of every request.
 
-    Nothing changes after the last price: rounds are described up to there, and what a request waits
-    or runs beyond it is added.
+    Costs are stored up to the last priced round; beyond it each further round of waiting or running
+    adds a constant.
 
     Parameters
     ----------
     classes : RequestClasses or None, default None
-        Of the instance's requests, where they are known.
+        Classes of the instance's requests, if computed already.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PricedCosts:
         )
 
     def of(self, index: int) -> tuple[int, IntArray]:
-        """Scaled costs of starting request ``index`` at a_i, a_i + 1, ..., up to the horizon.
+        """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
 
         Returns the first start and the costs; from the last entry on, a later start costs one
         denominator more a round, because no price is left.
@@ -144,7 +144,7 @@ class PricedCosts:
     def cheapest(
         self, final: IntArray | None = None, should_stop: Callable[[], bool] = never
     ) -> IntArray:
-        """The least scaled cost of each class over all starts, or those up to ``final[k]``."""
+        """Return the least scaled cost of each class over all starts, or those to ``final[k]``."""
         horizon = self.prices.horizon
         last = (
             np.full_like(self._arrivals, horizon)
@@ -173,29 +173,29 @@ def price_bound(
     final: IntArray | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> PriceBound:
-    """Evaluate the bound of this module exactly.
+    """Evaluate the bound of this module in exact arithmetic.
 
-    Requests that are alike are priced once, and blocks of starts that cannot hold a minimum are
-    passed over (`hindsight.bounds.cheapest_starts`).
+    Requests with equal arrival and lengths are priced once, and blocks of starts that cannot hold a
+    minimum are skipped (`hindsight.bounds.cheapest_starts`).
 
     Parameters
     ----------
     instance : Instance
         The problem.
     prices : MemoryPrices
-        Of the rounds' memory.
+        Prices of memory in each round.
     classes : RequestClasses or None, default None
-        Of the instance's requests, where they are known.
+        Classes of the instance's requests, if computed already.
     final : int64 array or None, default None
-        Last start of each class that is considered; None considers all. With it the bound is one of
-        schedules and fractional solutions that start nothing later.
+        Last start considered for each class; None considers all starts. With it the bound holds for
+        schedules and fractional solutions in which no request starts later.
     should_stop : Callable[[], bool], default never
-        Polled.
+        Polled; returning True stops the computation.
 
     Raises
     ------
     StoppedEarlyError
-        ``should_stop`` said so.
+        ``should_stop`` returned True.
     """
     instance.require_tokens()
     costs = PricedCosts(instance, prices, classes)
@@ -207,7 +207,7 @@ def price_bound(
 def useful_starts(
     instance: Instance, bound: PriceBound, upper_bound: int, latest_completion: int | None = None
 ) -> list[IntArray]:
-    """Starts that a schedule of total latency at most ``upper_bound`` can use, per request.
+    """Return, per request, the starts that a schedule of total latency <= ``upper_bound`` can use.
 
     A start whose priced cost exceeds the request's cheapest by more than ``upper_bound`` - L
     belongs only to worse schedules (reduced-cost fixing). The lists are complete over all

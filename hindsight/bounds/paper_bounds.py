@@ -1,4 +1,4 @@
-"""Bounds on total latency from memory volumes, and a dual certificate ([J25]); exact fractions.
+"""Bounds on total latency from memory volumes, and a dual certificate ([J25]), as exact fractions.
 
 An output of length o with prompt s takes the volume s o + o (o + 1) / 2 of memory over time.
 """
@@ -14,12 +14,12 @@ from instances.validation import as_integer
 
 
 def volume_bound(instance: Instance) -> int:
-    """A lower bound: the k-th completion needs the k smallest volumes ([J25] Equation (9)).
+    """Return a lower bound: the k-th completion needs the k smallest volumes ([J25] Equation (9)).
 
     No schedule completes k requests before round t if the k smallest volumes exceed t M. Sorting
     by volume, the k-th completion is no sooner than ceil(their sum / M), nor than the k-th
-    smallest output: the larger of the two is summed. Counted from the first arrival, and never
-    less than the sum of outputs. Any prompts.
+    smallest output: the larger of the two is summed. Time counts from the first arrival, and the
+    bound is never less than the sum of outputs. Prompts may be of any length.
     """
     limit = instance.memory_limit
     first = int(instance.arrival_times.min())
@@ -33,28 +33,29 @@ def volume_bound(instance: Instance) -> int:
 
 
 def mc_sf_upper_bound(instance: Instance) -> Fraction:
-    """1536/M sum_o n_o sum_{o'<=o} n_o' vol_o' + 24 sum_o n_o o ([J25] Lemma 4.4).
+    """Return 1536/M sum_o n_o sum_{o'<=o} n_o' vol_o' + 24 sum_o n_o o ([J25] Lemma 4.4).
 
-    MC-SF is never worse, for equal prompts, everything at once, and M at least twice every s + o.
+    MC-SF is never worse if all prompts are equal, all requests arrive at once and M is at least
+    twice every s + o.
 
     Raises
     ------
     InvalidValueError
-        The lemma does not apply.
+        The lemma does not apply to the instance.
     """
     nested, outputs = _nested_volumes(instance, twice=True)
     return Fraction(1536 * nested, instance.memory_limit) + 24 * outputs
 
 
 def optimum_lower_bound(instance: Instance) -> Fraction:
-    """1/(6M) sum_o n_o sum_{o'<=o} n_o' vol_o' + 1/6 sum_o n_o o ([J25] Lemma 4.7).
+    """Return 1/(6M) sum_o n_o sum_{o'<=o} n_o' vol_o' + 1/6 sum_o n_o o ([J25] Lemma 4.7).
 
-    No schedule is better, for equal prompts and everything at once.
+    No schedule is better if all prompts are equal and all requests arrive at once.
 
     Raises
     ------
     InvalidValueError
-        The lemma does not apply.
+        The lemma does not apply to the instance.
     """
     nested, outputs = _nested_volumes(instance, twice=False)
     return Fraction(nested, 6 * instance.memory_limit) + Fraction(outputs, 6)
@@ -79,7 +80,7 @@ def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class EqualRequestsDual:
-    """The dual pair of [J25] Equations (25)-(27) for n requests (s, o) at once, as fractions.
+    """The dual pair of [J25] Equations (25)-(27) for n equal requests (s, o) at once, as fractions.
 
     Attributes
     ----------
@@ -100,12 +101,12 @@ class EqualRequestsDual:
 
     @property
     def objective(self) -> Fraction:
-        """n o + n y - M sum of lambda (22): a lower bound on total latency where feasible."""
+        """Return n o + n y - M sum of lambda (22): a lower bound on total latency if feasible."""
         fixed = self.count * (self.output_length + self.request_price)
         return fixed - self.memory_limit * sum(self.memory_prices, Fraction(0))
 
     def slack(self, start: int) -> Fraction:
-        """t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r, which (23) wants >= 0."""
+        """Return t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r, which must be >= 0 by (23)."""
         paid = Fraction(0)
         for age in range(1, self.output_length + 1):
             if start + age <= len(self.memory_prices):
@@ -114,7 +115,7 @@ class EqualRequestsDual:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether (23) and (24) hold for every start: beyond the prices the slack only grows."""
+        """Tell whether (23) and (24) hold for every start; past the prices the slack only grows."""
         starts = range(len(self.memory_prices) + 1)
         return all(price >= 0 for price in self.memory_prices) and all(
             self.slack(start) >= 0 for start in starts
@@ -124,12 +125,12 @@ class EqualRequestsDual:
 def equal_requests_dual(
     prompt_length: int, output_length: int, count: int, memory_limit: int
 ) -> EqualRequestsDual:
-    """The dual pair, [J25] Equations (25)-(27) and Appendix B.3.
+    """Construct the dual pair of [J25] Equations (25)-(27) and Appendix B.3.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A number out of range, or s + o > M.
+        A number is out of range, or s + o > M.
     """
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     o = as_integer(output_length, None, "output_length", minimum=1)

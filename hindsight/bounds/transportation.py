@@ -7,8 +7,8 @@ t_i + sum_j j (s_i + j) / v_i, and the memory held is a flow: so
 
     TEL >= (cheapest flow) + sum_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
 
-`hindsight.bounds.volume` leaves the limits of the arcs out, which makes a closed form of it, and a
-weaker bound.
+`hindsight.bounds.volume` drops the capacities of the arcs, which gives a closed form and a weaker
+bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from instances.problem.memory_rule import TOKENS
 from .idle_gaps import compress
 
 LARGEST_NETWORK = 6_000
-"""Arcs up to which the network is solved, in some 0.3 s."""
+"""Most arcs for which the network is solved; that takes some 0.3 s."""
 
 
 def transportation_bound(instance: Instance) -> int:
@@ -62,7 +62,7 @@ def cheapest_flow(instance: Instance) -> Fraction:
     import networkx as nx
 
     volumes = instance.volumes.tolist()
-    # Whole numbers, which network simplex needs to be exact.
+    # Network simplex is exact for integers only.
     common = math.lcm(*volumes)
     rounds = _rounds(instance)
     graph: Any = nx.DiGraph()
@@ -79,10 +79,10 @@ def cheapest_flow(instance: Instance) -> Fraction:
 
 
 def _rounds(instance: Instance) -> int:
-    """Return rounds enough for the cheapest flow.
+    """Return a number of rounds that suffices for the cheapest flow.
 
-    Let a request be served in round r. In each round from the last arrival to r it is served up to
-    its limit, which takes o rounds at most, or the round is full: it could be served there else.
+    Let a request be served in round r. In each round from the last arrival to r, either it is
+    served up to its limit, in at most o rounds, or the round is full: else it could move there.
     """
     served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())

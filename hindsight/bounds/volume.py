@@ -1,4 +1,4 @@
-"""Lower bounds from volumes alone: no solver, any size.
+"""Lower bounds from volumes alone, without a solver, for instances of any size.
 
 Request i occupies v_i = s_i o_i + o_i (o_i + 1) / 2 token-rounds, and a round offers M.
 """
@@ -19,15 +19,15 @@ from instances.arrays import FloatArray, IntArray
 from .idle_gaps import compress
 
 SCALE_BITS = 40
-"""Fractions are rounded down to multiples of 2^-40 before they are added: still a lower bound."""
+"""Fractions are rounded down to multiples of 2^-40 before they are added; the bound stays valid."""
 
 LONGEST_PRICES = 10_000_000
-"""Rounds beyond which none has a price: prices are arrays, and as many fit in a certificate."""
+"""Last round that may have a price: prices are arrays, and a certificate holds this many."""
 
 
 @dataclass(frozen=True, eq=False)
 class VolumeFilling:
-    """Every round filled with M units of volume of arrived requests, smallest volume first.
+    """Rounds filled with M units of volume of arrived requests, smallest volume first.
 
     Attributes
     ----------
@@ -35,8 +35,8 @@ class VolumeFilling:
         Sum over rounds r of r times the units of request i served in r, per request.
     marginal_volumes : list[tuple[int, int]]
         Volume v of the largest request served in each round from round 1 on, as pairs (v, number of
-        consecutive rounds); 0 where the rounds are not full, so that a unit more could be served
-        for nothing.
+        consecutive rounds); 0 where the rounds are not full, so that one more unit could be served
+        at no cost.
     """
 
     weighted_rounds: list[int]
@@ -44,7 +44,7 @@ class VolumeFilling:
 
     @property
     def rounds(self) -> int:
-        """The last round in which anything is served."""
+        """Return the last round in which any volume is served."""
         return sum(count for _, count in self.marginal_volumes)
 
 
@@ -61,7 +61,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     rounds = int(arrivals.max()) + volumes.sum(dtype=object) // instance.memory_limit + len(order)
     fill = _fill
     if 4 * int(volumes.max()) * (rounds + 1) >= 2**62:
-        # The same with Python's integers.
+        # The same computation with Python's integers.
         fill = getattr(_fill, "py_func", _fill)
         volumes, arrivals = volumes.astype(object), arrivals.astype(object)
     weighted, marginal = fill(volumes, arrivals, order, instance.memory_limit)
@@ -72,7 +72,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
 def _fill(
     volumes: IntArray, arrivals: IntArray, order: IntArray, limit: int
 ) -> tuple[IntArray, list[tuple[int, int]]]:
-    """`fill_by_volume` of requests in order of arrival."""
+    """Compute `fill_by_volume` for requests in order of arrival."""
     left, weighted = volumes.copy(), np.zeros_like(volumes)
     marginal = [(0, 0)]
     queue = [(volumes[0], order[0])][:0]
@@ -95,7 +95,7 @@ def _fill(
         units = min(capacity, left[index])
         whole_rounds = 0
         if capacity == limit and left[index] > limit:
-            # Several full rounds of the same request at once, up to the next arrival.
+            # Serve several full rounds of the same request at once, up to the next arrival.
             whole_rounds = left[index] // limit
             if position < len(order):
                 until = arrivals[order[position]] - round_index + 1
@@ -117,7 +117,7 @@ def _fill(
             heapq.heappop(queue)
             if not queue and capacity < limit:
                 # The round has room left; a request arriving before its end may still use it,
-                # but none that is visible in it exists any more.
+                # but no request that has arrived by now is left.
                 _extend(marginal, 0, 1)
                 round_index, capacity = round_index + 1, limit
     return weighted, marginal[1:]
@@ -125,14 +125,14 @@ def _fill(
 
 @partial(njit, is_step=True)
 def _extend(runs: list[tuple[int, int]], volume: int, count: int) -> None:
-    """``count`` rounds more of this marginal volume; the first run is of none."""
+    """Append ``count`` rounds of this marginal volume; the first run has length 0."""
     if len(runs) > 1 and runs[-1][0] == volume:
         count += runs.pop()[1]
     runs.append((volume, count))
 
 
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
-    """A lower bound on total latency from the centres of memory of the requests.
+    """Return a lower bound on total latency from the mean rounds of the requests' memory.
 
     In a schedule the volume of request i is spread so that its mean round is
     t_i + sum_j j (s_i + j) / v_i. Any schedule serves the volumes within M a round and after
@@ -143,7 +143,7 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
     Exact integers; fractions are rounded down, the total up.
     """
     if filling is None:
-        # Idle rounds carry no volume, but would be walked through.
+        # Idle rounds carry no volume; skip them.
         instance = compress(instance).instance
         filling = fill_by_volume(instance)
     scale = 1 << SCALE_BITS
@@ -160,11 +160,11 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 
 
 def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
-    """Memory prices of the volume relaxation: a good start for `hindsight.bounds.memory_prices`.
+    """Return memory prices of the volume relaxation: good first prices for `memory_prices`.
 
     The price falls by 1 / v from one full round to the next, where v is the volume of the last
     unit served, and is 0 in a round with room: the dual of the transportation of units to rounds.
-    There are none beyond `LONGEST_PRICES` rounds.
+    No round beyond `LONGEST_PRICES` has a price.
     """
     rounds = filling.rounds
     if rounds > LONGEST_PRICES:
@@ -176,7 +176,7 @@ def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
 
 @plain_at_first
 def _ahead(falling: FloatArray, counts: IntArray, rounds: int) -> FloatArray:
-    """Sums of what prices fall by from each round on, up to a run of rounds in which none falls."""
+    """Sum the decreases of prices from each round on, up to a run of rounds without a decrease."""
     prices, r, ahead = np.zeros(rounds), rounds, 0.0
     for run in range(len(counts) - 1, -1, -1):
         for _ in range(counts[run]):

@@ -1,1 +1,1 @@
-"""Proofs of bounds as files: written, checked, replayed."""
+"""Certificates: proofs of bounds as files, their writing, checking and replay."""

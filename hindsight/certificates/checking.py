@@ -1,21 +1,21 @@
-"""Checking a certificate: a schedule and a proof of a lower bound, with no solver in sight.
+"""Check of a certificate, that is a schedule and a proof of a lower bound, without any solver.
 
-The modules beside this one re-implement what they need from the definitions, and import nothing of
-the package but `instances` (for the digest): what a certificate claims of the solver must not rest
-on the solver's code, so whatever stands here and there too stands twice on purpose.
+The modules beside this one implement what they need from the definitions. They import nothing from
+the package but `instances` (for the digest): a check of the solver's claims must not rest on the
+solver's code, so code that exists both here and there is duplicated on purpose.
 
-* `hindsight.certificates.format`: the file as JSON, and what its parts must hold;
-* `hindsight.certificates.problem`: the instance, and what its schedule costs;
-* `hindsight.certificates.proofs`: what all proofs have; beside it a module for each kind of them,
+* `hindsight.certificates.format`: the JSON file and the form of its parts;
+* `hindsight.certificates.problem`: the instance, and the total latency of its schedule;
+* `hindsight.certificates.proofs`: the base class of all proofs; a module beside it for each kind,
   with the reason why it proves its bound;
-* `hindsight.certificates.replay`: the search that a proof may ask for;
+* `hindsight.certificates.replay`: the search that a proof may require;
 * `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
-* `hindsight.certificates.limits`: what all of that may cost.
+* `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-All arithmetic is on integers: numpy's int64 where a Python integer has shown first that nothing can
-overflow. The format is described in docs/certificates.md. A claim that was checked and does not
-hold is a `CertificateError`; a document that is malformed, or takes too much, is one of its
-subclasses.
+All arithmetic is on integers: numpy's int64 is used only after Python integers have shown that
+nothing can overflow. The format is described in docs/certificates.md. A claim that does not hold
+raises `CertificateError`; a document that is malformed, or whose check would take too much time or
+memory, raises one of its subclasses.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ KINDS: dict[str, type[Proof]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a certificate proves.
+    """Bounds that a checked certificate proves, and facts about its proof.
 
     Attributes
     ----------
@@ -65,22 +65,22 @@ class Verdict:
     upper_bound : int
         Total latency of the certificate's schedule, which is feasible.
     kind : str
-        Of the proof: ``"memory-prices"``, ``"branched-memory-prices"``, ``"state-prices"``,
-        ``"state-search"``, ``"path-search"`` or ``"window-tree"``; of the preemptive optimum
+        Kind of the proof: ``"memory-prices"``, ``"branched-memory-prices"``, ``"state-prices"``,
+        ``"state-search"``, ``"path-search"`` or ``"window-tree"``; for the preemptive optimum
         ``"preemptive-memory-prices"`` or ``"preemptive-prices"``.
     requests : int
         Number of requests.
     tables, price_sets, leaves : int
-        Of the proof; 0 where it has none. Leaves are those of a tree, or the partial
+        Sizes of the proof; 0 where it has no such part. Leaves are those of a tree, the partial
         schedules of a search, or the nodes of graphs of paths.
     digest : str
-        Of the instance.
+        Digest of the instance.
     preemptive : bool
-        Whether it is of schedules that may stop requests and keep their tokens: then the lower
-        bound holds for those too, and the schedule may be one of them.
+        Whether schedules may stop requests and keep their tokens: then the lower bound holds for
+        those schedules too, and the certificate's schedule may be one of them.
     memory_rule : str
-        What of the rule by which memory is counted is not that of tokens; empty where nothing is.
-        The proof is about an instance in tokens that every schedule of the instance fits.
+        How the memory rule differs from counting tokens; empty where it does not. The proof is
+        about an instance in tokens for which every schedule of the instance is feasible.
     """
 
     lower_bound: int
@@ -96,7 +96,7 @@ class Verdict:
 
     @property
     def is_optimal(self) -> bool:
-        """Tell whether the bounds meet: the schedule is an optimum."""
+        """Tell whether the bounds meet, so that the schedule is optimal."""
         return self.lower_bound == self.upper_bound
 
 
@@ -106,7 +106,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     Parameters
     ----------
     document : Mapping[str, Any]
-        As from `read_certificate`.
+        The document, as `read_certificate` returns it.
 
     Returns
     -------
@@ -116,11 +116,11 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     Raises
     ------
     CertificateError
-        The schedule is infeasible, or something is claimed but not proved.
+        The schedule is infeasible, or the proof does not support a claim.
     MalformedCertificateError
-        Anything is missing or malformed.
+        A part is missing or malformed.
     CertificateTooLargeError
-        To check it takes more than this checker does.
+        The check would exceed the limits of `hindsight.certificates.limits`.
     """
     preemptive = isinstance(document, Mapping) and "stretches" in document
     schedule = "stretches" if preemptive else "start_times"
@@ -164,9 +164,9 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 
 
 def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | None = None) -> int:
-    """Compute the lower bound that a document's instance and proof give, whatever it claims.
+    """Compute the lower bound that a document's instance and proof give, ignoring its claim.
 
-    ``should_stop`` is polled; a proof that it breaks off counts as too large.
+    ``should_stop`` is polled; a proof that it interrupts counts as too large.
 
     Raises
     ------
@@ -181,10 +181,10 @@ def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | 
 def states_needed(
     document: Mapping[str, Any], should_stop: Callable[[], bool] | None = None
 ) -> int | None:
-    """Partial schedules that the search of a ``"state-search"`` proof keeps.
+    """Count the partial schedules that the search of a ``"state-search"`` proof keeps.
 
-    None if that is more than its ``kept`` or than this checker does, if it was told to stop, or if
-    the search fails.
+    Return None if they exceed the proof's ``kept`` or the checker's limits, or if the search is
+    stopped or fails.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def states_needed(
 
 
 def read_proof(document: Mapping[str, Any]) -> Proof:
-    """Read the proof of a document; its bound is not computed yet.
+    """Read the proof of a document without computing its bound.
 
     Raises
     ------

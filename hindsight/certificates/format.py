@@ -1,4 +1,4 @@
-"""The certificate as JSON: reading it, and asking its parts for what they must hold."""
+"""The JSON format of certificates: reading a file, and validating the form of its parts."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ FORMAT = "llm-hindsight/certificate"
 VERSION = 1
 
 LIMIT = 2**62
-"""No number that is read and no sum formed in int64 may reach this."""
+"""Every number read, and every sum formed in int64, stays below this."""
 
 LARGEST_FILE = 1 << 26
-"""Bytes read of a file, and of what it is compressed from."""
+"""Largest size of a file, and of its content after decompression, in bytes."""
 
 XZ_MAGIC, XZ_MEMORY = b"\xfd7zXZ\x00", 1 << 28
-"""How a file compressed with xz begins; bytes that reading it may take."""
+"""First bytes of a file compressed with xz; memory limit of its decompression, in bytes."""
 
 
 class CertificateError(ValueError):
-    """The certificate does not prove what it claims; the message says what is wrong."""
+    """A certificate does not prove its claims; the message says what is wrong."""
 
 
 class MalformedCertificateError(CertificateError):
-    """The document is not of the format: no claim was refused, there is nothing to check."""
+    """A document does not follow the format, so that there is no claim to check."""
 
 
 class CertificateTooLargeError(MalformedCertificateError):
-    """To check the document takes more than this checker does."""
+    """A check would exceed the limits of the checker."""
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the JSON document in a file; only its format and version are checked.
+    """Read a JSON document from a file; only its format and version are checked.
 
-    Compressed with xz it is read as it is.
+    A file compressed with xz is decompressed on the way.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        Not JSON, not a certificate, one of another version, or too large.
+        The file is not JSON, not a certificate, of another version, or too large.
     """
     with open(path, "rb") as stream:
         return certificate_in(stream.read(LARGEST_FILE + 1), path)
 
 
 def certificate_in(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the content of such a file.
+    """Parse the content of a certificate file.
 
     Raises
     ------
     FileFormatError
-        As there.
+        See `read_certificate`.
     """
     if content.startswith(XZ_MAGIC):
         decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY)
@@ -89,7 +89,7 @@ def certificate_in(content: bytes, path: str | os.PathLike[str]) -> dict[str, An
 
 
 def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[str] = ()) -> None:
-    """Refuse what is no object with exactly these keys, but for optional ones."""
+    """Refuse a value that is no object with exactly these keys; optional keys may be missing."""
     if not isinstance(part, Mapping):
         raise MalformedCertificateError(f"{where} is not a JSON object")
     for name in names:
@@ -101,14 +101,14 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 
 
 def list_of(value: Any, where: str) -> list[Any]:
-    """Return the value, refused where it is no list."""
+    """Return a value, or refuse it if it is not a list."""
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
     return value
 
 
 def whole(value: Any, where: str, minimum: int = 0) -> int:
-    """Return an integer in minimum .. LIMIT - 1; true and 1.0 are none."""
+    """Return an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
     if type(value) is not int:
         raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
     if value < minimum:
@@ -119,7 +119,7 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
 
 
 def wholes(value: Any, count: int, where: str) -> list[int]:
-    """Return that many integers >= 0."""
+    """Return a list of ``count`` integers >= 0."""
     if len(list_of(value, where)) != count:
         raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
     return [whole(entry, where) for entry in value]
@@ -130,7 +130,7 @@ def _no_number(text: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """Show a value in a message, in a few characters."""
+    """Format a value for a message, in a few characters."""
     if isinstance(value, (list, dict)):
         return f"a {'list' if isinstance(value, list) else 'JSON object'}"
     if type(value) is int and abs(value) >= 10**20:

@@ -1,13 +1,13 @@
-"""Prices of a token in a round.
+"""Proofs by prices of a token in each round.
 
-The bound of `hindsight.certificates.state_proofs` with the one table rho = m + 1, and M for its D:
-no more than M tokens are held in round tau + 1. The sums are taken over prefixes, so large
-instances are no trouble.
+The bound is that of `hindsight.certificates.state_proofs` with the single table rho = m + 1, and M
+for its D: at most M tokens are held in round tau + 1. Sums are differences of prefix sums, so large
+instances are cheap to check.
 
-**Branches.** The nodes of a tree, each before those below it: a split [i, t] is followed by the
-nodes for schedules in which request i starts by round t, then by those for all others. Every
-schedule lies in one leaf, so the least bound of the leaves, each at its own prices and over the
-starts that it leaves to every request, is a lower bound. A leaf that leaves none has no schedule.
+**Branches.** The nodes of a tree are listed parents first: a split [i, t] is followed by the nodes
+for schedules in which request i starts by round t, then by those for all others. Every schedule
+lies in one leaf. So the least bound of the leaves, each at its own prices and over the starts that
+it allows to every request, is a lower bound. A leaf that allows a request no start has no schedule.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .limits import CALL
 from .proofs import Proof
 
 ROW = 100
-"""Work of looking at a request, besides that of its starts."""
+"""Work charged for each request, besides that of its starts."""
 
 BLOCK = 1024
-"""Starts tried at once; further blocks double."""
+"""Starts tried in the first block; each further block is twice as long."""
 
 
 class _Case(NamedTuple):
-    """The window of starts of one request, and the case in which this is one."""
+    """A window of starts of one request, and the enclosing case."""
 
     within: _Case | None
     request: int
@@ -56,7 +56,7 @@ class _Case(NamedTuple):
 
 
 class MemoryProof(Proof):
-    """Prices of a token in rounds 1, 2, ..."""
+    """Proof by prices of a token in rounds 1, 2, ..."""
 
     keys: ClassVar[tuple[str, ...]] = ("prices",)
 
@@ -67,7 +67,7 @@ class MemoryProof(Proof):
     def _bound(
         self, prices: Any, where: str, scale: int, windows: dict[int, tuple[int, int | None]]
     ) -> int:
-        """Bound the schedules that keep some requests to windows of starts, which are not empty."""
+        """Bound the schedules that keep some requests to given non-empty windows of starts."""
         numerators = [whole(y, where) for y in list_of(prices, where)]
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
@@ -85,7 +85,7 @@ class MemoryProof(Proof):
         for i, (a, s, o) in enumerate(self.rows):
             first, last = windows.get(i, (a, None))
             stop, length = T if last is None else min(T, last + 1), BLOCK
-            # A start costs its latency or more: once that is the least cost, none is left to try.
+            # A start costs at least its latency: past the least cost so far, none need be tried.
             free = max(first, T)  # the first start past the prices
             least = LIMIT if last is not None and last < free else scale * (free + o - a)
             while first < stop and scale * (first + o - a) < least:
@@ -101,7 +101,7 @@ class MemoryProof(Proof):
 
 
 class BranchedMemoryProof(MemoryProof):
-    """A tree of cases of when some requests start, with such prices in each."""
+    """Proof by a tree of cases on when some requests start, with memory prices in each."""
 
     keys = ("nodes",)
 

@@ -1,9 +1,10 @@
-"""Prices of what runs together, and graphs of paths that they leave none of.
+"""Proofs by state prices and by graphs in which no path is left under them.
 
-State prices as in `hindsight.certificates.state_proofs`, and stages under which
+The proof has state prices as in `hindsight.certificates.state_proofs`, and stages after which
 `hindsight.certificates.path_replay` leaves no path with a total latency of at most ``limit``: the
-lower bound is one more. A stage is start prices and the requests that nodes are told apart by from
-then on. Wrong start prices, orders or limits leave paths; they make nothing false.
+lower bound is ``limit`` + 1. A stage gives start prices and the requests by which nodes are
+distinguished from then on. Wrong start prices, requests or limits leave paths; they cannot make the
+check accept a false bound.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 MOST_STAGES = 10_000
-"""Of a proof."""
+"""Most stages of a proof."""
 
 
 class PathProof(StateProof):
-    """State prices, a limit, and stages: no path is left within it."""
+    """Proof by state prices, a limit and stages that leave no path within the limit."""
 
     keys = ("states", "prices", "limit", "stages")
 
     @property
     def most_work(self) -> int:
-        """Return a part of the limit, by the size of the proof."""
+        """Return the share of the work limit that a proof of this size may use."""
         return limits.part_of(limits.LARGEST_WORK, self.size)
 
     def bound(self) -> int:
-        """Return one more than the limit within which nothing is left."""
+        """Return one more than the limit within which no path is left."""
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
         self.read_prices(of_each_start=True)
@@ -90,7 +91,7 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Requests that none of the stages before has named."""
+        """Read requests that no earlier stage has named."""
         new = [whole(i, where) for i in list_of(part, where)]
         for i in new:
             if i >= len(self.rows):

@@ -1,4 +1,4 @@
-"""Replaying a proof by paths: that no schedule has a total latency within a limit, in numpy.
+"""Replay of a proof by paths, in numpy: no schedule has a total latency within a limit.
 
 Part of the checker (`hindsight.certificates.checking`): it shares no code with the solver's graphs
 and uses fewer rules, each of which is proved here in a few lines.
@@ -70,17 +70,17 @@ Numbers = npt.NDArray[np.int32]
 Shorts = npt.NDArray[np.int16]
 
 FAR = 2**61
-"""Cost of what is not reached; all others are below half of it."""
+"""Cost of a node that is not reached; all other costs are below half of it."""
 
 AT_ONCE = 1 << 16
-"""Nodes built at once, before others are followed."""
+"""Most nodes built in one batch."""
 
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 
 class Stage(NamedTuple):
-    """Start prices less min P_i (0 for those not followed), and whom to tell apart from now on."""
+    """Start prices less min P_i (0 if not followed), and the requests told apart from now on."""
 
     above: Ints
     followed: list[int]
@@ -88,7 +88,7 @@ class Stage(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """The nodes of an epoch: bases before and after, slack, and which set of requests completes."""
+    """Nodes of an epoch: bases before and after, slack, and the set of requests that completes."""
 
     before: Numbers
     after: Numbers
@@ -97,13 +97,13 @@ class _Layer(NamedTuple):
     ends: Flags
 
     def of(self, kept: Flags) -> _Layer:
-        """Select those kept."""
+        """Select nodes."""
         before, after, ended, slacks, ends = self
         return _Layer(before[kept], after[kept], ended[kept], slacks[kept], ends)
 
 
 class _Graph(NamedTuple):
-    """Layers, and how many bases each epoch has, one more than there are layers."""
+    """A graph: its layers, and the number of bases of each epoch, one epoch more than layers."""
 
     layers: list[_Layer]
     bases: list[int]
@@ -113,7 +113,7 @@ class _Graph(NamedTuple):
 
 
 class _Bases(NamedTuple):
-    """Bases of the next epoch while a graph is built: old base, rounds left, tracked, cost on."""
+    """Bases of the next epoch while building: old base, rounds left, tracked, cost to the end."""
 
     old: Ints
     left: Shorts
@@ -122,7 +122,7 @@ class _Bases(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Nodes while they are found: base of the next epoch, old node, set that ends, cost on."""
+    """Nodes being built: base of the next epoch, old node, completing set, cost to the end."""
 
     base: Ints
     node: Ints
@@ -131,12 +131,12 @@ class _Nodes(NamedTuple):
     slack: Ints
 
     def of(self, kept: Flags | Ints) -> _Nodes:
-        """Select those kept."""
+        """Select nodes."""
         return _Nodes(*(column[kept] for column in self))
 
 
 class _Sets:
-    """Sets of requests that complete in one round, numbered as they come up."""
+    """Sets of requests that complete in one round, numbered in order of first use."""
 
     def __init__(self, old: _Layer) -> None:
         self.place = np.zeros(len(old.ends), dtype=np.int64)
@@ -155,13 +155,13 @@ class _Sets:
         return number
 
     def rows(self) -> Flags:
-        """Return all of them."""
+        """Return all sets, one row each."""
         if len(self._rows) < len(self._listed):
             self._rows = np.array(self._listed)
         return self._rows
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Return the numbers of the sets that have i besides."""
+        """Return the numbers of the sets that result when i is added to each of some sets."""
         present, place = np.unique(numbers, return_inverse=True)
         after = np.zeros(len(present), dtype=np.int64)
         for position, k in enumerate(present.tolist()):
@@ -173,21 +173,21 @@ class _Sets:
 
 
 class PathReplay:
-    """The graphs of one proof.
+    """Graphs of one proof.
 
     Parameters
     ----------
     proof : StateProof
-        Requests, M, and prices as read; its work is counted.
+        Requests, M and prices as read; it counts the work done.
     within : int
-        Total latency that no path is to keep within.
+        Largest total latency for which the proof claims that no path is left.
     size : int
-        Numbers in the proof, which may take its part of the limits (`limits.part_of`).
+        Numbers in the proof, which sets its share of the limits (`limits.part_of`).
 
     Raises
     ------
     CertificateTooLargeError
-        Too many epochs, or prices too large.
+        There are too many epochs, or prices are too large.
     """
 
     def __init__(self, proof: StateProof, within: int, size: int) -> None:
@@ -196,7 +196,7 @@ class PathReplay:
         n, T = len(rows), len(capacities)
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
-        # No request costs more than this by starting at the last epoch.
+        # Starting at the last epoch costs no request more than this.
         largest = sum(capacities) + scale * (last + max(outputs))
         if largest >= FAR // (8 * n):
             raise CertificateTooLargeError("proof: the prices or the scale are too large")
@@ -226,12 +226,12 @@ class PathReplay:
         self.graph = _Graph([chain] * self.epochs, [1] * (self.epochs + 1))
 
     def closed_by(self, stages: Sequence[Stage]) -> int | None:
-        """Return the first stage after which no path is left, if there is one.
+        """Return the first stage after which no path is left, or None.
 
         Raises
         ------
         CertificateTooLargeError
-            Numbers or graphs too large.
+            Numbers or graphs are too large.
         """
         if self.budget < 0:
             return 0
@@ -249,7 +249,7 @@ class PathReplay:
         return None
 
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
-        """Leave out nodes by both their costs; F of those left, or None where none is."""
+        """Drop nodes whose costs exceed the budget; return F, or None if no node is left."""
         layers, bases = self.graph
         self.spend(3 * CALL * len(layers) + 10 * len(self.graph))
         arcs: list[Ints] = []
@@ -297,19 +297,19 @@ class PathReplay:
         return regrets, (starts >= self.a) & (regrets <= self.budget)
 
     def paid_by(self, ends: Flags, tau: int, above: Ints) -> Ints:
-        """Sum the regrets of what completes in round tau + 1, of each set."""
+        """Sum, for each set, the regrets of what completes in round tau + 1."""
         paid: Ints = ends.astype(np.int64) @ (self.regrets(tau)[0] - above)
         return paid
 
 
 class _Building:
-    """A graph in which more requests are told apart, from its end to its start."""
+    """Construction, from the last epoch to the first, of a graph that tells more requests apart."""
 
     def __init__(self, replay: PathReplay, stage: Stage, budget: int, forth: list[Ints]) -> None:
         self.replay, self.above, self.budget, self.forth = replay, stage.above, budget, forth
         self.added, self.tracked = sorted(stage.followed), sorted(stage.tracked)
         self.followed = sorted([*replay.followed, *self.added])
-        # Rounds left are kept of those whose starts, or whose prices, must be known.
+        # Rounds left are stored for requests whose starts, or whose prices, must be known.
         self.kept = self.followed if self.added else self.tracked
         self.column = {i: k for k, i in enumerate(self.kept)}
         others = [i for i in range(len(replay.a)) if i not in set(self.followed)]
@@ -323,7 +323,7 @@ class _Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, replay.size)
 
     def run(self) -> bool:
-        """Build it in place of the old one; False where no path is left."""
+        """Replace the old graph by the new one; return False if no path is left."""
         replay = self.replay
         later = _Bases(
             np.zeros(1, dtype=np.int64),
@@ -341,7 +341,7 @@ class _Building:
         return True
 
     def _epoch(self, tau: int, later: _Bases) -> _Bases | None:
-        """Find the nodes of an epoch; return the bases before them, None where there are none."""
+        """Find the nodes of an epoch; return the bases before them, or None if there are none."""
         replay = self.replay
         old = replay.graph.layers[tau]
         arcs = old.slacks + replay.paid_by(old.ends, tau, self.above)[old.ended]
@@ -384,7 +384,7 @@ class _Building:
         node: Ints,
         sets: _Sets,
     ) -> _Nodes:
-        """Find nodes before some bases, each beside a node of the old graph."""
+        """Find the nodes that lead to some bases, each with its node of the old graph."""
         replay = self.replay
         reach = self.budget - self.forth[tau]
         cost = later.cost[base] + arcs[node]
@@ -421,7 +421,7 @@ class _Building:
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _fits(self, nodes: _Nodes, sets: _Sets) -> Flags:
-        """Tell whether what is active fits into round tau + 1."""
+        """Tell for each node whether its active requests fit into round tau + 1."""
         fits: Flags = (
             self.held[nodes.base] + (sets.rows() @ self.sums)[nodes.ended]
             <= self.replay.proof.limit
@@ -429,7 +429,7 @@ class _Building:
         return fits
 
     def _in_order(self, later: _Bases, nodes: _Nodes, sets: _Sets) -> Flags:
-        """Tell whether none ends, and so started, before an active twin of smaller index."""
+        """Tell for each node whether no request ends before an active twin of smaller index."""
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
             before = [self.column[j] for j in self.replay.twins_before[i] if j in self.column]
@@ -458,7 +458,7 @@ class _Building:
         sizes += [2] * len(self.tracked)
         replay.spend(CALL + 60 * len(before))
         if tau == 0 and started.any():
-            # Before the first epoch nothing has been started.
+            # No request has been started before the first epoch.
             first = np.flatnonzero(~started.any(axis=1))
             nodes, before, started = nodes.of(first), before[first], started[first]
             columns = [column[first] for column in columns]

@@ -1,4 +1,4 @@
-"""What runs beside known requests at one epoch: the most that its prices can add.
+"""Heaviest set of requests beside known ones at one epoch: the most that its prices can add.
 
 Let some requests be *followed*: it is known which of them are active, and in which states (m, r).
 All others that are active are in any states that requests not followed pass through by then. Read
@@ -38,11 +38,11 @@ NOTHING = -(2**61)
 """Less than any sum of prices, with room to add as much again."""
 
 CELLS = 1 << 21
-"""Entries of V, of cases worked on at once."""
+"""Most entries of V, over the cases worked on at once."""
 
 
 def joined(columns: Sequence[Ints], sizes: Sequence[int]) -> Ints:
-    """Join columns of numbers below the sizes into one, equal where all of them are."""
+    """Join columns of numbers below given sizes into one, equal where all of them are equal."""
     key, largest = columns[0].astype(np.int64), sizes[0]
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         if largest * size >= 2**62:
@@ -54,7 +54,7 @@ def joined(columns: Sequence[Ints], sizes: Sequence[int]) -> Ints:
 
 
 class _Step(NamedTuple):
-    """Groups from number ``first`` on, with members of r rounds that their parents do not have."""
+    """Groups from number ``first`` on, with the members of r rounds that their parents lack."""
 
     r: int
     first: int
@@ -64,18 +64,18 @@ class _Step(NamedTuple):
 
 
 class HeaviestBeside:
-    """The most that requests not followed can add, epoch by epoch.
+    """Largest price that requests not followed can add, epoch by epoch.
 
     Parameters
     ----------
     proof : Proof
-        Requests and M; its work is counted.
+        Requests and M; it counts the work done.
     others : list[int]
         Requests not followed.
     followed : list[int]
-        The others.
+        Requests followed.
     size : int
-        Numbers in the proof, which may take its part of the limits (`limits.part_of`).
+        Numbers in the proof, which sets its share of the limits (`limits.part_of`).
     """
 
     def __init__(self, proof: Proof, others: list[int], followed: list[int], size: int) -> None:
@@ -89,7 +89,7 @@ class HeaviestBeside:
         self.sums_of = np.arange(memory_limit + 1)[None, :]
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
-        """Take the prices of an epoch, and the rounds left to followed ones at the next, or 0."""
+        """Set the prices of an epoch, and the rounds left to followed requests at the next or 0."""
         M, self.prices = self.M, prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
@@ -122,14 +122,14 @@ class HeaviestBeside:
             self.kind = np.zeros(len(left), dtype=np.int64)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
-        """Sum prices of the followed members and the most that others can add to them.
+        """Sum prices of the followed members and the most that other requests can add.
 
         Parameters
         ----------
         base : int64 array, shape (N,)
-            Rows of ``left``: requests that run on.
+            Rows of ``left``: the requests that go on running.
         ended : int64 array, shape (N,)
-            Which set of requests has its last round besides.
+            Number of the set of requests that run their last round besides.
         ends : bool array, shape (sets, n)
             The sets.
         """
@@ -158,12 +158,12 @@ class HeaviestBeside:
             chunk = order[first:end]
             many, total = self.many[base[chunk]], self.sum[base[chunk]]
             most[chunk] = values[group[place[chunk] - begin], many, total]
-        # Where followed ones do not fit, no schedule passes, whatever it costs.
+        # Where followed members do not fit, no schedule passes, whatever its cost.
         paid += np.where(most < 0, NOTHING // 2, most)
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Ints, Numbers]:
-        """Return the group of each case, and V behind (k, S) of each group."""
+        """Return the group of each case, and V behind (k, S) for each group."""
         group = np.zeros(len(number), dtype=np.int64)
         groups = 1
         steps: list[_Step] = []
@@ -201,7 +201,7 @@ class HeaviestBeside:
     def _append(
         self, values: Numbers, r: int, m: int, copies: int, price: int, nothing: int
     ) -> None:
-        """Append up to that many members (m, r), each with a price."""
+        """Append up to a number of members (m, r), each with a price."""
         together = 1
         while copies:
             j = min(together, copies)
@@ -218,7 +218,7 @@ class HeaviestBeside:
             together *= 2
 
     def _shift(self, values: Numbers, step: _Step, nothing: int) -> None:
-        """Fill in groups with one more multiset of followed members of r rounds."""
+        """Fill in groups that have one more multiset of followed members of r rounds."""
         pairs = step.number * (self.M * self.most + 1) + step.held
         bounds = [0, *(np.flatnonzero(np.diff(pairs)) + 1).tolist(), len(pairs)]
         for begin, end in pairwise(bounds):

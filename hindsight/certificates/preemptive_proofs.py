@@ -1,4 +1,4 @@
-"""Prices that bound the optimum of schedules which may stop requests and keep their tokens.
+"""Proofs of bounds on schedules that may stop requests and keep their tokens.
 
 Request i = (a, s, o) takes any o rounds r_1 < ... < r_o after a, and holds s + k tokens in the
 k-th. Let q_r(m) >= 0 be prices of holding m tokens in round r, in units of 1 / scale, 0 past the
@@ -39,7 +39,7 @@ from .proofs import Ints, Proof
 
 
 class _PathProof(Proof):
-    """Prices of rounds, among which requests choose."""
+    """Prices of rounds, between which each request chooses."""
 
     preemptive = True
 
@@ -65,7 +65,7 @@ class _PathProof(Proof):
 
 
 class PreemptiveMemoryProof(_PathProof):
-    """Prices of a token in rounds 1, 2, ..."""
+    """Proof by prices of a token in rounds 1, 2, ..."""
 
     keys = ("prices",)
 
@@ -83,7 +83,7 @@ class PreemptiveMemoryProof(_PathProof):
 
 
 class PreemptiveProof(_PathProof):
-    """Prices of some numbers of tokens, in every round."""
+    """Proof by prices of some numbers of tokens in every round."""
 
     keys = ("tokens", "prices")
 
@@ -111,10 +111,10 @@ class PreemptiveProof(_PathProof):
         return self._rounded_up(paid - heaviest)
 
     def _heaviest_set(self, r: int, priced: list[tuple[int, int]]) -> int:
-        """K_r, for prices as (m, q)."""
+        """Return K_r for prices given as (m, q)."""
         if not priced:
             return 0
-        best = np.zeros(self.limit + 1, dtype=np.int64)  # by what may be held in all
+        best = np.zeros(self.limit + 1, dtype=np.int64)  # by the tokens held in all
         self.spend(CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:
             top = s + min(o, r - a)

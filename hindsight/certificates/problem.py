@@ -1,4 +1,4 @@
-"""The instance and the schedule of a certificate, as read: digest, feasibility, total latency."""
+"""Instance and schedule of a certificate: digest, feasibility and total latency."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Row = tuple[int, int, int]
 class Rows:
     """The instance: (arrival, prompt, output) of each request, and M.
 
-    Where memory is not counted in tokens, these are of an instance in tokens below it, which every
-    schedule fits: a request in blocks of B that stores x + k tokens at its k-th holds at least
-    p + k, p = x or, where no x + k is a multiple of B, what the last of its blocks leaves.
+    Where memory is not counted in tokens, the rows are those of a relaxed instance in tokens, for
+    which every schedule is feasible: a request in blocks of B that stores x + k tokens at its k-th
+    holds at least p + k, with p = x or, if no x + k is a multiple of B, what its last block leaves.
 
     Attributes
     ----------
     rows, memory_limit
-        What proofs are about.
+        The instance that the proofs are about.
     digest : str
-        Of the instance as given.
+        Digest of the original instance.
     block_size, stored
-        Tokens of a block, and what each request stores before its first token: schedules are
-        checked by these.
+        Tokens of a block, and what each request stores before its first token; the feasibility of
+        schedules is checked with these.
     memory_rule : str
-        What of the rule is not that of tokens; empty where nothing is.
+        How the memory rule differs from counting tokens; empty where it does not.
     """
 
     rows: list[Row]
@@ -57,9 +57,9 @@ def read_instance(part: Any) -> Rows:
     Raises
     ------
     MalformedCertificateError
-        It is none.
+        The part is not a valid instance.
     CertificateError
-        The digest is another one's.
+        The digest belongs to another instance.
     """
     names = ("memory_limit", "requests", "digest")
     keys_of(part, names, "instance", optional=("memory_rule",))
@@ -114,7 +114,7 @@ def _memory_rule(part: Any) -> MemoryRule:
 
 
 def total_latency(instance: Rows, start_times: Any) -> int:
-    """Compute the total latency of a schedule given by its starts, refused if infeasible."""
+    """Compute the total latency of a schedule given by its starts; refuse an infeasible one."""
     rows = instance.rows
     starts = wholes(start_times, len(rows), "start_times")
     for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
@@ -129,9 +129,10 @@ def total_latency(instance: Rows, start_times: Any) -> int:
 
 
 def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
-    """Compute it for a schedule given by the first and last round of each request's stretches.
+    """Compute the total latency of a schedule given by the stretches of each request.
 
-    A request is without memory between its stretches, and goes on with the tokens it has.
+    A stretch is its first and last round. Between stretches a request holds no memory and keeps
+    its tokens.
     """
     where = "stretches"
     if len(list_of(stretches, where)) != len(instance.rows):
@@ -158,10 +159,10 @@ def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
 
 
 def _refuse_crowds(pieces: list[tuple[int, int, int]], instance: Rows, where: str) -> None:
-    """Refuse more than the memory limit in a round.
+    """Refuse a schedule that exceeds the memory limit in a round.
 
-    A piece (t, end, held) runs in rounds t + 1 .. end and holds one token more in each. Memory only
-    grows until a piece ends: it is enough to look at the last round of each.
+    A piece (t, end, held) runs in rounds t + 1 .. end and holds one more token in each. Memory
+    grows until a piece ends, so the last round of each piece is enough.
 
     In round r a piece takes as many blocks of B as hold held + r - t tokens. Let held - t = x B + e
     and r + B - 1 = y B + f with 0 <= e, f < B: these are x + y, and one more where e + f >= B.
@@ -187,21 +188,21 @@ def _refuse_crowds(pieces: list[tuple[int, int, int]], instance: Rows, where: st
 
 
 class _Counts:
-    """How many numbers there are below some number, of a multiset that changes: a Fenwick tree."""
+    """Count of the numbers below a limit in a multiset that changes (a Fenwick tree)."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = sorted(set(numbers))
         self._sums = [0] * (len(self._numbers) + 1)
 
     def add(self, number: int, copies: int) -> None:
-        """Add copies of one of the numbers that were announced."""
+        """Add copies of one of the numbers announced before."""
         k = bisect_left(self._numbers, number) + 1
         while k < len(self._sums):
             self._sums[k] += copies
             k += k & -k
 
     def below(self, number: int) -> int:
-        """Count those below ``number`` that are there now."""
+        """Count the numbers below ``number`` in the multiset now."""
         k, count = bisect_left(self._numbers, number), 0
         while k:
             count += self._sums[k]

@@ -1,4 +1,4 @@
-"""What all proofs of a certificate share: reading, counting work, rounding up, axes of starts."""
+"""Base of all proofs of a certificate: reading, counting work, rounding up, axes of starts."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .problem import Rows
 Ints = npt.NDArray[np.int64]
 
 Window = tuple[int, int | None]
-"""First and last start, None for no last one."""
+"""First and last start; None for no last start."""
 
 
 class SearchFailedError(CertificateError):
-    """A search does not end as claimed."""
+    """A search does not end as the proof claims."""
 
 
 class Proof(ABC):
-    """A proof as read, and the bound it gives; `bound` fills in what it counts."""
+    """A proof as read; `bound` computes its bound and fills in its counts."""
 
     keys: ClassVar[tuple[str, ...]]
-    """Its own, beside ``kind`` and ``scale``."""
+    """Keys of the proof besides ``kind`` and ``scale``."""
 
     preemptive: ClassVar[bool] = False
-    """Whether it bounds schedules that stop requests, too."""
+    """Whether it also bounds schedules that stop requests."""
 
     def __init__(self, instance: Rows, part: Mapping[str, Any]) -> None:
         keys_of(part, ("kind", "scale", *self.keys), "proof")
@@ -44,13 +44,13 @@ class Proof(ABC):
         self.leaves = 0
         self.weakest = "the proof"
         self.schedule_cost: int | None = None
-        """Total latency of the certificate's schedule: no search can exclude it."""
+        """Total latency of the certificate's schedule, which no search can exclude."""
         self.should_stop: Callable[[], bool] | None = None
         self._work = 0
 
     @property
     def most_work(self) -> int:
-        """Return how many numbers may be visited."""
+        """Return the limit on numbers visited."""
         return limits.LARGEST_WORK
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Proof(ABC):
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
     def _excludes_schedule(self, limit: int) -> bool:
-        """Tell whether a search excludes a limit that the schedule is within."""
+        """Tell whether a search would exclude a limit that the schedule meets."""
         return self.schedule_cost is not None and limit >= self.schedule_cost
 
     def _rounded_up(self, scaled: int) -> int:
@@ -73,14 +73,14 @@ class Proof(ABC):
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int, where: str, scale: int | None = None) -> None:
-        """Refuse prices of epochs below T that charge too much for int64."""
+        """Refuse prices of epochs below T whose charges could overflow int64."""
         latest = T + max(a + o for a, _, o in self.rows)
         if charged + (scale or self.scale) * latest >= LIMIT:
             raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")
 
 
 class Axis:
-    """The starts that a set of prices may charge, increasing; no other start pays anything."""
+    """Increasing starts at which a set of prices may charge a request; other starts pay nothing."""
 
     def __init__(self, starts: Ints) -> None:
         self.starts = starts

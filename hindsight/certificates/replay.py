@@ -1,4 +1,4 @@
-"""Replaying a search: that no schedule has a total latency of at most a budget, in plain Python.
+"""Replay of a search, in plain Python: no schedule has a total latency within a budget.
 
 Part of the checker (`hindsight.certificates.checking`): it shares no code with the solver's search
 and uses fewer rules, each of which is proved here in a few lines.
@@ -45,20 +45,20 @@ from .problem import Row
 from .proofs import SearchFailedError
 
 LARGEST_LAYER = 10_000_000
-"""Numbers that the partial schedules of one epoch may hold."""
+"""Most numbers in the partial schedules of one epoch."""
 
 LARGEST_SEARCH = 2_000_000_000
-"""Numbers visited in a search, some minutes."""
+"""Most numbers visited in a search, which takes some minutes."""
 
 POLLED = 1_000_000
-"""Numbers visited before the search asks again whether it should stop."""
+"""Numbers visited between two calls of ``should_stop``."""
 
 
 TOO_LARGE = "proof: the search takes more than this checker does"
 
 
 class Prices(NamedTuple):
-    """What the search needs of the prices, in units of 1 / scale; entries past T are unpriced.
+    """Prices as the search needs them, in units of 1 / scale; entries past T are 0.
 
     Attributes
     ----------
@@ -90,11 +90,11 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[tuple[int, ...], _State]]
-"""Partial schedules of one epoch, by what has started and by profile."""
+"""Partial schedules of one epoch, by the requests started and by profile."""
 
 
 class StateSearch:
-    """The search for schedules with TEL <= budget.
+    """Search for schedules with TEL <= budget.
 
     Parameters
     ----------
@@ -103,11 +103,11 @@ class StateSearch:
     memory_limit : int
         M, tokens.
     prices : Prices
-        Of what runs together.
+        Prices of the states at each epoch.
     budget : int
-        Total latency that no schedule is to keep within.
+        Total latency for which the proof claims that no schedule is within it.
     should_stop : Callable[[], bool] or None, default None
-        Asked now and then; True ends the search like too many states.
+        Polled; returning True ends the search as if it needed too many states.
     """
 
     def __init__(
@@ -136,14 +136,14 @@ class StateSearch:
         self.least = [np.minimum.accumulate(np.array(costs)[::-1])[::-1] for costs in prices.costs]
 
     def exhaust(self, most_states: int) -> int:
-        """Find that there is no such schedule; return how many partial schedules were kept.
+        """Check that no such schedule exists; return the number of partial schedules kept.
 
         Raises
         ------
         SearchFailedError
-            There is one, more than ``most_states`` would be kept, or the search was stopped.
+            A schedule exists, more than ``most_states`` are needed, or the search was stopped.
         CertificateTooLargeError
-            The search takes more than `LARGEST_LAYER` or `LARGEST_SEARCH`.
+            The search would exceed `LARGEST_LAYER` or `LARGEST_SEARCH`.
         """
         self.most_states, self.kept = most_states, 0
         states, epoch = [self._empty()], 0
@@ -156,7 +156,7 @@ class StateSearch:
         return self.kept
 
     def refuse_more_than_kept(self, further: int) -> None:
-        """Refuse to go on where with so many more there are too many."""
+        """Raise SearchFailedError if ``further`` more states would exceed the number allowed."""
         if self.kept + further > self.most_states:
             raise SearchFailedError(
                 f"kept: the search for budget {self.budget} needs more than {self.most_states} "
@@ -164,7 +164,7 @@ class StateSearch:
             )
 
     def spend(self, numbers: int) -> None:
-        """Count numbers that are about to be visited; ask whether to stop, now and then."""
+        """Count numbers that are about to be visited, and sometimes poll ``should_stop``."""
         self.visited += numbers
         if self.visited > LARGEST_SEARCH:
             raise CertificateTooLargeError(TOO_LARGE)
@@ -174,14 +174,14 @@ class StateSearch:
                 raise SearchFailedError("proof: the search was stopped")
 
     def cost(self, i: int, t: int) -> int:
-        """P_i(t)."""
+        """Return P_i(t)."""
         if t <= self.T:
             return int(self.prices.costs[i][t])
         a, _, o = self.rows[i]
         return self.prices.scale * (t + o - a)
 
     def from_on(self, i: int, tau: int) -> int:
-        """Least P_i over starts from tau on: past T they cost more and more."""
+        """Return the least P_i over starts from tau on; past T costs only grow."""
         first = max(tau, self.rows[i][0])
         return int(self.least[i][first]) if first <= self.T else self.cost(i, first)
 
@@ -190,7 +190,7 @@ class StateSearch:
         return _State(0, (), 0, bound - sum(self.prices.capacities), ())
 
     def without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
-        """Pass to the epoch of the next arrival where nothing runs and nobody waits."""
+        """Skip to the epoch of the next arrival where nothing runs and no request waits."""
         if any(state.profile for state in states):
             return epoch, states
         self.spend(len(states) * len(self.rows))
@@ -208,12 +208,12 @@ class StateSearch:
         return following, [state for state in later if state.bound <= self.most]
 
     def following(self, epoch: int, states: list[_State]) -> _Layer:
-        """Make the children of all states, of which none may be a schedule within the budget.
+        """Create the children of all states; raise if one is a schedule within the budget.
 
-        At least one of every set that has started will be kept.
+        At least one child of every set of started requests will be kept.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
-        # What a request costs more by starting now, and by not starting now; the latter is 0
+        # The extra cost of a request that starts now, and of one that does not; the latter is 0
         # before its arrival.
         regret = {i: self.cost(i, epoch) - self.from_on(i, epoch) for i in arrived}
         rise = {i: self.from_on(i, epoch + 1) - self.from_on(i, epoch) for i in arrived}
@@ -223,7 +223,7 @@ class StateSearch:
         for state in states:
             waiting = [i for i in arrived if not state.started >> i & 1]
             self.spend(20 + len(arrived))
-            # The last is what all of the unstarted cost more if none of them starts now.
+            # The last entry is the extra cost of all unstarted requests if none of them starts now.
             pending = [(0, state, sum(rise[i] for i in waiting))]
             while pending:
                 position, part, rises = pending.pop()
@@ -260,7 +260,7 @@ class StateSearch:
         return layer
 
     def _keep(self, epoch: int, state: _State, rises: int, layer: _Layer) -> None:
-        """Pass to the next epoch."""
+        """Add a state to the layer of the next epoch."""
         bound = state.bound + rises
         if bound > self.most:
             return
@@ -285,7 +285,7 @@ class StateSearch:
             raise CertificateTooLargeError(TOO_LARGE)
 
     def undominated(self, layer: _Layer) -> list[_State]:
-        """Keep those that no other one dominates."""
+        """Return the states that no other state dominates."""
         result = []
         for group in layer.values():
             kept: list[_State] = []

@@ -1,4 +1,4 @@
-"""Prices of what runs together, and the search under them.
+"""Proofs by prices of what runs together, and by a search under such prices.
 
 **Notation.** Request i = (a, s, o) started at t is, at epoch tau = t + age for age = 0 .. o - 1, in
 *state* (m, r) = (s + age, o - age): it holds m + 1 tokens in round tau + 1 and still runs in the r
@@ -57,7 +57,7 @@ from .replay import Prices, StateSearch
 
 
 class ConfigurationProof(Proof):
-    """A proof that prices states, and counts what runs together."""
+    """A proof that prices states and counts what can run together."""
 
     def _count_requests(self) -> None:
         """Count ``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
@@ -71,7 +71,7 @@ class ConfigurationProof(Proof):
         self._most = self.limit // (1 + min(s for _, s, _ in self.rows))
 
     def _heaviest(self, weights: Iterable[Row]) -> int:
-        """Weigh the heaviest configuration, of rows (m, r, weight); see the docstring."""
+        """Return the weight of the heaviest configuration; ``weights`` are rows (m, r, weight)."""
         limit, most = self.limit, self._most
         ordered = sorted((row for row in weights if row[2]), key=lambda row: -row[1])
         self.spend(CALL + (most + 1) * (limit + 1))
@@ -86,8 +86,8 @@ class ConfigurationProof(Proof):
             copies = min(int(self._passing[m + r, m]), limit // (m + r))
             together = 1
             while copies:
-                # Members in one state fit if they do when the last of them is read; 1, 2, 4, ...
-                # and what is left of them at once give any number.
+                # Members in one state fit if they fit when the last is read; steps of 1, 2, 4, ...
+                # and the remainder give any number of members.
                 k = min(together, copies)
                 self.spend(CALL + (top + 1) * (limit + 1))
                 before = value[: top + 1 - k, : limit + 1 - k * m]
@@ -101,7 +101,7 @@ class ConfigurationProof(Proof):
 
 
 class StateProof(ConfigurationProof):
-    """Prices of every state at every epoch."""
+    """Proof by prices of every state at every epoch."""
 
     keys: ClassVar[tuple[str, ...]] = ("states", "prices")
 
@@ -118,9 +118,9 @@ class StateProof(ConfigurationProof):
         return self._rounded_up(total)
 
     def read_prices(self, *, of_each_start: bool = False) -> None:
-        """Read ``self.states``, and ``self.prices`` by epoch and by number of a state.
+        """Read ``self.states``, and ``self.prices`` by epoch and number of the state.
 
-        ``of_each_start``: refuse more than fits where payments of each request are held.
+        With ``of_each_start``, refuse prices too large to store payments for every start.
         """
         self._count_requests()
         where = "prices"
@@ -144,7 +144,7 @@ class StateProof(ConfigurationProof):
         self.prices = self.prices.reshape(len(rows), len(states))
 
     def payments(self, s: int, o: int) -> Ints:
-        """Sum what a request of these lengths pays, by start, shape (T,)."""
+        """Sum the payments of a request of these lengths, by start, shape (T,)."""
         T = len(self.prices)
         total = np.zeros(T, dtype=np.int64)
         for age in range(min(o, T)):
@@ -155,7 +155,7 @@ class StateProof(ConfigurationProof):
         return total
 
     def capacities(self) -> list[int]:
-        """Weigh the heaviest configuration of every epoch."""
+        """Return the weight of the heaviest configuration of every epoch."""
         return [
             self._heaviest((m, r, row[p]) for (m, r), p in self.states.items()) if any(row) else 0
             for row in self.prices.tolist()
@@ -163,7 +163,7 @@ class StateProof(ConfigurationProof):
 
 
 class SearchProof(StateProof):
-    """State prices, and a budget: nothing is left of the search within it."""
+    """Proof by state prices and a budget that a search under them exhausts."""
 
     keys = ("states", "prices", "budget", "kept")
 

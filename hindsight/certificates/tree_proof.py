@@ -1,4 +1,4 @@
-"""A tree of windows of starts, each of whose leaves has prices.
+"""Proofs by a tree of start windows with prices in each leaf.
 
 **Window tree.** The root has the windows [a_i, infinity). A split (i, t) divides a node's window
 [lo_i, hi_i], lo_i <= t < hi_i, into [lo_i, t] and [t + 1, hi_i]. Every schedule lies in exactly one
@@ -39,14 +39,14 @@ class Table(NamedTuple):
 
 
 class PriceSet(NamedTuple):
-    """Prices of tables as rows (table, epoch, y), and what they pay for the configurations."""
+    """Prices of tables as rows (table, epoch, y), and their total for the configurations."""
 
     entries: Ints
     paid: int
 
 
 class TreeProof(ConfigurationProof):
-    """Tables of weights, sets of their prices, and the tree."""
+    """Proof by tables of weights, sets of their prices, and the tree."""
 
     keys = ("tables", "prices", "tree")
 
@@ -60,7 +60,7 @@ class TreeProof(ConfigurationProof):
         listed = list_of(self.part["prices"], "prices")
         self._sets = [self._price_set(prices, f"prices {p}") for p, prices in enumerate(listed)]
         self.price_sets = len(listed)
-        # What requests pay under the sets asked for last.
+        # Payments of requests under the price sets used last.
         self._axes: dict[int, Axis] = {}
         self._paid: dict[tuple[int, int, int], Ints] = {}
         self._kept = 0
@@ -102,7 +102,7 @@ class TreeProof(ConfigurationProof):
         """Walk the tree, whose nodes are listed parents first, left before right."""
         windows: list[Window] = [(a, None) for a, _, _ in self.rows]
         replaced: list[tuple[int, Window]] = []
-        # The parts to come: how many replacements hold there, and the next one.
+        # For each pending part: how many replacements hold there, and the next replacement.
         pending = [(0, 0, windows[0])]
         lowest: int | None = None
         for position, node in enumerate(list_of(self.part["tree"], "tree")):
@@ -145,7 +145,7 @@ class TreeProof(ConfigurationProof):
         return lowest
 
     def _payments(self, p: int, s: int, o: int) -> tuple[Axis, Ints]:
-        """Return the starts that may pay under set p, and what such a request pays there."""
+        """Return the starts that may pay under price set p, and the payments of such a request."""
         if self._kept > limits.LARGEST_AXIS:
             self._kept = 0
             self._axes.clear()
@@ -160,7 +160,7 @@ class TreeProof(ConfigurationProof):
         return axis, self._paid[p, s, o]
 
     def _axis(self, p: int) -> Axis:
-        """Take of every priced epoch as many last starts as the longest request has rounds."""
+        """Return starts that may pay: as many per priced epoch as the longest request runs."""
         epochs = np.array(sorted(set(self._sets[p].entries[:, 1].tolist())), dtype=np.int64)
         widths = np.minimum(np.diff(epochs, prepend=-1), self._longest)
         length = int(widths.sum())
@@ -170,9 +170,9 @@ class TreeProof(ConfigurationProof):
         return Axis(behind + np.arange(length, dtype=np.int64))
 
     def _charge(self, p: int, s: int, o: int, axis: Axis) -> Ints:
-        """Sum payments by start.
+        """Sum the payments for each start.
 
-        Two epochs that one request can pay at are as far apart on the axis as they are.
+        Two epochs at which one request can pay are as far apart on the axis as in time.
         """
         entries = self._sets[p].entries
         total = np.zeros(len(axis.starts), dtype=np.int64)

@@ -1,21 +1,21 @@
-"""Certificates: what a solve found and why it is right, in a small file anyone can check.
+"""Certificates of results: a small file that anyone can check without a solver.
 
 A certificate holds the instance (rows and digest), a schedule and a proof of a lower bound, all in
 integers; the format is described in docs/certificates.md. `hindsight.certificates.checking` checks
 it without this module and without any solver. `write_certificate` runs that checker over the
 document before it writes it, and claims exactly the bound that the checker confirms.
 
-Any proof is good: nothing here is trusted. What is written is the best of
+No proof is trusted: the checker decides. The document gets the best of
 
-* the *proof* of the solve, whose class says how it is written (`hindsight.outcomes.proofs`): prices
-  of states at epochs or of memory, also by cases of when some requests start, or *paths* that such
-  prices leave none of (`hindsight.certificates.path_replay`);
+* the *proof* of the solve, whose class defines its form (`hindsight.outcomes.proofs`): prices of
+states at epochs or of memory, prices by cases of when some requests start, or *paths* of which
+such prices leave none (`hindsight.certificates.path_replay`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
-* a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
-  instance is small;
+* a *window tree* (`hindsight.exact_search.branch_and_bound`), if requested and if the instance is
+small;
 
-and, for a schedule that may stop requests, of prices of rounds or of memory.
+and, for a schedule that may stop requests, prices of rounds or of memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 SEARCH_STATES = 500_000
-"""Partial schedules up to which a search is written: a checker's minute or so."""
+"""Most partial schedules for which a search is written; checking takes a minute or so."""
 
 
 def make_certificate(
@@ -74,27 +74,27 @@ def make_certificate(
     Parameters
     ----------
     schedule : Schedule or PreemptiveSchedule
-        Feasible by the memory rule of its instance; the best known. The certificate of a
-        `PreemptiveSchedule` bounds the preemptive optimum, by prices alone: what a search by states
-        proved beyond them is not claimed.
+        The best known schedule, feasible by the memory rule of its instance. The certificate of a
+        `PreemptiveSchedule` bounds the preemptive optimum by prices alone; a larger bound from a
+        search of states is not claimed.
     proof : Proof or None, default None
-        Prices of the schedule's instance, for the same optimum; None: those of the volume
+        Prices for the schedule's instance and the same optimum; None uses the prices of the volume
         relaxation.
     search : bool, default True
         Whether to look for a state search, where the prices alone do not prove the schedule
         optimal; it needs state prices.
     tree : bool, default True
-        Whether to look for a window tree where the prices alone do not prove the schedule optimal,
-        no search does, and the instance is small enough.
+        Whether to look for a window tree if the prices alone do not prove the schedule optimal, no
+        search does, and the instance is small enough.
     time_limit : float or None, default None
-        Seconds for everything, and for checking it once more; None for no limit. Proofs for which
-        that is too short give way to those that take less, at last to outputs alone. An unfinished
-        tree still proves a bound, and is written if that is the best.
+        Seconds for everything including the check; None for no limit. Proofs that would take longer
+        are replaced by cheaper ones, in the last resort by the output lengths. An unfinished tree
+        still proves a bound and is written if that bound is the best.
 
     Raises
     ------
     InvalidValueError
-        The schedule is infeasible, or the proof is of another optimum.
+        The schedule is infeasible, or the proof belongs to another optimum.
     """
     time_limit = as_time_limit(time_limit)
     violations = schedule.violations()
@@ -143,22 +143,22 @@ def make_certificate(
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
-    """Compute the total latency that prices prove at least, by the checker's own arithmetic.
+    """Compute the lower bound on total latency that prices prove, by the checker's own arithmetic.
 
     Parameters
     ----------
     instance : Instance
-        In tokens.
+        An instance whose memory is counted in tokens.
     proof : Proof
-        Any numbers prove something.
+        Any prices; wrong ones prove a weak bound, never a false one.
     preemptive : bool, default False
-        Whether the bound is to hold for schedules that may stop requests.
+        Whether the bound must hold for schedules that may stop requests.
 
     Raises
     ------
     InvalidValueError
-        The prices are of another optimum, of another shape than the instance's, or more than the
-        checker takes.
+        The prices belong to another optimum, have another shape than the instance's, or exceed
+        the limits of the checker.
     """
     instance.require_tokens()
     proof.check_shape(instance)
@@ -172,14 +172,14 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
 
 
 def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
-    """Read the prices of what runs together that a certificate has; None where it has none.
+    """Read the state prices of a certificate; return None if it has none.
 
-    Whatever they are, they prove what `bound_of_prices` finds.
+    Whatever the prices are, they prove the bound that `bound_of_prices` returns.
 
     Parameters
     ----------
     document : Mapping[str, Any]
-        As from `hindsight.read_certificate`.
+        The document, as `hindsight.read_certificate` returns it.
 
     Raises
     ------
@@ -212,20 +212,20 @@ def _instance_part(instance: Instance) -> dict[str, Any]:
 
 
 class _ProofClock(Clock):
-    """Time for proofs, each of which will be checked once more before it is written."""
+    """Clock for proofs, each of which is checked once more before it is written."""
 
     reserve = begun = 0.0
 
     def begin(self) -> None:
-        """Note that a proof is looked for, and checked, from now on."""
+        """Start the time of a search for a proof and of its check."""
         self.begun = self.seconds()
 
     def must_stop(self) -> bool:
-        """Tell whether neither this proof nor the one taken before could be checked once more."""
+        """Tell whether neither this proof nor the one kept could be checked in the time left."""
         return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
     def take(self) -> None:
-        """Keep this proof as the one to be checked."""
+        """Keep this proof as the one to check."""
         self.reserve = self.seconds() - self.begun
 
 
@@ -239,28 +239,28 @@ def write_certificate(
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
 
-    The verdict's lower bound, the *verified* one, is what prices, the checker's own search or the
-    window tree prove by themselves; it may be below ``result.certified_lower_bound`` where that
-    came from an exhaustive search by other rules. Of the preemptive optimum no search is written.
+    The verdict's lower bound is *verified*: it is proved by prices, the checker's own search or the
+    window tree. It may be below ``result.certified_lower_bound`` if that comes from an exhaustive
+    search by other rules. No search is written for the preemptive optimum.
 
     Parameters
     ----------
     result : SolveResult
-        Of a solve, with preemption or without.
+        Result of a solve, with or without preemption.
     path : str or os.PathLike
-        Of the JSON file; replaced whole.
+        Path of the JSON file, which is replaced as a whole.
     search, tree, time_limit : bool, bool, float or None
         See `make_certificate`.
 
     Returns
     -------
     Verdict
-        The checker's verdict on what was written.
+        The checker's verdict on the document written.
 
     Raises
     ------
     InvalidTypeError
-        Not the result of a solve in rounds.
+        ``result`` is not the result of a solve in rounds.
     InvalidValueError
         The result is about the makespan.
     OSError
@@ -279,7 +279,7 @@ def write_certificate(
 
 
 def _search(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Let the checker's search prove the schedule optimal, if it does within the limits."""
+    """Add a proof by the checker's own search if it proves optimality within the limits."""
     budget = document["upper_bound"] - 1
     proof = {**part, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
     clock.begin()
@@ -290,9 +290,9 @@ def _search(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) 
 
 
 def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Put a proof into the document, and claim its bound, if that is better than what is there.
+    """Put a proof into the document and claim its bound, if that is better than the present one.
 
-    A proof that takes more than the checker does, or than there is time, proves nothing.
+    A proof that exceeds the limits of the checker or the time left proves nothing.
     """
     clock.begin()
     with contextlib.suppress(CertificateTooLargeError):
@@ -305,9 +305,9 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
 def _take_proof(
     document: dict[str, Any], instance: Instance, proof: Proof | None, clock: _ProofClock
 ) -> dict[str, Any] | None:
-    """Take each step of a proof that improves the document; return prices of states, if any.
+    """Try each step of a proof, keep those that improve the document; return state prices, if any.
 
-    A step is tried in the shortest of its units in which it holds.
+    Each step is written in the shortest of its units in which it holds.
     """
     states = None
     for step in () if proof is None else proof.steps:

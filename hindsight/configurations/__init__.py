@@ -1,1 +1,1 @@
-"""Prices of what runs together: state tables, configurations, their ascent."""
+"""Prices of what runs together: state tables, configurations and price ascents."""

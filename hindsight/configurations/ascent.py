@@ -54,7 +54,7 @@ from .tables import ConfigurationCut, ordered_states
 
 
 class DualAscent(ABC):
-    """What ascents of one instance share: the soft minimum over starts, and Adam.
+    """Base of price ascents: the soft minimum over starts, and Adam.
 
     Parameters
     ----------
@@ -63,16 +63,16 @@ class DualAscent(ABC):
     copies : int64 array
         See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     prices : float64 array
-        First prices, in rounds.
+        Initial prices, in rounds.
     epochs : int
-        T, epochs 0 .. T - 1 are priced; must exceed every arrival time.
+        T: epochs 0 .. T - 1 are priced; it must exceed every arrival time.
 
     Attributes
     ----------
     prices : float64 array
-        The best seen.
+        The best prices so far.
     best_value : float
-        Their value of the dual function, in floating point; -inf before the first ascent.
+        Value of the dual function at ``prices``, in floating point; -inf before the first ascent.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class DualAscent(ABC):
     """
 
     evaluate_every: ClassVar[int] = 1
-    """Iterations between two evaluations of the true dual value."""
+    """Iterations between two evaluations of the exact dual value."""
 
     gains: ClassVar[tuple[float, float]] = (0.1, 0.01)
     """See `hindsight.runtime.adam.Adam`."""
@@ -114,18 +114,18 @@ class DualAscent(ABC):
         Parameters
         ----------
         iterations : int
-            At least 1.
+            Number of iterations, at least 1.
         start_heat, configuration_heat : tuple[float, float], optional
             First and last heat of the soft minima and maxima, in rounds.
         step : tuple[float, float], optional
-            First and last, in rounds.
+            First and last step, in rounds.
         should_stop : Callable[[], bool] or None, default None
-            Asked in every iteration, which takes some milliseconds.
+            Polled in every iteration, which takes some milliseconds.
 
         Returns
         -------
         float
-            The best value of the dual function so far, which `prices` have.
+            The best value of the dual function so far, that of `prices`.
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
         prices = self.prices.copy()
@@ -153,35 +153,35 @@ class DualAscent(ABC):
 
     @abstractmethod
     def _begin(self, prices: FloatArray) -> None:
-        """Get ready for iterations from these prices."""
+        """Prepare for iterations from these prices."""
 
     @abstractmethod
     def _by_state(self, prices: FloatArray) -> FloatArray:
-        """Q, contiguous, shape (states, T)."""
+        """Return Q, contiguous, shape (states, T)."""
 
     @abstractmethod
     def _paid(self, prices: FloatArray) -> float:
-        """The sum of all W_tau, or an upper limit on it."""
+        """Return the sum of all W_tau, or an upper bound on it."""
 
     @abstractmethod
     def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
-        """The gradient at ``prices``, from the mass of the Gibbs starts."""
+        """Return the gradient at ``prices``, from the mass of the Gibbs starts."""
 
 
 class TableAscent(DualAscent):
-    """Prices of some tables, shape (tables, T), from 0 on.
+    """Ascent on the prices of some tables, shape (tables, T), from 0.
 
     Parameters
     ----------
     instance, copies, epochs : Instance, int64 array, int
         See `DualAscent`.
     tables : Sequence[ConfigurationCut]
-        Exactly valid; at least one.
+        Exactly valid tables, at least one.
 
     Raises
     ------
     InvalidValueError
-        The priced epochs end before the last arrival, or no table was given.
+        The priced epochs end before the last arrival, or ``tables`` is empty.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class TableAscent(DualAscent):
         self._rows = np.array([table.coefficients[m, r] / table.capacity for table in tables])
 
     def state_prices(self) -> FloatArray:
-        """The best prices summed over tables, shape (T, states) as in `ConfigurationAscent`."""
+        """Return the best prices summed over tables, shape (T, states)."""
         return np.ascontiguousarray(self._by_state(self.prices).T)
 
     def _begin(self, prices: FloatArray) -> None:
@@ -212,17 +212,17 @@ class TableAscent(DualAscent):
 
 
 class ConfigurationAscent(DualAscent):
-    """Prices of all states that occur, from given ones.
+    """Ascent on the prices of all states that occur, from given prices.
 
     Parameters
     ----------
     instance, copies : Instance, int64 array
         See `DualAscent`.
     prices : float64 array
-        First prices, in rounds, float64, shape (T, states), states in the order of
+        Initial prices, in rounds, float64, shape (T, states), with states in the order of
         `hindsight.configurations.tables.ordered_states`.
     threads : int, default 1
-        That share the epochs; the prices do not depend on their number.
+        Number of threads that share the epochs; the prices do not depend on it.
     """
 
     evaluate_every = 10
@@ -239,7 +239,7 @@ class ConfigurationAscent(DualAscent):
         self._pool: ThreadPoolExecutor | None = None
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
-        """The best prices in integers, with exact capacities, as `StateSearch` takes them.
+        """Return the best prices in integers, with exact capacities, as `StateSearch` takes them.
 
         Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
         """
@@ -268,17 +268,17 @@ class ConfigurationAscent(DualAscent):
         given = (prices, mass, self._columns)
         self._share(soft_capacities, *given, heat, maxima, refresh)
         if not _are_finite(soft, z).all():
-            # A level far off after a long step: fall back to the hard maximum.
+            # After a long step the level may be far off: fall back to the hard maximum.
             self._share(hard_capacities, prices, self._columns, level)
             self._share(soft_capacities, *given, max(heat, 0.1), maxima, True)
             lost = ~_are_finite(soft, z)
-            # More configurations than floats count: their epochs keep their prices.
+            # Floats cannot count the configurations of these epochs: they keep their prices.
             z[lost], soft[lost] = mass[lost], level[lost]
         level[:] = soft
         return mass - z
 
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
-        """Run a kernel over all epochs, every thread taking each so-many-th of them."""
+        """Run a kernel over all epochs; thread k of n takes every n-th epoch from the k-th on."""
         if self._threads == 1:
             kernel(*arguments, 0, 1)
             return
@@ -293,6 +293,6 @@ class ConfigurationAscent(DualAscent):
 
 
 def _are_finite(soft: FloatArray, z: FloatArray) -> npt.NDArray[np.bool_]:
-    """Tell of each epoch whether the soft maximum and all marginals are numbers, shape (T,)."""
+    """Tell for each epoch whether the soft maximum and all marginals are finite, shape (T,)."""
     finite: npt.NDArray[np.bool_] = np.isfinite(soft + z.sum(axis=1))
     return finite

@@ -37,27 +37,27 @@ from hindsight.runtime.compilation import largest, njit
 from instances.arrays import FloatArray, IntArray
 
 MAX_EXPONENT = 1200.0
-"""exp(600) and exp(-600) both fit in a double, with room for drift since the last level."""
+"""exp(600) and exp(-600) both fit into a double, with room for drift since the last level."""
 
 SELDOM = 3e-4
-"""Expected members below which a state is left out until the next refresh."""
+"""Expected number of members below which a state is left out until the next refresh."""
 
 NEGLIGIBLE_PRICE = 1e-7
-"""Prices up to this, in rounds, count as none."""
+"""Prices up to this value, in rounds, count as 0."""
 
 
 class PricedStarts(NamedTuple):
-    """Requests, and the states they pass through.
+    """Requests and the states that they pass through.
 
     Attributes
     ----------
     state_of : int64 array, shape (n, largest o)
-        Where the state of request i at each age stands among the states that occur; 0 beyond its
+        Position of the state of request i at each age among the states that occur; 0 beyond its
         own output length.
     output_lengths, arrival_times : int64 array, shape (n,)
         Rounds.
     epochs : int
-        T: starts up to it are priced.
+        T: starts up to T are priced.
     """
 
     state_of: IntArray
@@ -73,7 +73,7 @@ def priced_starts(
     arrival_times: IntArray,
     epochs: int,
 ) -> PricedStarts:
-    """Make the columns of requests for the kernels below.
+    """Create the columns of requests for the kernels below.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def gibbs_starts(
 
 @njit
 def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> None:
-    """Write mass[state, tau], how much request is in each state at each epoch."""
+    """Write mass[state, tau], the expected number of requests in each state at each epoch."""
     state_of, o, a, T = requests
     mass.fill(0.0)
     for i in range(len(o)):
@@ -146,7 +146,7 @@ class GibbsStates(NamedTuple):
     Attributes
     ----------
     held, rounds, copies : int64 array, shape (states,)
-        m, r, and how many requests may be in the state.
+        m, r, and the number of requests that may be in the state.
     memory_limit : int
         M.
     """
@@ -158,18 +158,18 @@ class GibbsStates(NamedTuple):
 
 
 class SoftMaxima(NamedTuple):
-    """The soft maxima of all epochs, as `soft_capacities` finds them.
+    """Soft maxima of all epochs, as `soft_capacities` writes them.
 
     Attributes
     ----------
     level : float64 array, shape (T,)
         The previous soft (or hard) maximum.
     soft : float64 array, shape (T,)
-        h log Z_tau; NaN where ``level`` is so far off that the sum is none of floats.
+        h log Z_tau; NaN where ``level`` is so far off that floats cannot hold the sum.
     marginals : float64 array, shape (T, states)
         z.
     seldom : bool array, shape (T, states)
-        States that hardly any configuration used when all were looked at last.
+        States that hardly any configuration used in the last pass over all states.
     """
 
     level: FloatArray
@@ -179,16 +179,16 @@ class SoftMaxima(NamedTuple):
 
 
 class _Items(NamedTuple):
-    """Members that a configuration of one epoch may have, one for each copy of a state in use.
+    """Possible members of a configuration at one epoch, one for each copy of a state in use.
 
     Attributes
     ----------
     states : int64 array
         The state of each item.
     roots : float64 array
-        exp(q / 2 h), q its price.
+        exp(q / 2 h), where q is the price of the item.
     offsets, depths : int64 array
-        Where the prefix weights that it was appended to are stored, and for how many k.
+        Where the prefix weights before each item are stored, and for how many k.
     """
 
     states: IntArray
@@ -207,7 +207,7 @@ def _listed_items(
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
-    """List the copies of the states in use; return how many, and the room for their prefixes."""
+    """List the copies of the states in use; return their number and the room for prefixes."""
     item_states, roots, offsets, _ = items
     _, rounds, copies, memory_limit = states
     count, size = 0, 0
@@ -237,7 +237,7 @@ def _append_items(
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
-        # k falls, so that an item is appended once.
+        # k decreases, so that an item is appended only once.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -259,13 +259,13 @@ def _add_marginals(
     total: float,
     marginals: FloatArray,
 ) -> None:
-    """Run the backward recursion: value[k, S] becomes the weight of all ways to go on."""
+    """Run the backward recursion: value[k, S] becomes the weight of all completions of (k, S)."""
     item_states, roots, offsets, depths = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # Ascending: value[k + 1] still holds the completions without this item.
+        # k increases: value[k + 1] still holds the completions without this item.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -289,10 +289,9 @@ def soft_capacities(
 ) -> None:
     """Write the soft maxima and the marginals of epochs first, first + stride, ...
 
-    Every epoch is on its own, so that threads may share them, and whoever computes it, the result
-    is the same to the last bit. A pass with ``refresh`` looks at every priced state and marks those
-    that are ``seldom`` used; the passes after it skip them (their share counts as 0), which makes a
-    pass several times cheaper.
+    Epochs are independent, so threads may share them and the results are bit-identical. A pass with
+    ``refresh`` examines every priced state and marks those ``seldom`` used; later passes skip them
+    (their share counts as 0), which makes a pass several times faster.
     """
     level, soft, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
@@ -318,7 +317,7 @@ def soft_capacities(
         value.fill(0.0)
         value[0, 0] = start
         last = _append_items(items, count, states, value, store)
-        # Z_tau, in units of exp(level / h); nothing follows a whole configuration.
+        # Z_tau, in units of exp(level / h); nothing follows a complete configuration.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -355,7 +354,7 @@ def hard_capacities(
 ) -> None:
     """Write W[tau], the heaviest configuration under float prices; certificates use integers.
 
-    Only for tau = first, first + stride, ..., as in `soft_capacities`.
+    Only epochs first, first + stride, ... are written, as in `soft_capacities`.
     """
     held, rounds, copies, memory_limit = states
     value = np.zeros((memory_limit + 2, memory_limit + 1))

@@ -44,7 +44,7 @@ HEADROOM = 2**61
 
 @plain_at_first
 def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
-    """Find W[tau], the total Q of the heaviest configuration at each epoch, shape (T,)."""
+    """Compute W[tau], the total Q of the heaviest configuration at each epoch, shape (T,)."""
     T = Q.shape[0]
     kmax = most_members(states, memory_limit)
     W = np.zeros(T, dtype=np.int64)
@@ -60,7 +60,7 @@ def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
 
 
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
-    """Find W_tau, the total Q(tau, .) of the heaviest configuration at each epoch, exactly.
+    """Compute W_tau, the total Q(tau, .) of the heaviest configuration at each epoch, exactly.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Prices that are not int64, are negative, or too large.
+        The prices are not int64, negative or too large.
     """
     memory_limit = copies.shape[0] - 1
     Q = _checked(prices, memory_limit)
@@ -102,7 +102,7 @@ def _checked(Q: IntArray, memory_limit: int) -> IntArray:
 def exact_bound(prices: IntArray, instance: Instance) -> int:
     """Evaluate the lower bound on total latency that epoch prices prove, in exact integers.
 
-    Capacities are computed here, so nothing but the prices need be given, and any are good.
+    Capacities are computed here, so any prices give a valid bound.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Prices that are not int64, are negative, too large or of another shape.
+        The prices are not int64, negative, too large or of another shape.
     """
     s, o, a, limit = instance.columns
     Q = _checked(prices, limit)
@@ -123,7 +123,7 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     P, _ = start_values(Q, s, o, a)
     total: int = -sum(W.tolist())
     for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
-        # Of starts at or past the last price the first is the cheapest.
+        # Among starts at or past the last price, the first is the cheapest.
         later = (max(arrival, T) + output - arrival) * SCALE
         total += min([later, *row[arrival:].tolist()])
     return -(-total // SCALE)
@@ -133,8 +133,8 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
     """Return P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
 
-    Both int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is defined
-    for t < a_i too; u[i, t] presumes a_i <= T.
+    Both are int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is
+    defined for t < a_i too; u[i, t] requires a_i <= T.
     """
     n, T = len(s), Q.shape[0]
     P = np.zeros((n, T + 1), dtype=np.int64)

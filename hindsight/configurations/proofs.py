@@ -1,4 +1,4 @@
-"""Proofs by prices of what runs together, and by paths that such prices leave none of."""
+"""Proofs by prices of what runs together, and by paths of which such prices leave none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatePrices(Proof):
         return StatePrices(rounded(self.prices, self.scale, scale), scale)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; in the shortest units that lose nothing of the bound, or in its own."""
+        """See `Proof`; write the shortest units that keep the bound, unless a scale is wanted."""
         m, r = _states_of(instance)
         Q = _up_to_the_last(self.prices[:, m, r])
 
@@ -82,15 +82,15 @@ class StatePrices(Proof):
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """A stage of `PathPrices`: nodes are dropped, and those left are told apart by more requests.
+    """A stage of `PathPrices`: it drops nodes, then distinguishes the rest by more requests.
 
     Attributes
     ----------
     start_prices : int64 array, shape (n,)
-        u, at which nodes are dropped; of requests not followed yet the least cost of a start.
+        u, the prices at which nodes are dropped; the least start cost of requests not followed yet.
     followed, tracked : tuple[int, ...]
-        Requests that nodes are told apart by from now on: by whether they are active and since
-        when, and by whether they have been started.
+        Requests by which nodes are distinguished from now on: whether (and since when) a followed
+        request is active, and whether a tracked request has been started.
     """
 
     start_prices: IntArray
@@ -100,16 +100,16 @@ class PathStage:
 
 @dataclass(frozen=True, eq=False)
 class PathPrices(Proof):
-    """Prices, and what leaves no path with a total latency within a limit (`hindsight.paths`).
+    """Prices and stages that leave no path with a total latency within a limit (`hindsight.paths`).
 
     Attributes
     ----------
     prices : StatePrices
-        Of what runs together.
+        Prices of what runs together.
     limit : int
-        Total latency that no schedule keeps within.
+        Total latency that no schedule meets.
     stages : tuple[PathStage, ...]
-        After the last of them no path is left.
+        Stages of the proof; after the last of them no path is left.
     """
 
     prices: StatePrices
@@ -120,23 +120,23 @@ class PathPrices(Proof):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """The prices by themselves, then the paths."""
+        """Return the prices by themselves, then the paths."""
         return (self.prices, self)
 
     @property
     def largest_bound(self) -> int:
-        """What no path within the limit proves."""
+        """Return the bound proved if no path is left within the limit."""
         return self.limit + 1
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # Start prices are of costs, which move with the blocks.
+        # Start prices include latencies, which move with the blocks.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):
             return moved
         return PathPrices(moved, self.limit, self.stages)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; in the units that are wanted, or in those of its prices."""
+        """See `Proof`; write the wanted units, or those of its prices."""
         full, table = self.prices.scale, self.prices.prices
         units = full if wanted.scale is None else wanted.scale
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
@@ -171,11 +171,11 @@ class PathPrices(Proof):
 
 
 def _states_of(instance: Instance) -> tuple[IntArray, ...]:
-    """m and r of the states that occur."""
+    """Return m and r of the states that occur."""
     s, o, _, limit = instance.columns
     return np.nonzero(state_copies(s, o, limit))
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Rows up to the last in which anything has a price."""
+    """Return the rows up to the last one that has a price."""
     return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -1,4 +1,4 @@
-"""Finding state tables that the current fractional starts violate.
+"""Separation of state tables that the current fractional starts violate.
 
 Given masses p(m, r) at one epoch (or averaged over several), the best table solves
 
@@ -33,35 +33,35 @@ from .tables import (
 )
 
 State = tuple[int, int]
-"""(m, r): tokens used so far, rounds to go."""
+"""A state (m, r): tokens used so far and rounds to go."""
 
 LARGEST_MEMORY = 1500
 SMALLEST_MEMORY = 1000
-"""Configurations remembered: past the first number, all but the second number are forgotten."""
+"""Most configurations remembered; past the first number, all but the second are forgotten."""
 
 LARGEST_SUPPORT = 150
-"""States that a linear program may have."""
+"""Most states of a linear program."""
 
 MOST_ROUNDS = 60
-"""Rounds of row generation in a linear program."""
+"""Most rounds of row generation in a linear program."""
 
 TOLERANCE = 0.01
-"""Rows violated by less are not generated."""
+"""Smallest violation for which a row is generated."""
 
 ASCENTS = 2
-"""Times that the program is solved again, for the epochs where the table found is violated."""
+"""Times that the program is solved again for the epochs where its table is violated."""
 
 VIOLATION = 1e-3
-"""A table is violated at an epoch where its left-hand side exceeds its capacity by this share."""
+"""Least excess of the left-hand side over the capacity, as a share, that counts as a violation."""
 
 
 class _TableProgram:
-    """The linear program over rho on the support of a mass, with the rows found so far."""
+    """The linear program over rho on the support of a mass, with the rows generated so far."""
 
     def __init__(self, m: IntArray, r: IntArray, weight: FloatArray, copies: IntArray) -> None:
         n = len(m)
         self.m, self.r, self.weight = m, r, weight
-        # One position per copy of a state, as `heaviest_configuration` wants them.
+        # One position per copy of a state, as `heaviest_configuration` expects them.
         self.owner = np.repeat(np.arange(n), copies[m, r])
         self.states = np.column_stack((m, r, np.ones_like(m)))[self.owner].astype(np.int64)
         self._index = {(int(x), int(y)): q for q, (x, y) in enumerate(zip(m, r, strict=True))}
@@ -73,7 +73,7 @@ class _TableProgram:
         return len(self._rows)
 
     def add_configuration(self, configuration: tuple[State, ...]) -> bool:
-        """Add the row of a remembered configuration, as far as it lies in the support."""
+        """Add the row of a remembered configuration, restricted to the support."""
         return self._add([self._index[state] for state in configuration if state in self._index])
 
     def add_members(self, members: IntArray) -> tuple[State, ...] | None:
@@ -93,16 +93,16 @@ class _TableProgram:
         return True
 
     def solve(self) -> FloatArray:
-        """rho on the support, clipped to >= 0; 0 where HiGHS has none."""
+        """Return rho on the support, clipped to >= 0, or 0 if HiGHS finds no solution."""
         values = self._program.solve().values
         return np.zeros(len(self.m)) if values is None else values.clip(0.0)
 
 
 class TableSeparator:
-    """Separates tables for one instance.
+    """Separation of tables for one instance.
 
-    Every configuration ever generated is kept as a starting row of later linear programs (the
-    oldest are forgotten), so results depend on the calls before.
+    Every configuration generated is a starting row of later linear programs (the oldest are
+    forgotten), so results depend on earlier calls.
 
     Parameters
     ----------
@@ -115,22 +115,22 @@ class TableSeparator:
     def __init__(self, copies: IntArray, memory_limit: int) -> None:
         self.copies = copies
         self.memory_limit = memory_limit
-        # configuration -> the last call in which it was generated
+        # maps a configuration to the last call in which it was generated
         self._configurations: dict[tuple[State, ...], int] = {}
         self._clock = 0
 
     def solve(self, mass: FloatArray) -> FloatArray | None:
-        """Find a table of capacity 1 that nearly maximises its total mass, valid but for noise.
+        """Find a table of capacity 1 that nearly maximises its total mass; valid up to rounding.
 
         Parameters
         ----------
         mass : float64 array
-            Of requests in each state, shape (M + 1, M + 1).
+            Mass of requests in each state, shape (M + 1, M + 1).
 
         Returns
         -------
         float64 array, shape (M + 1, M + 1)
-            Or None where no violated table was found.
+            The table, or None if no violated table was found.
         """
         self._clock += 1
         m, r, weight = self._support(mass)
@@ -160,7 +160,7 @@ class TableSeparator:
         return table
 
     def _integral(self, table: FloatArray, priority: FloatArray) -> ConfigurationCut | None:
-        """Round a float table down, make it exactly valid, lift it; None where that fails."""
+        """Round a float table down, make it exactly valid and lift it; None if that fails."""
         coefficients = np.floor(table * DENOMINATOR + 1e-3).astype(np.int64)
         heaviest = maximum_weight(coefficients, self.copies, self.memory_limit)
         if heaviest > DENOMINATOR:
@@ -170,20 +170,20 @@ class TableSeparator:
         return result if is_valid(result, self.copies, self.memory_limit) else None
 
     def separate(self, mass: FloatArray, epoch: int) -> tuple[ConfigurationCut, float] | None:
-        """Find a table from one epoch by ascent, and its total violation.
+        """Find a table from one epoch by ascent; return it with its total violation.
 
         Parameters
         ----------
         mass : float64 array
-            Of requests in each state at each epoch, shape (T, M + 1, M + 1).
+            Mass of requests in each state at each epoch, shape (T, M + 1, M + 1).
         epoch : int
-            Where to begin.
+            Epoch from which the ascent starts.
 
         Returns
         -------
         tuple[ConfigurationCut, float] or None
             The table, exactly valid, and the sum over epochs of left-hand side / capacity - 1 where
-            that exceeds `VIOLATION`; or None where nothing was found.
+            that exceeds `VIOLATION`; None if no table was found.
         """
         around = mass[epoch]
         best = None
@@ -207,10 +207,10 @@ class TableSeparator:
         return best
 
     def _support(self, mass: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """The heaviest states, in the order of `ordered_states`, and their masses.
+        """Return the heaviest states, in the order of `ordered_states`, and their masses.
 
-        The mass of each other state moves to a state (m', r') <= (m, r) among them, if there is
-        one: whatever accepts (m, r) accepts (m', r'), so lifting will give (m, r) about as much.
+        The mass of each other state moves to one of these, (m', r') <= (m, r), if there is one:
+        what accepts (m, r) accepts (m', r'), so lifting will give (m, r) about the same weight.
         """
         m, r = np.nonzero((mass > 1e-4) & (self.copies > 0))
         order = np.argsort(-mass[m, r], kind="stable")
@@ -226,9 +226,9 @@ class TableSeparator:
         return m[order], r[order], weight[order]
 
     def _generate(self, program: _TableProgram, rho: FloatArray, members: IntArray) -> bool:
-        """Add the heaviest configuration, and that of perturbed weights; False if both are known.
+        """Add the heaviest configuration and that of perturbed weights; False if both are known.
 
-        The perturbation depends on the number of rows alone, so runs are repeatable.
+        The perturbation depends only on the number of rows, so runs are repeatable.
         """
         found = [program.add_members(members)]
         noise = np.random.default_rng(program.row_count).random(len(program.owner))

@@ -27,31 +27,31 @@ from .tables import ConfigurationCut, ordered_states, state_copies
 from .warm_start import LARGEST_MEMORY_LIMIT, first_tables, priced_epochs, warm_ascent
 
 LARGEST_PRICE_ARRAY = 100_000_000
-"""Entries of the epoch prices, T (M + 1)^2, beyond which the relaxation is refused: 0.8 GB."""
+"""Most entries of the epoch prices, T (M + 1)^2, of a relaxation: 0.8 GB."""
 
 START_HEAT = (0.3, 0.1)
-"""First and last heat of the starts, in rounds; the fractional starts have the last."""
+"""First and last heat of the starts, in rounds; the fractional starts belong to the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class StrengthenedRelaxation:
-    """Fractional starts, the prices they have, and the bound that these prove.
+    """Fractional starts, their prices, and the bound that these prices prove.
 
     Attributes
     ----------
     instance : Instance
         The instance relaxed.
     certified_bound : int
-        Lower bound on the optimum, exact, from ``prices``.
+        Lower bound on the optimum, exact, proved by ``prices``.
     expected_start_times : float64 array
         sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
     prices : StatePrices
-        Of what runs together, in integers: the proof of ``certified_bound``, as
-        `hindsight.make_certificate` and an own bound (`hindsight.register_bound`) take it.
+        Integer prices of what runs together: the proof of ``certified_bound``, which
+        `hindsight.make_certificate` and a user's bound (`hindsight.register_bound`) accept.
     cuts : tuple[ConfigurationCut, ...]
-        The inequalities that the ascent begins from, each valid for every schedule: the memory
-        constraint and the pairwise cores, lifted. The prices go on from theirs to those of all
-        configurations. `ConfigurationCut.rows` has them as rows of the integer program.
+        Inequalities from which the ascent starts, each valid for every schedule: the memory
+        constraint and the pairwise cores, lifted. The ascent goes on from their prices to prices of
+        all configurations. `ConfigurationCut.rows` turns them into rows of the integer program.
     runtime : float
         Seconds.
     """
@@ -70,20 +70,20 @@ class StrengthenedRelaxation:
 def relax_strengthened(instance: Instance, *, iterations: int = 120) -> StrengthenedRelaxation:
     """Ascend on the configuration dual and read off fractional starts.
 
-    The same instance gives the same result. Some ten milliseconds an iteration at 25 requests.
+    The result is deterministic. An iteration takes some ten milliseconds at 25 requests.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     iterations : int, default 120
-        Of the configuration ascent, at least 1.
+        Iterations of the configuration ascent, at least 1.
 
     Raises
     ------
     InvalidValueError
-        M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are too many rounds for
-        M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
+        M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` is below 1, or there are too many rounds
+        for M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
     instance.require_tokens()
     clock = Clock()
@@ -122,7 +122,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
 
 
 def _start_weights(instance: Instance, copies: IntArray, prices: FloatArray) -> FloatArray:
-    """x[i, t] for t = 0 .. T, rows adding up to 1."""
+    """Return x[i, t] for t = 0 .. T; each row sums to 1."""
     states = ordered_states(copies)
     n, epochs = len(instance), len(prices)
     x, costs = np.zeros((n, epochs + 1)), np.zeros((n, epochs + 1))

@@ -68,17 +68,17 @@ from instances.arrays import FloatArray, IntArray
 
 DENOMINATOR = 60
 """Capacity of core and separated tables: divisible by 2, 3, 4, 5 and 6, so that the coefficients of
-most facets are exact."""
+most facets are exact integers."""
 
 LIFTED_FIRST = 80
-"""States that `lift` raises one by one, heaviest first, before its sweep over all of them."""
+"""Number of states that `lift` raises one by one, heaviest first, before it sweeps over all."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConfigurationCut:
-    """The inequality: the sum of ``coefficients[m, r]`` over active requests is <= ``capacity``.
+    """Inequality: the sum of ``coefficients[m, r]`` over active requests is <= ``capacity``.
 
-    It is to hold at every epoch; `is_valid` decides whether it does.
+    It is meant to hold at every epoch; `is_valid` decides whether it does.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ConfigurationCut:
     capacity : int
         D >= 1, in the units of the coefficients.
     name : str
-        Where it comes from.
+        Origin of the table, for reports.
     """
 
     coefficients: IntArray
@@ -97,17 +97,17 @@ class ConfigurationCut:
     def rows(
         self, instance: Instance, horizon: int
     ) -> list[tuple[dict[tuple[int, int], int], int]]:
-        """The same of the starts x[i, t] of the integer program, a row for each epoch.
+        """Return the inequality over the starts x[i, t] of the integer program, one row per epoch.
 
         A request that starts at t is in state (s_i + tau - t, o_i - tau + t) at epoch tau from t
-        to t + o_i - 1. Each row is (coefficients by (i, t), most that their sum may be).
+        to t + o_i - 1. Each row is (coefficients by (i, t), upper limit on their sum).
 
         Parameters
         ----------
         instance : Instance
-            With the memory limit of the table.
+            An instance with the memory limit of the table.
         horizon : int
-            Last round; starts complete by it.
+            Last round; all starts complete by it.
         """
         rows = []
         for epoch in range(horizon):
@@ -127,10 +127,10 @@ class ConfigurationCut:
 def state_copies(
     prompt_lengths: npt.ArrayLike, output_lengths: npt.ArrayLike, memory_limit: int
 ) -> IntArray:
-    """How many requests can be in each state at once: ``copies[m, r]``.
+    """Count the requests that can be in each state at once: ``copies[m, r]``.
 
-    The number of requests that ever pass through (m, r), cut off at M // (m + r), the number that
-    fits together (module docstring).
+    This is the number of requests that ever pass through (m, r), but at most M // (m + r), the
+    number that fits together (module docstring).
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def state_copies(
     Raises
     ------
     InvalidValueError
-        Lengths out of range, or a request with s + o > M, which can never run.
+        Lengths are out of range, or a request with s + o > M can never run.
     """
     prompts = np.asarray(prompt_lengths, dtype=np.int64)
     outputs = np.asarray(output_lengths, dtype=np.int64)
@@ -172,7 +172,7 @@ def state_copies(
 
 
 def ordered_states(copies: IntArray) -> IntArray:
-    """The states that occur, in the order in which (C) is checked.
+    """Return the states that occur, in the order in which (C) is checked.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def ordered_states(copies: IntArray) -> IntArray:
 
 @partial(njit, is_step=True)
 def most_members(states: IntArray, memory_limit: int) -> int:
-    """An upper limit on the members of a configuration: M, or about M / 2 when all m >= 1."""
+    """Return an upper bound on the members of a configuration: M, or about M / 2 if all m >= 1."""
     for p in range(states.shape[0]):
         if states[p, 0] == 0:
             return memory_limit
@@ -201,7 +201,7 @@ def append_state(
     """Allow up to ``copies`` members in state p, each of the given weight, in place.
 
     ``value[k, S]`` is the largest total weight of a prefix of k members whose m add up to S, or -1.
-    One pass per copy; k descends, so that a pass adds at most one member.
+    Each copy takes one pass; k decreases, so that a pass adds at most one member.
     """
     m, r, copies = states[p, 0], states[p, 1], states[p, 2]
     for _ in range(copies):
@@ -224,9 +224,9 @@ def _maximum(states: IntArray, weights: IntArray, memory_limit: int) -> int:
 
 
 def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
-    """The largest total coefficient of any configuration, exactly.
+    """Return the largest total coefficient of any configuration, exactly.
 
-    A dynamic program over (count, sum of m), module docstring: O(states * copies * M^2 / r).
+    This is a dynamic program over (count, sum of m), in O(states * copies * M^2 / r) steps.
 
     Parameters
     ----------
@@ -241,9 +241,9 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
 
 
 def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bool:
-    """Whether the table's inequality holds for every configuration, decided in exact integers.
+    """Tell whether the table's inequality holds for every configuration, in exact integers.
 
-    A table of another shape, of another type than int64, or with a negative coefficient is not.
+    A table of another shape or type than int64, or with a negative coefficient, is invalid.
     """
     c = np.asarray(table.coefficients)
     return (
@@ -258,12 +258,12 @@ def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bo
 def heaviest_configuration(
     states: IntArray, weights: FloatArray, memory_limit: int
 ) -> tuple[float, IntArray]:
-    """A heaviest configuration for float weights.
+    """Find a heaviest configuration for float weights.
 
     Parameters
     ----------
     states : int64 array
-        Shape (p, 3) as from `ordered_states`, but one row per copy; the third column is not read.
+        Shape (p, 3) as from `ordered_states`, but with one row per copy; column 3 is not read.
     weights : float64 array, shape (p,)
     memory_limit : int
         M, tokens.
@@ -271,7 +271,7 @@ def heaviest_configuration(
     Returns
     -------
     tuple[float, int64 array]
-        Its total weight, and the positions in ``states`` of its members, increasing.
+        Total weight of the configuration, and its members as increasing positions in ``states``.
     """
     n = states.shape[0]
     kmax = most_members(states, memory_limit)
@@ -305,9 +305,9 @@ def heaviest_configuration(
 def _raised(
     state: IntArray, value: IntArray, behind: IntArray, capacity: int, memory_limit: int
 ) -> int:
-    """Find the largest weight that a state may have, all others fixed.
+    """Find the largest weight that a state may have with all others fixed.
 
-    ``value[k, S]`` is the best prefix of the states before it, or -1, and ``behind[k, S]`` the best
+    ``value[k, S]`` is the best prefix of the states before it, or -1; ``behind[k, S]`` is the best
     total of those after it behind a prefix (k, S).
     """
     m, r, copies = state[0], state[1], state[2]
@@ -325,9 +325,9 @@ def _raised(
 
 @partial(njit, is_step=True)
 def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit: int) -> None:
-    """Allow up to ``copies`` members in a state before those that ``behind`` is of, in place.
+    """Allow up to ``copies`` members in a state before those counted in ``behind``, in place.
 
-    k ascends: the rows of more members, which are read, are still those without the state.
+    k increases: the rows with more members, which are read, do not contain the state yet.
     """
     m, r, copies = state[0], state[1], state[2]
     if weight <= 0:
@@ -344,7 +344,7 @@ def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit:
 
 @partial(njit, makes_arrays=True)
 def _lift_one(states: IntArray, weights: IntArray, p: int, capacity: int, memory_limit: int) -> int:
-    """Find the largest weight that state p may have, all others fixed."""
+    """Find the largest weight that state p may have with all others fixed."""
     kmax = most_members(states, memory_limit)
     value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
     value[0, 0] = 0
@@ -390,24 +390,24 @@ def lift(
 ) -> IntArray:
     """Raise a valid table state by state until (nearly) nothing can be raised.
 
-    It stays valid throughout (module docstring). An invalid table stays invalid: check the result
-    with `is_valid`.
+    The table stays valid throughout (module docstring). An invalid table stays invalid: check the
+    result with `is_valid`.
 
     Parameters
     ----------
     coefficients, copies : int64 array, shape (M + 1, M + 1)
     capacity : int
-        Of the table.
+        Capacity of the table.
     memory_limit : int
         M, tokens.
     priority : float64 array or None, default None
-        The fractional mass in each state, shape (M + 1, M + 1); the heaviest states are raised
-        first, one by one, the rest follow in one sweep in order of decreasing r.
+        Fractional mass in each state, shape (M + 1, M + 1). The heaviest states are raised first,
+        one by one; the rest follow in one sweep in order of decreasing r.
 
     Returns
     -------
     int64 array, shape (M + 1, M + 1)
-        0 for states that do not occur.
+        Raised coefficients; 0 for states that do not occur.
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
@@ -424,21 +424,21 @@ def lift(
 
 
 def memory_table(memory_limit: int) -> ConfigurationCut:
-    """The memory constraint of round tau + 1: rho = m + 1, D = M (module docstring)."""
+    """Return the memory constraint of round tau + 1: rho = m + 1, D = M (module docstring)."""
     m, r = np.indices((memory_limit + 1, memory_limit + 1))
     inside = (r >= 1) & (m + r <= memory_limit)
     return ConfigurationCut(np.where(inside, m + 1, 0).astype(np.int64), memory_limit, "memory")
 
 
 def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> ConfigurationCut:
-    """Pairwise core with parameter sigma >= 1: two requests are never both in their cores.
+    """Return the pairwise core table of sigma >= 1: two requests are never both in their cores.
 
-    rho = D [m >= sigma and 2 r >= 1 + M - m - sigma]; proof in the module docstring.
+    rho = D [m >= sigma and 2 r >= 1 + M - m - sigma]; the proof is in the module docstring.
 
     Raises
     ------
     InvalidValueError
-        sigma or the capacity is below 1.
+        ``sigma`` or ``capacity`` is below 1.
     """
     if sigma < 1:
         raise InvalidValueError("core table", "sigma", sigma, "is below 1")

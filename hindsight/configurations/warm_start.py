@@ -1,8 +1,8 @@
-"""Where the configuration ascent begins: at known prices, or at those of a few lifted state tables.
+"""First prices of the configuration ascent: known prices, or those of a few lifted state tables.
 
 The memory constraint and the pairwise cores of every prompt length
-(`hindsight.configurations.tables`) are quick to price by ascent, and bring the ascent on all
-configurations most of the way (`hindsight.configurations.ascent`).
+(`hindsight.configurations.tables`) are cheap to price by ascent. Their prices bring the ascent on
+all configurations (`hindsight.configurations.ascent`) most of the way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .ascent import ConfigurationAscent, TableAscent
 from .tables import ConfigurationCut, core_table, lift, memory_table, ordered_states
 
 LARGEST_MEMORY_LIMIT = 255
-"""Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
+"""Largest M for tables: they have (M + 1)^2 entries, and their dynamic programs M^3 steps."""
 
 WARM_START = 300
 """Iterations of the ascent on tables."""
@@ -33,7 +33,7 @@ def warm_ascent(
     should_stop: Callable[[], bool] | None = None,
     tables: Sequence[ConfigurationCut] | None = None,
 ) -> ConfigurationAscent:
-    """Make a configuration ascent that begins from the prices of the first tables.
+    """Create a configuration ascent that starts from the prices of the first tables.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def warm_ascent(
     copies : int64 array
         See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     makespan : int
-        Of a schedule: epochs up to it, or to the last arrival, are priced.
+        Makespan of a schedule: epochs up to it, or to the last arrival, are priced.
     threads : int, default 1
-        Of the configuration ascent.
+        Threads of the configuration ascent.
     should_stop : Callable[[], bool] or None, default None
-        Asked between tables and in every iteration.
+        Polled between tables and in every iteration.
     tables : Sequence[ConfigurationCut] or None, default None
-        Valid, at least one; None takes `first_tables`.
+        Valid tables, at least one; None uses `first_tables`.
     """
     n = len(instance)
     first = TableAscent(
@@ -69,7 +69,7 @@ def warm_ascent(
 def resumed_ascent(
     instance: Instance, copies: IntArray, makespan: int, prices: StatePrices, threads: int = 1
 ) -> ConfigurationAscent:
-    """Make a configuration ascent that begins from prices that are good already.
+    """Create a configuration ascent that starts from prices that are good already.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ def resumed_ascent(
     copies : int64 array
         See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     makespan : int
-        Of a schedule: epochs up to it, or to the last arrival, are priced.
+        Makespan of a schedule: epochs up to it, or to the last arrival, are priced.
     prices : StatePrices
-        Of the instance.
+        Prices for the instance.
     threads : int, default 1
-        Of the configuration ascent.
+        Threads of the configuration ascent.
     """
     states = ordered_states(copies)
     known = prices.prices[:, states[:, 0], states[:, 1]] / prices.scale
@@ -92,7 +92,7 @@ def resumed_ascent(
 
 
 def priced_epochs(instance: Instance, makespan: int) -> int:
-    """Return T, the epochs with prices: they must reach past the last arrival."""
+    """Return T, the number of priced epochs, which reach past the last arrival."""
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 
@@ -105,7 +105,7 @@ def first_tables(
     tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
     lifted: list[ConfigurationCut] = []
     for table in tables:
-        # Lifting takes a fifth of a second a table at M = 255; the first one alone is a bound.
+        # Lifting a table takes a fifth of a second at M = 255; the first one alone gives a bound.
         if lifted and should_stop is not None and should_stop():
             break
         rho = lift(table.coefficients, table.capacity, copies, limit)

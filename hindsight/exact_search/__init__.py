@@ -1,1 +1,1 @@
-"""Enumeration that prices prune: partial schedules, windows, trees of windows."""
+"""Enumeration pruned by prices: partial schedules, windows, and trees of windows."""

@@ -47,28 +47,28 @@ from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
 
 SCALE = 1 << 14
-"""Prices are integers in units of 1 / SCALE: fine enough for the bound, short in a file."""
+"""Prices are integers in units of 1 / SCALE: fine enough for the bound, and short in a file."""
 
 ROWS_A_ROUND = 120
 """Rows added to the linear program at once, the most violated first."""
 
 ROOT_ROUNDS = 12
-"""Rounds of table separation at the root, at most."""
+"""Most rounds of table separation at the root."""
 
 EPOCHS_A_ROUND = 8
 TABLES_A_ROUND = 4
 """Epochs tried, and tables kept, in a round of separation."""
 
 KEPT_VALUES = 200
-"""Sets of prices whose priced costs of all starts are kept in memory."""
+"""Most sets of prices whose priced costs of all starts are kept in memory."""
 
 LARGEST_PROGRAM = 60_000
-"""Starts n (T + 1) beyond which no tree is attempted."""
+"""Most starts n (T + 1) for which a tree is attempted."""
 
 
 @dataclass(eq=False)
 class _Node:
-    """One node: a split into two, or a leaf closed (or left) with prices."""
+    """A node of the tree: a split into two, or a leaf with prices."""
 
     lo: IntArray
     hi: IntArray
@@ -80,25 +80,25 @@ class _Node:
 
 @dataclass(frozen=True, eq=False)
 class WindowTree:
-    """A tree over start windows, see the module docstring.
+    """A tree over start windows; see the module docstring.
 
     Attributes
     ----------
     tables : tuple[ConfigurationCut, ...]
-        That the prices refer to.
+        Tables to which the prices refer.
     prices : tuple[dict[tuple[int, int], int], ...]
-        Of each leaf kind, as {(table, epoch): y}, y >= 1 in units of 1 / ``scale`` per unit of the
-        table's coefficients.
+        Price sets that the leaves use, as {(table, epoch): y}, y >= 1 in units of 1 / ``scale`` per
+        unit of the table's coefficients.
     nodes : tuple[tuple[int, int] | int, ...]
         Parents first, left part first: (i, t) for a split, an index into ``prices`` for a leaf.
     lower_bound : int
-        The smallest of the leaves' bounds: proved.
+        The smallest of the leaves' bounds, proved.
     root_bound : int
-        Proved by the root's prices alone.
+        Bound proved by the root's prices alone.
     is_complete : bool
         Whether every leaf reaches the schedule's total latency.
     programs : int
-        Linear programs solved.
+        Number of linear programs solved.
     scale : int
         Denominator of the prices.
     """
@@ -114,12 +114,12 @@ class WindowTree:
 
     @property
     def leaves(self) -> int:
-        """Number of leaves."""
+        """Return the number of leaves."""
         return sum(isinstance(node, int) for node in self.nodes)
 
 
 def suits_tree(instance: Instance, schedule: Schedule) -> bool:
-    """Whether a window tree can be attempted: tables and linear programs of a fair size."""
+    """Tell whether a window tree can be attempted: tables and programs of moderate size."""
     epochs = max(schedule.makespan, int(instance.arrival_times.max())) + 2
     return (
         instance.memory_limit <= LARGEST_MEMORY_LIMIT and len(instance) * epochs <= LARGEST_PROGRAM
@@ -141,18 +141,18 @@ def prove_by_windows(
     instance : Instance
         The problem.
     schedule : Schedule
-        Feasible; the tree shows that none is better, if so.
+        A feasible schedule; the tree proves that none is better, if that is true.
     tables : Sequence[ConfigurationCut], optional
-        Exactly valid, besides the memory and core tables that are used anyway.
+        Exactly valid tables, used besides the memory and core tables.
     time_limit : float or None, default None
-        Seconds; open nodes become leaves with the bound they have.
+        Seconds; open nodes become leaves with their present bounds.
     should_stop : Callable[[], bool] or None, default None
-        Asked at every node, with the same effect.
+        Polled at every node; returning True has the same effect.
 
     Raises
     ------
     InvalidValueError
-        The schedule is infeasible or of another instance, or the instance is too large
+        The schedule is infeasible or belongs to another instance, or the instance is too large
         (`suits_tree`).
     """
     if schedule.instance.digest != instance.digest or schedule.violations():
@@ -163,33 +163,33 @@ def prove_by_windows(
 
 
 class _PricedProgram:
-    """The linear program of a node, warm from the one before."""
+    """The linear program of a node, warm-started from the one before."""
 
     def __init__(self, instance: Instance, copies: IntArray, T: int, penalty: int) -> None:
         s, o, a, _ = instance.columns
         self.T = T
         self.n = n = len(instance)
         self.copies = copies
-        # One column a request and start a_i .. T; those of request i begin at first[i].
+        # Request i has one column for each start a_i .. T; its columns begin at first[i].
         self.first = np.concatenate([[0], np.cumsum(T + 1 - a)])
         self.owner = np.repeat(np.arange(n), T + 1 - a)
         self.start = np.concatenate([np.arange(arrival, T + 1) for arrival in a.tolist()])
         self.latency = self.start + (o - a)[self.owner]
         self.tables: list[ConfigurationCut] = []
-        self._matrices: list[Any] = []  # table -> int64 (T, columns)
-        self._rows: list[tuple[int, int]] = []  # table and epoch
+        self._matrices: list[Any] = []  # for each table, int64 (T, columns)
+        self._rows: list[tuple[int, int]] = []  # the table and epoch of each row
         self.solved = 0
         self.x: FloatArray = np.zeros(len(self.start))
         self.value = -math.inf
-        # The state that each column is in at each epoch of its life.
+        # The state of each column at each epoch of its life.
         lives = np.minimum(o[self.owner], T - self.start)
         self._column = np.repeat(np.arange(len(self.start)), lives)
         age = np.arange(len(self._column)) - np.repeat(np.cumsum(lives) - lives, lives)
         self._epoch = self.start[self._column] + age
         self._m = s[self.owner[self._column]] + age
         self._r = o[self.owner[self._column]] - age
-        # The last column is the violation of all rows at a price no node can afford: the program
-        # is always feasible, and what should be infeasible has a bound past the target.
+        # The last column absorbs the violation of all rows at a prohibitive price: the program is
+        # always feasible, and an infeasible node gets a bound past the target.
         costs = np.append(self.latency.astype(np.float64), float(penalty))
         self._program = WarmProgram(costs, np.full(len(costs), np.inf), "simplex")
         for own in np.split(np.arange(len(self.start)), self.first[1:-1]):
@@ -200,7 +200,7 @@ class _PricedProgram:
         return slice(int(self.first[i]), int(self.first[i + 1]))
 
     def add_tables(self, tables: Sequence[ConfigurationCut]) -> None:
-        """New tables; their rows come when violated."""
+        """Add tables; their rows are generated when violated."""
         for table in tables:
             weight = table.coefficients[self._m, self._r]
             used = weight > 0
@@ -210,12 +210,12 @@ class _PricedProgram:
             self.tables.append(table)
 
     def restrict(self, lo: IntArray, hi: IntArray) -> None:
-        """Windows of starts; a ``hi`` of T is no upper limit."""
+        """Set the windows of starts; a ``hi`` of T is no upper limit."""
         inside = (self.start >= lo[self.owner]) & (self.start <= hi[self.owner])
         self._program.set_upper(np.append(np.where(inside, np.inf, 0.0), np.inf))
 
     def solve(self) -> bool:
-        """Solve over the rows there are; False where it is infeasible or failed."""
+        """Solve over the present rows; return False if infeasible or if HiGHS failed."""
         result = self._program.solve()
         self.solved += 1
         if result.bound is None or result.values is None or result.row_duals is None:
@@ -226,7 +226,7 @@ class _PricedProgram:
         return True
 
     def generate(self, threshold: float = 1e-4) -> int:
-        """Add the most violated rows; how many."""
+        """Add the most violated rows; return how many."""
         found: list[tuple[float, int, int]] = []
         there = set(self._rows)
         for k, (matrix, table) in enumerate(zip(self._matrices, self.tables, strict=True)):
@@ -259,7 +259,7 @@ class _PricedProgram:
         return P
 
     def paid(self, prices: dict[tuple[int, int], int]) -> int:
-        """Return what the capacities take off, in units of 1 / SCALE."""
+        """Return the total capacity charge of the prices, in units of 1 / SCALE."""
         return sum(y * self.tables[k].capacity for (k, _), y in prices.items())
 
     def masses(self) -> FloatArray:
@@ -271,7 +271,7 @@ class _PricedProgram:
 
 @dataclass(eq=False)
 class _Prices:
-    """One set of integer prices and what follows from it."""
+    """A set of integer prices and the values derived from it."""
 
     prices: dict[tuple[int, int], int]
     P: IntArray | None
@@ -279,7 +279,7 @@ class _Prices:
 
 
 class _TreeSearch:
-    """One search."""
+    """Depth-first search for a window tree."""
 
     def __init__(
         self,
@@ -324,15 +324,15 @@ class _TreeSearch:
         return self.hopeless or self.clock.must_stop()
 
     def _process(self, node: _Node, *, is_root: bool) -> list[_Node]:
-        """Close a node or split it; the children still open, the one to do next last."""
+        """Close a node or split it; return the children still open, the next to process last."""
         node.prices = node.parent_prices
-        # The prices of the parent may do.
+        # The prices of the parent may suffice.
         best = self._bound(node.prices, node.lo, node.hi)
         if self._closes(best):
             return []
         program = self.program
         program.restrict(node.lo, node.hi)
-        # Price the node: rows while any is violated, at the root new tables too.
+        # Price the node: add rows while any is violated, and at the root new tables too.
         rounds = 0
         while program.solve():
             if program.value > self.target - 1 + 1e-3:
@@ -371,7 +371,7 @@ class _TreeSearch:
         return [right, left] if below >= 0.5 else [left, right]
 
     def _price(self) -> int:
-        """Integer prices from the last linear program."""
+        """Add integer prices from the last linear program; return their index."""
         return self._keep(self.program.integer_prices())
 
     def _keep(self, prices: dict[tuple[int, int], int]) -> int:
@@ -382,12 +382,12 @@ class _TreeSearch:
         return len(self.sets) - 1
 
     def _values(self, p: int) -> IntArray:
-        """P of every column under prices p: kept for the latest, computed again for the others."""
+        """Return P of every column under prices p; only recent ones are cached."""
         kept = self.sets[p].P
         return self.program.start_values(self.sets[p].prices) if kept is None else kept
 
     def _minima(self, p: int, lo: IntArray, hi: IntArray) -> IntArray:
-        """Least P of each request over its window."""
+        """Return the least P of each request over its window."""
         program, P = self.program, self._values(p)
         inside = (program.start >= lo[program.owner]) & (program.start <= hi[program.owner])
         masked = np.where(inside, P, np.iinfo(np.int64).max)
@@ -395,7 +395,7 @@ class _TreeSearch:
         return minima
 
     def _bound(self, p: int, lo: IntArray, hi: IntArray) -> int:
-        """Of prices over windows, in units of 1 / SCALE."""
+        """Return the bound of prices over windows, in units of 1 / SCALE."""
         least: list[int] = self._minima(p, lo, hi).tolist()
         return sum(least) - self.sets[p].paid
 
@@ -403,7 +403,7 @@ class _TreeSearch:
         return bound > SCALE * (self.target - 1)
 
     def _split(self, node: _Node, i: int, t: int) -> tuple[_Node, _Node]:
-        """Divide the window of i after t."""
+        """Divide the window of request i after t."""
         hi, lo = node.hi.copy(), node.lo.copy()
         hi[i], lo[i] = t, t + 1
         left = _Node(node.lo, hi, node.prices, prices=node.prices)
@@ -412,7 +412,7 @@ class _TreeSearch:
         return left, right
 
     def _tightened(self, node: _Node) -> _Node:
-        """Cut off ends of windows that the node's prices exclude; the node that remains."""
+        """Cut off the ends of windows that the node's prices exclude; return the remaining node."""
         program, p = self.program, node.prices
         minima, P = self._minima(p, node.lo, node.hi), self._values(p)
         bound = sum(minima.tolist()) - self.sets[p].paid
@@ -430,7 +430,7 @@ class _TreeSearch:
         return node
 
     def _branching(self, node: _Node) -> tuple[int, int]:
-        """The request whose fractional starts spread widest, and where to divide its window."""
+        """Return the request with the widest spread of starts, and where to divide its window."""
         program = self.program
         chosen, widest, cut = -1, -1.0, 0
         for i in range(program.n):
@@ -446,7 +446,7 @@ class _TreeSearch:
         return chosen, cut
 
     def _separate(self) -> bool:
-        """New tables for the fractional point at hand; whether any was found."""
+        """Separate tables for the current fractional point; return whether any was found."""
         program = self.program
         mass = program.masses()
         busy = np.flatnonzero(mass.sum(axis=(1, 2)) > 0.5)
@@ -462,7 +462,7 @@ class _TreeSearch:
         return bool(found)
 
     def _finished(self, root: _Node) -> WindowTree:
-        """The tree in order, with the prices and tables that its leaves refer to."""
+        """Return the tree in order, with the prices and tables that its leaves use."""
         nodes: list[tuple[int, int] | int] = []
         number: dict[int, int] = {}
         lowest: int | None = None

@@ -30,30 +30,30 @@ FIRST_WIDTH = 1_000
 """States of an epoch that are kept in the first sweep."""
 
 STATES_PER_WIDTH = 16
-"""Room of the search, in widths, that no width exceeds: kept states have more children."""
+"""Room of the search, in widths, for the children of kept states; no width exceeds it."""
 
 RADII = (1.5, 3.0, 6.0, np.inf)
-"""Of the corridors for all requests, in mean output lengths."""
+"""Radii of the corridors for all requests, in mean output lengths."""
 
 CONSECUTIVE = 24
 WIDE, NARROW = 4.0, 1.0
-"""Starts within the wide part of a corridor, and its radii, in mean output lengths."""
+"""Number of starts within the wide part of a corridor, and its radii in mean output lengths."""
 
 OUTSIDE = SCALE << 34
-"""What a start outside of a corridor costs: more than any budget, and sums of a few fit."""
+"""Cost of a start outside the corridor: above any budget, and small enough to add several."""
 
 
 def corridor_prices(
     prices: Prices, arrival_times: IntArray, start_times: IntArray, radii: FloatArray
 ) -> Prices:
-    """Prices that keep a run within a corridor around a schedule.
+    """Return prices that keep a search within a corridor around a schedule.
 
     Parameters
     ----------
     prices : Prices
-        Those in force.
+        Prices in force.
     arrival_times, start_times : int64 array
-        Of the requests, shape (n,).
+        Arrivals and starts of the requests, shape (n,).
     radii : float array
         Rounds by which each start may change, shape (n,).
     """
@@ -66,21 +66,21 @@ def corridor_prices(
 
 
 class CorridorSearch:
-    """Beams in corridors, one after the other. Each call goes on from the last.
+    """Beams in corridors, one after another; each call continues from the last.
 
-    Deterministic: what is found depends on the arguments, and on the prices in force, alone.
+    Deterministic: the result depends only on the arguments and the prices in force.
 
     Parameters
     ----------
     search : StateSearch
-        Of the instance; its prices in force guide the beams.
+        State search of the instance; its prices in force guide the beams.
     seed : int, default 0
-        Of the places where sweeps begin.
+        Seed of the places where sweeps begin.
 
     Attributes
     ----------
     width
-        States of an epoch that the next beam keeps, if it may have so many in all.
+        States of an epoch that the next beam keeps, if the limit on all states allows it.
     """
 
     def __init__(self, search: StateSearch, seed: int = 0) -> None:
@@ -94,16 +94,16 @@ class CorridorSearch:
     def improve(
         self, start_times: IntArray, states: int, should_stop: Callable[[], bool]
     ) -> IntArray | None:
-        """The best starts found, shape (n,); None if none are better than those given.
+        """Return the best starts found, shape (n,), or None if none are better than the given ones.
 
         Parameters
         ----------
         start_times : int64 array
             A feasible schedule, shape (n,).
         states : int
-            After which no further beam begins, and which no beam exceeds.
+            Total states after which no further beam begins, and which no beam exceeds.
         should_stop : Callable[[], bool]
-            Asked all the time.
+            Polled throughout.
         """
         search, best = self._search, None
         _, outputs, arrivals, _ = search.requests
@@ -123,7 +123,7 @@ class CorridorSearch:
                 del self._sweep[0]
             if not self._sweep:
                 if outcome.peak < width:
-                    states = 0  # nothing is better, whatever the width
+                    states = 0  # no schedule is better, whatever the width
                 if not self._found and width == self.width:
                     self.width = min(2 * width, self._most)
                 self._found = False
@@ -131,14 +131,14 @@ class CorridorSearch:
         return best
 
     def _corridors(self) -> list[tuple[float, int | None]]:
-        """Of a sweep: the radius, and the first place in the order of starts where it counts."""
+        """List the corridors of a sweep: the radius, and the first place in the order of starts."""
         count = len(self._search.requests.output_lengths)
         first = -int(self._rng.integers(CONSECUTIVE // 2))
         places = range(first, count if count > CONSECUTIVE else first, CONSECUTIVE // 2)
         return [*((WIDE, place) for place in places), *((radius, None) for radius in RADII)]
 
     def _radii(self, start_times: IntArray, radius: float, place: int | None) -> FloatArray:
-        """Rounds by which each start may change."""
+        """Return the rounds by which each start may change."""
         radii = np.full(len(start_times), radius if place is None else NARROW)
         if place is not None:
             by_start = np.argsort(start_times, kind="stable")

@@ -1,4 +1,4 @@
-"""States of the forward search that others make needless: dominance, and cheaper variants.
+"""Pruning of states that others make redundant: dominance, and strictly cheaper variants.
 
 States, costs and symbols are those of `hindsight.exact_search.state_search_kernels`.
 
@@ -82,24 +82,24 @@ from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray, RequestColumns
 
 AnyInts = npt.NDArray[Any]
-"""Integers of the width that the state search chose: memory in a round, start times."""
+"""Integers of the width chosen by the state search: memory in a round, start times."""
 Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 
 COST_SHIFT = 26
-"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
+"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t, exact while that sum is < 2^COST_SHIFT."""
 
 
 class Rules(NamedTuple):
-    """The rules in force, of this module and `state_search_kernels`; optima are the same without.
+    """Switches of the pruning rules here and in `state_search_kernels`; no rule changes an optimum.
 
     Attributes
     ----------
     earlier, fits, exchange : bool, default True
         Rules 1, 2 and 3 of *improvable*.
     merge, dominance, twins, fixing : bool, default True
-        As they are called in these modules.
+        Rules by their names in these modules.
     """
 
     earlier: bool = True
@@ -112,7 +112,7 @@ class Rules(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Room for the states of one epoch tau.
+    """Arrays for the states of one epoch tau.
 
     Attributes
     ----------
@@ -142,9 +142,9 @@ class Layer(NamedTuple):
 def _fits_at(
     i: int, t: int, j: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
-    """Whether request i fits at t, in all rounds of its life, once request j is taken out.
+    """Tell whether request i fits at t in all rounds of its life once request j is removed.
 
-    j may be i itself, or -1 for none.
+    j may be i itself; -1 removes none.
     """
     s, o, _, M = requests
     H, last = len(history), t + o[i]
@@ -164,7 +164,7 @@ def _fits_at(
 def _could_be_earlier(
     i: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
-    """Rule 1: whether a request that has just ended would have fitted earlier."""
+    """Tell whether a request that has just ended would have fitted earlier (rule 1)."""
     farthest = min(
         starts[i] - requests.arrival_times[i], len(history) - 1 - requests.output_lengths[i]
     )
@@ -178,7 +178,7 @@ def _could_be_earlier(
 def _could_be_exchanged(
     i: int, t: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
-    """Rule 3: whether an unstarted request would have fitted at t in place of a started one."""
+    """Tell whether an unstarted request would have fitted at t for a started one (rule 3)."""
     s, o, _, _ = requests
     for j in range(len(starts)):
         tj = starts[j]
@@ -198,11 +198,11 @@ def improvable(
     rules: Rules,
     stats: IntArray,
 ) -> bool:
-    """Whether one of the rules 1 to 3 of the module docstring applies to a state at ``epoch``.
+    """Tell whether one of rules 1 to 3 of the module docstring applies to a state at ``epoch``.
 
     ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
-    than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying fewer prunes
-    less, and is as sound. ``stats[:3]`` count the states that rules 1, 2 and 3 prune.
+    than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds; trying fewer prunes
+    less and is as sound. ``stats[:3]`` count the states pruned by rules 1, 2 and 3.
     """
     _, o, a, _ = requests
     for i in range(len(o)):
@@ -224,10 +224,10 @@ def improvable(
 
 @njit
 def _below(c: int, b: int, profiles: AnyInts, alone: bool) -> bool:
-    """Whether state c never holds more memory than state b.
+    """Tell whether state c never holds more memory than state b.
 
-    Active requests run without interruption, so once a profile is 0 it stays 0, provided that they
-    are ``alone``: without a background.
+    Active requests run without interruption, so a profile that reaches 0 stays 0 if they are
+    ``alone``, that is without background memory.
     """
     for j in range(profiles.shape[1]):
         if profiles[c, j] > profiles[b, j]:
@@ -255,24 +255,24 @@ def dominate(
     order : IntArray
         States sorted by (mask, cost).
     begin, end : int
-        Positions of ``order`` that are looked at.
+        Positions of ``order`` to examine.
     group : int
-        Position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0 to
-        begin with.
+        Position where the run of equal masks that contains position ``begin`` - 1 begins;
+        0 in the first call.
     layer : Layer
         The states.
     alive : Flags
-        Cleared for what is dominated.
+        Flags, cleared for dominated states.
     window : int
-        Cheaper states of the same mask that a state is compared with at most: fewer removals,
-        never a wrong one.
+        Most cheaper states of the same mask that a state is compared with; a smaller window
+        removes fewer states, never a wrong one.
     alone : bool
-        Whether there is no background memory: then a profile that is 0 stays so.
+        Whether there is no background memory, so that a profile that reaches 0 stays 0.
 
     Returns
     -------
     int
-        The ``group`` for ``end``, to go on with.
+        The ``group`` to pass for ``end`` in the next call.
     """
     masks, profiles = layer.masks, layer.profiles
     for x in range(begin, end):

@@ -1,4 +1,4 @@
-"""Exact forward search over epochs, pruned by table prices: it proves bounds and optima.
+"""Exact forward search over epochs, pruned by table prices, that proves bounds and optima.
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
@@ -6,9 +6,9 @@ latency of at most ``budget``, merged and pruned by the rules that
 prove one by one. All but the first can be switched off (`Rules`), which changes no optimum:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
-* *fixing*: so would that of every state in which a request starts now;
-* *merge*: same started set, same future memory: the lexicographically cheapest stays;
-* *dominance*: same started set, no dearer, memory nowhere larger: the other goes;
+* *fixing*: so would the bound of every state in which a request starts now;
+* *merge*: of states with equal started sets and future memory only the cheapest stays;
+* *dominance*: another state has the same started set, no larger cost and nowhere more memory;
 * *improvable* (*earlier*, *fits*, *exchange*): every extension has a strictly cheaper variant;
 * *twins*: requests of the same lengths start in order of arrival.
 
@@ -47,10 +47,10 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Cheaper states of the same started set that a state is compared with."""
+"""Number of cheaper states of the same started set that a state is compared with."""
 
 PATIENCE = 5_000
-"""Children or comparisons between two questions whether to stop; rows: ten times that."""
+"""Children or comparisons between two polls of ``should_stop``; for rows ten times that."""
 
 NO_BACKGROUND = np.zeros(1, np.int64)
 
@@ -59,20 +59,21 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, eq=False)
 class SearchOutcome(Generic[Found]):
-    """What a search through states found.
+    """Outcome of a search through states.
 
     Attributes
     ----------
     status : SearchStatus
         ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``: states
-        were dropped for a width; ``"states"``: more than allowed; ``"stopped"``: the caller said
-        so; ``"epochs"``: starts too late for the compact states. All but the first prove nothing.
+        were dropped to keep the width; ``"states"``: the limit on states was exceeded;
+        ``"stopped"``: ``should_stop`` returned True; ``"epochs"``: starts were too late for the
+        compact states. Only the first proves anything.
     found : Found or None
-        The cheapest schedule found within the budget: here start times, int64, shape (n,).
+        The cheapest schedule found within the budget, here as int64 start times, shape (n,).
     states : int
-        States kept, over all epochs.
+        States kept in all epochs together.
     peak : int
-        States kept in one epoch, at most.
+        Most states kept in one epoch.
     """
 
     status: SearchStatus
@@ -94,9 +95,9 @@ class StateSearch:
     requests : RequestColumns
         At least one request, each of which can run under M.
     max_states : int, default 2000000
-        States of one epoch, at most.
+        Most states of one epoch.
     room : int, default 4096
-        States of one epoch that there is room for to begin with.
+        States of one epoch for which arrays are allocated at first.
     background : int64 array, default zero
         Memory that requests outside the search hold in round r, at most M, shape (rounds,); 0 in
         later rounds.
@@ -104,10 +105,10 @@ class StateSearch:
     Attributes
     ----------
     rules : Rules
-        The rules in force, at first all.
+        The rules in force, initially all.
     counts : dict[str, int]
-        After a run, states that each rule removed, and branches that *fixing* left; twins are not
-        counted.
+        States that each rule removed in the last run, and branches that *fixing* pruned; twins are
+        not counted.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class StateSearch:
         self._history = 64
         while self._history < self._rounds + 24:
             self._history *= 2
-        # Starts fit into int16, and the second component of costs below COST_SHIFT bits, up to:
+        # Starts fit into int16, and the second component of costs into COST_SHIFT bits, up to:
         weights = int((requests.prompt_lengths + requests.output_lengths).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, ((1 << COST_SHIFT) - 1) // weights)
         keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
@@ -150,7 +151,7 @@ class StateSearch:
             `hindsight.configurations.prices.epoch_prices` computes them. They are not checked
             again.
         """
-        # Prices reach past the last arrival, so that beyond them every request has arrived.
+        # Prices must reach past the last arrival, so that beyond them every request has arrived.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
         Q = np.pad(prices, ((0, missing), (0, 0), (0, 0))) if missing else prices
         Q = np.ascontiguousarray(Q)
@@ -171,15 +172,15 @@ class StateSearch:
         Parameters
         ----------
         budget : int or None, default None
-            Largest total latency of interest; None for any.
+            Largest total latency to search for; None for any.
         width : int or None, default None
             States kept per epoch: a beam search. None for all: an exact search.
         should_stop : Callable[[], bool], default never
-            Asked all the time, between pieces of work of a small fraction of a second.
+            Polled throughout, between pieces of work of a small fraction of a second.
         state_limit : int or None, default None
-            States over all epochs, children of the last one included, at most.
+            Most states over all epochs, children of the last one included.
         prices : Prices or None, default None
-            Used in this run instead of those in force.
+            Prices for this run only, instead of those in force.
         """
         return _Run(self, budget, width, should_stop, state_limit, prices).search()
 
@@ -195,7 +196,7 @@ class StateSearch:
 
 
 class _Run:
-    """One call of `StateSearch.run`: the layers at tau and tau + 1, and the best schedule."""
+    """State of one call of `StateSearch.run`: layers at tau and tau + 1, and the best schedule."""
 
     def __init__(
         self,
@@ -223,7 +224,7 @@ class _Run:
             self._requests = self._requests._replace(twin=np.full(search._n, -1, np.int64))
 
     def search(self) -> SearchOutcome[IntArray]:
-        """Go on epoch by epoch until no state is left, or a limit is reached."""
+        """Search epoch by epoch until no state is left or a limit is reached."""
         status: SearchStatus = "beam" if self._width else "exhausted"
         first = (0, 0, self._prices.root, 0, 0, -1)
         for array, value in zip(self._current, first, strict=True):
@@ -257,7 +258,7 @@ class _Run:
             raise StoppedEarlyError
 
     def _expand_layer(self, tau: int, count: int) -> int | None:
-        """Children of the ``count`` states at tau, into the following layer; None: too many."""
+        """Add the children of ``count`` states at tau to the next layer; None if too many."""
         search = self._search
         capacity = len(self._following.masks)
         table = self._empty_table()
@@ -307,10 +308,10 @@ class _Run:
         return table
 
     def _copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
-        """Rows ``kept`` of ``source`` to the first rows of ``target``.
+        """Copy the rows ``kept`` of ``source`` to the first rows of ``target``.
 
-        Both may be the same layer when ``kept`` increases: then no row moves to a higher place, and
-        blocks may be copied one after the other.
+        Both may be the same layer if ``kept`` increases: then no row moves to a higher place, and
+        blocks can be copied one after another.
         """
         for first in range(0, len(kept), 10 * PATIENCE):
             self._check()
@@ -319,7 +320,7 @@ class _Run:
                 to[first : first + len(rows)] = array.take(rows, axis=0)
 
     def _finished(self, children: int) -> Flags:
-        """Return which of the children have started every request."""
+        """Tell for each child whether it has started every request."""
         finished = np.ones(children, np.bool_)
         left = self._search._n
         for word in self._following.masks[:children].T:
@@ -328,10 +329,10 @@ class _Run:
         return finished
 
     def _take_cheapest(self, done: IntArray) -> None:
-        """Keep the cheapest complete schedule within the budget; from now on only better ones.
+        """Keep the cheapest complete schedule within the budget, and lower the budget below it.
 
-        The bound of a complete state leaves future slacks out, so it may pass the budget where its
-        total latency does not.
+        The bound of a complete state leaves out future slacks, so it may exceed the budget although
+        its total latency does not.
         """
         if not len(done):
             return
@@ -343,7 +344,7 @@ class _Run:
             self._limit = min(self._limit, self._budget * SCALE)
 
     def _select(self, alive: Flags) -> int:
-        """Drop too dear and dominated states too, and those beyond the width; advance."""
+        """Drop states that are too expensive, dominated or beyond the width; advance an epoch."""
         bounds = self._following.bounds[: len(alive)]
         alive &= bounds <= self._limit
         if self._search.rules.dominance:
@@ -363,8 +364,8 @@ class _Run:
     def _dominate(self, alive: Flags) -> None:
         """Clear ``alive`` where a state is dominated.
 
-        Large layers are cut into buckets by started set, which dominance never crosses, so that the
-        clock is looked at between them.
+        Large layers are cut into buckets by started set, which dominance never crosses, so that
+        ``should_stop`` can be polled between buckets.
         """
         members, masks = np.flatnonzero(alive), self._following.masks
         bits = min(12, (len(members) // (10 * PATIENCE)).bit_length() + 2)
@@ -403,7 +404,7 @@ def _twins(requests: RequestColumns) -> IntArray:
 
 
 def _narrowest(largest: int) -> type[np.integer[Any]]:
-    """The integer type that the memory of a round is stored in."""
+    """Return the integer type that stores the memory of a round."""
     if largest < 1 << 8:
         return np.uint8
     return np.uint16 if largest < 1 << 16 else np.int64

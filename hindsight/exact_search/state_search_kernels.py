@@ -61,11 +61,11 @@ may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t 
 
 Why all of these are sound *together* is proved in `hindsight.exact_search.state_pruning`.
 
-(Sharper look-aheads were tried: starts that fit beside the active requests, and slacks left by the
-memory they leave free: a tenth fewer states at twice the time. Capacities of only what the start
-windows let run: the same at n = 15 and 20, by 0.015 of 9241 rounds better at n = 50. Branches left
-for what the requests passed over add to the bound: no less time. Dominance between different
-started sets removed none.)
+(Sharper look-aheads were tried and dropped. Bounds from starts that fit beside the active requests
+and from the slack of the memory they leave free: a tenth fewer states at twice the time. Capacities
+of only what the start windows allow to run: the same at n = 15 and 20, better by 0.015 of 9241
+rounds at n = 50. Pruning branches by what skipped requests add to the bound: no faster. Dominance
+between different started sets: no state removed.)
 """
 
 from __future__ import annotations
@@ -84,22 +84,22 @@ from .state_pruning import Flags as Flags
 from .state_pruning import Masks as Masks
 
 NO_BUDGET = 1 << 60
-"""Above every bound."""
+"""A value above every bound."""
 
 
 class SearchedRequests(NamedTuple):
-    """What the search is about.
+    """Requests as the search needs them.
 
     Attributes
     ----------
     columns : RequestColumns
         Lengths, arrivals and M.
     twin : int64 array, shape (n,)
-        A request that may not start later than each, or -1.
+        A request that may not start later than this one, or -1.
     background : int64 array
         Memory that requests outside the search hold in round r.
     random_keys : uint64 array, shape (largest o,)
-        Of the hash of a profile.
+        Random keys for the hash of a profile.
     """
 
     columns: RequestColumns
@@ -128,7 +128,7 @@ class Prices(NamedTuple):
 
     @property
     def root(self) -> int:
-        """Bound of the empty schedule."""
+        """Return the bound of the empty schedule."""
         return int(self.u[:, 0].sum() - self.W.sum())
 
 
@@ -164,7 +164,7 @@ class Child(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """What an expansion works on.
+    """Input and work arrays of an expansion.
 
     Attributes
     ----------
@@ -173,13 +173,13 @@ class Expansion(NamedTuple):
     table : int64 array
         Hash table of the children, a power of two of places.
     requests : SearchedRequests
-        The problem.
+        The requests.
     prices : Prices
         Prices that bound states.
     rules : Rules
         The rules in force.
     stats : int64 array, shape (5,)
-        States removed by `improvable` and by merging, and branches that *fixing* left.
+        States removed by `improvable` and by merging, and branches pruned by *fixing*.
     resume : int64 array, shape (n + 1,)
         Where to go on: the number of requests started at tau in the child that comes next, and
         their places among the candidates; -1 first to begin with.
@@ -212,7 +212,7 @@ class _Sums(NamedTuple):
 
 @partial(njit, is_step=True)
 def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
-    """Whether request i fits in every round of its life when it starts where ``profile`` begins."""
+    """Tell whether request i fits in every round of its life if it starts with ``profile``."""
     s, o, _, M = requests
     j = o[i] - 1
     while j >= 0 and profile[j] + s[i] + j + 1 <= M:
@@ -222,9 +222,9 @@ def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
 
 @partial(njit, is_step=True)
 def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, size: int) -> Any:
-    """Return the place of a hash table, a power of two of them, that a state is first sought at.
+    """Return the place in a hash table where the search for a state begins.
 
-    ``begin`` is the entry at which its profile begins.
+    The table size is a power of two; ``begin`` is the entry at which its profile begins.
     """
     key = np.uint64(0)
     for w in range(len(mask)):
@@ -239,7 +239,7 @@ def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, s
 def _find(
     child: Child, random_keys: Masks, table: IntArray, masks: Masks, profiles: AnyInts
 ) -> tuple[int, int]:
-    """Return the slot of a child in the hash table, and the number of its twin there or -1."""
+    """Return the slot of a child in the hash table, and the number of its equal there or -1."""
     mask, profile = child.mask, child.profile
     size = table.shape[0]
     slot = _first_slot(mask, profile, 1, random_keys, size)
@@ -247,7 +247,7 @@ def _find(
         v = table[slot]
         if v < 0:
             return slot, v
-        # Not by rows of the arrays: a view costs more than a comparison.
+        # Compare element by element: creating a view of a row costs more than the comparison.
         same = masks[v, 0] == mask[0]
         for w in range(1, len(mask)):
             same &= masks[v, w] == mask[w]
@@ -264,7 +264,7 @@ def _find(
 def _begin(
     q: int, tau: int, search: Expansion, child: Child, candidates: IntArray
 ) -> tuple[int, _Sums]:
-    """Copy state q; return how many requests may start, and its sums while none does."""
+    """Copy state q; return how many requests may start, and its sums while none has started."""
     masks, costs, bounds, profiles, histories, starts = search.layer
     s, o, a, _ = columns = search.requests.columns
     Q, W, T = search.prices.Q, search.prices.W, search.prices.Q.shape[0]
@@ -295,7 +295,7 @@ def _begin(
 def _toggle(
     i: int, tau: int, sign: int, columns: RequestColumns, child: Child, sums: _Sums
 ) -> _Sums:
-    """Start request i at tau, or with ``sign`` -1 take that back."""
+    """Start request i at tau, or undo that with ``sign`` -1."""
     s, o, a, _ = columns
     mask, starts, profile, _, drifts, regrets, weights = child
     cost, bound, drift, slack = sums
@@ -321,7 +321,7 @@ def _next_candidate(
     child: Child,
     search: Expansion,
 ) -> int:
-    """Return the first candidate from place k on that may start beside the others, or ``count``."""
+    """Return the first candidate from place k on that fits beside the others, or ``count``."""
     columns, twin, _, _ = search.requests
     while k < count:
         i = candidates[k]
@@ -384,19 +384,18 @@ def expand(  # noqa: C901
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
 
     The children of a state are the sets of unstarted requests that start at tau, enumerated depth
-    first in index order among the candidates, those that have arrived and fit beside the active
-    ones; a branch is left by *fixing* or when a request no longer fits. Children are pruned by
-    their bound and by `improvable`, and merged through the hash table. ``count`` children are
-    there already.
+    first in index order among the candidates, which have arrived and fit beside the active
+    requests. *Fixing*, or a request that no longer fits, prunes a branch. Children are pruned by
+    their bound and by `improvable`, and merged through the hash table, which already has ``count``.
 
-    Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
-    children; the next call goes on there.
+    Stops early, before the next child, when the arrays are full or after ``patience`` children;
+    the next call resumes there.
 
     Returns
     -------
     tuple[int, int, bool]
-        The number of children in the following layer, the state to go on with (``last`` when all
-        are done), and whether the arrays are full.
+        The number of children in the following layer, the state at which to resume (``last`` when
+        all are done), and whether the arrays are full.
     """
     layer, _, _, (columns, _, background, _), (Q, _, P, u), _, _, resume, child, at = search
     s, o, _, _ = columns
@@ -409,7 +408,7 @@ def expand(  # noqa: C901
             regrets[i] = P[i, tau] - u[i, tau]
         if tau < T:
             weights[i] = Q[tau, s[i], o[i]]
-    # Memory held by others comes into sight at the far end of the profile.
+    # Background memory enters at the far end of the profile.
     if tau + 1 + R < len(background):
         profile[R] = background[tau + 1 + R]
     visits = 0
@@ -417,7 +416,7 @@ def expand(  # noqa: C901
         some, sums = _begin(q, tau, search, child, candidates)
         depth, k = 0, 0
         if resume[0] >= 0:
-            # Go on where the last call left off.
+            # Resume where the last call stopped.
             depth = resume[0]
             resume[0] = -1
             for d in range(depth):
@@ -425,7 +424,7 @@ def expand(  # noqa: C901
                 k = chosen[d] + 1
                 sums = _toggle(candidates[chosen[d]], tau, 1, columns, child, sums)
         while True:
-            # The child at hand, unless its bound exceeds the budget.
+            # Emit this child unless its bound exceeds the budget.
             if visits >= patience:
                 _suspend(resume, depth, chosen)
                 return count, q, False
@@ -437,7 +436,7 @@ def expand(  # noqa: C901
                     _suspend(resume, depth, chosen)
                     return count, q, True
                 count = found
-            # The next set: one request more, or one less and a later one in its place.
+            # The next set has one request more, or one less and a later one in its place.
             k = _next_candidate(k, some, candidates, sums.bound, budget, child, search)
             while k == some and depth > 0:
                 depth -= 1
@@ -457,7 +456,7 @@ def expand(  # noqa: C901
 def insert_states(table: IntArray, layer: Layer, random_keys: Masks, first: int, last: int) -> None:
     """Put states first .. last - 1, all of them different, into a hash table.
 
-    Open addressing with linear probing: ``table`` has a power of two of places, -1 where free.
+    Open addressing with linear probing; the size of ``table`` is a power of two, -1 marks free.
     """
     size = len(table)
     for v in range(first, last):

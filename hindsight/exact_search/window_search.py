@@ -1,4 +1,4 @@
-"""Large-neighbourhood search: windows of a schedule solved again exactly, under prices.
+"""Large-neighbourhood search: windows of a schedule are solved again exactly, under prices.
 
 A *window* frees some requests of a feasible schedule and keeps the others where they are. What is
 left is a small instance of the same problem in which the others hold a background of memory, and
@@ -32,16 +32,16 @@ from instances.arrays import IntArray, RequestColumns
 from .state_search import SearchOutcome, StateSearch
 
 FEWEST, MOST = 4, 24
-"""Requests freed at once."""
+"""Most requests freed at once."""
 
 FIRST_SIZE = 8
-"""Requests freed in the first windows; the size then adapts to the states they take."""
+"""Requests freed in the first windows; the size then adapts to the states needed."""
 
 WINDOW_STATES = 60_000
-"""States after which a window is given up."""
+"""States after which a window is abandoned."""
 
 EASY_STATES = WINDOW_STATES // 8
-"""States up to which a window counts as easy: the next ones are larger."""
+"""Most states for which a window counts as easy, so that the next ones are larger."""
 
 
 def resolve_window(
@@ -54,7 +54,7 @@ def resolve_window(
     state_limit: int | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> SearchOutcome[IntArray]:
-    """Solve a window exactly: the best starts of ``free``, all others staying where they are.
+    """Solve a window exactly: the best starts of ``free`` while all other requests keep theirs.
 
     Starts before the window's first epoch, which is the earliest start among the free requests less
     the mean output length of all requests (rounded down, and at least 0), are not considered.
@@ -71,15 +71,15 @@ def resolve_window(
         Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), as
         `StateSearch.set_prices` takes them.
     state_limit : int or None, default None
-        States after which to give up; None for no limit.
+        States after which the search gives up; None for no limit.
     should_stop : Callable[[], bool], default never
-        Asked all the time.
+        Polled throughout.
 
     Returns
     -------
     SearchOutcome[IntArray]
-        Found: start times of all requests, int64, shape (n,), of a strictly better schedule, or
-        None. An exhausted window without them has nothing better.
+        ``found`` has the start times of all requests, int64, shape (n,), of a strictly better
+        schedule, or is None. If it is None and the window is exhausted, no better one exists.
     """
     starts = np.asarray(start_times, dtype=np.int64)
     free = np.unique(np.asarray(free, dtype=np.int64))
@@ -90,7 +90,7 @@ def resolve_window(
     fixed = np.setdiff1d(np.arange(len(instance)), free)
     fixed = fixed[(starts + o)[fixed] > first]
 
-    # What the fixed requests hold, and what they take of the capacities.
+    # Memory that the fixed requests hold, and their share of the capacities.
     end = int((starts + o).max())
     background = np.zeros(max(1, end - first + 1), dtype=np.int64)
     epochs = max(0, min(last, len(capacities)) - first)
@@ -99,7 +99,7 @@ def resolve_window(
     for i in fixed:
         rounds = np.arange(max(starts[i], first) + 1, starts[i] + o[i] + 1)
         background[rounds - first] += s[i] + rounds - starts[i]
-        # Active at epochs starts .. starts + o - 1, holding s + age with o - age rounds to go.
+        # Active at epochs starts .. starts + o - 1, with s + age tokens and o - age rounds to go.
         ages = np.arange(max(0, first - starts[i]), min(o[i], first + epochs - starts[i]))
         now = starts[i] + ages - first
         W[now] -= Q[now, s[i] + ages, o[i] - ages]
@@ -121,23 +121,23 @@ def resolve_window(
 
 
 class WindowSearch:
-    """Windows one after the other, each free of a run of consecutive starts.
+    """Windows one after another, each of which frees a run of consecutive starts.
 
-    A sweep moves over the schedule by half a window at a time, starting anywhere. The size grows
-    while windows are easy and shrinks when one is given up. Deterministic: what is found depends on
-    the arguments and the seed alone.
+    A sweep moves over the schedule by half a window at a time from a random place. Windows grow
+    while they are easy and shrink when one is abandoned. Deterministic: the result depends only on
+    the arguments and the seed.
 
     Parameters
     ----------
     instance : Instance
         The instance.
     seed : int, default 0
-        Of the windows' places.
+        Seed of the windows' places.
 
     Attributes
     ----------
     size
-        Requests freed by the next window.
+        Requests that the next window frees.
     windows, solved : int
         Windows tried, and those solved exactly.
     """
@@ -155,7 +155,7 @@ class WindowSearch:
         capacities: IntArray,
         should_stop: Callable[[], bool],
     ) -> IntArray:
-        """One sweep over the schedule; the best start times found, shape (n,)."""
+        """Sweep once over the schedule; return the best start times found, shape (n,)."""
         starts = np.array(start_times, dtype=np.int64)
         count = len(starts)
         position = -int(self._rng.integers(0, max(1, self.size // 2)))

@@ -1,1 +1,1 @@
-"""Bounds and cuts of one's own: registered by name, called, held to their form."""
+"""User-defined bounds and cuts: registration, calls and validation of their results."""

@@ -1,18 +1,18 @@
-"""Lower bounds of one's own.
+"""User-defined lower bounds.
 
-A bound is a function of an instance. What it returns is one of two things:
+A bound is a function of an instance. It returns one of two things:
 
 * A number, an integer or a fraction: a *claim* that no schedule of the goal costs less. Costs are
-  integers, so it is rounded up. Nothing here proves it. `hindsight.solve` reports it as
-  ``conditional_lower_bound`` with the name of the bound, and leaves ``lower_bound`` and
-  ``certified_lower_bound`` as they are without it. It ends no search for a proof; a strategy of the
-  user's ends where a schedule reaches it.
+integers, so it is rounded up. Nothing here proves it. `hindsight.solve` reports it as
+``conditional_lower_bound`` with the name of the bound; ``lower_bound`` and
+``certified_lower_bound`` do not use it. It ends no search for a proof, but it ends a user's
+strategy once a schedule reaches it.
 * Prices (`hindsight.outcomes.proofs`): a *proof*. Whatever the numbers are, the checker of
-  certificates evaluates what they prove, exactly, so they count as certified and can be written
-  into a certificate.
+certificates evaluates exactly the bound that they prove, so they count as certified and can be
+written into a certificate.
 
-A claim that is false may end such a strategy too early, with a schedule that is not optimal, and
-says so by its condition; one that exceeds the cost of a schedule is refused.
+A false claim may end such a strategy too early with a schedule that is not optimal; the result then
+names it as a condition. A claim that exceeds the cost of a known schedule is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from instances.user_modules import described
 from instances.validation import as_exact
 
 BoundFunction: TypeAlias = Callable[[Instance], int | Fraction | Proof]
-"""What a bound is to be."""
+"""Kinds of values that a bound may return."""
 
 Function = TypeVar("Function", bound=Callable[[Instance], object])
 GOALS = get_args(Goal)
@@ -39,16 +39,16 @@ GOALS = get_args(Goal)
 
 @dataclass(frozen=True)
 class OwnBound:
-    """A bound of the user's.
+    """A user-defined bound.
 
     Attributes
     ----------
     name : str
-        As registered, or that of the function.
+        Registered name, or name of the function.
     function : Callable[[Instance], object]
-        What is called.
+        The function of an instance.
     goal : Goal
-        What it bounds.
+        Goal whose cost it bounds.
     """
 
     name: str
@@ -57,26 +57,26 @@ class OwnBound:
 
     @property
     def label(self) -> str:
-        """The name in results and errors."""
+        """Return the name used in results and errors."""
         return f"bound {self.name!r}"
 
     def holds_of(self, goal: Goal) -> bool:
-        """Tell whether it bounds ``goal`` too.
+        """Tell whether this bound also bounds ``goal``.
 
-        Schedules without preemption are among those with it, so no minimum over these exceeds the
-        minimum over those.
+        Schedules without preemption are also preemptive schedules, so the preemptive optimum is
+        never above the other one.
         """
         return self.goal == goal or (self.goal == PREEMPTIVE and goal == "total_latency")
 
     def of(self, instance: Instance) -> int | Proof:
-        """Return what it says of an instance: a number rounded up, or prices.
+        """Return the bound of an instance: a number rounded up, or prices.
 
         Raises
         ------
         InvalidValueError
-            It fails; the message tells the user's line.
+            The function fails; the message names the user's line.
         InvalidTypeError
-            What it returns is neither an exact number nor prices.
+            It returns neither an exact number nor prices.
         """
         value = described(lambda: self.function(instance), self.name, "bound")
         if isinstance(value, Proof):
@@ -85,34 +85,34 @@ class OwnBound:
 
 
 AnyBound: TypeAlias = str | BoundFunction | OwnBound
-"""What stands for a bound: a registered name, ``FILE.py:NAME``, a function."""
+"""Ways to name a bound: a registered name, ``FILE.py:NAME``, or a function."""
 
 BOUNDS: Registry[OwnBound] = Registry("bound", OwnBound)
 
 
 def register_bound(name: str, *, goal: Goal = "total_latency") -> Callable[[Function], Function]:
-    """Decorator: make ``function(instance)`` known as ``solve(..., bounds=(name,))``.
+    """Decorator: register ``function(instance)`` for ``solve(..., bounds=(name,))``.
 
-    The function is called once for each solve, with the instance as it was given. A number it
-    returns, an int or a `fractions.Fraction`, claims that every feasible schedule of that instance
-    costs at least as much. Prices it returns, such as `Relaxation.memory_prices`,
-    `StrengthenedRelaxation.prices` or `SolveResult.proof` have them, prove what the checker of
-    certificates finds that they prove. `hindsight.check_bound` tries it.
+    The function is called once per solve with the original instance. A returned number, an int or a
+    `fractions.Fraction`, claims that every feasible schedule of that instance costs at least that.
+    Returned prices, such as `Relaxation.memory_prices`, `StrengthenedRelaxation.prices` or
+    `SolveResult.proof`, prove the bound that the checker of certificates computes from them.
+    `hindsight.check_bound` tests the function.
 
-    What has the same module and qualified name takes the place of the one before, with a warning.
+    A function with the same module and qualified name replaces the earlier one, with a warning.
 
     Parameters
     ----------
     name : str
-        How it is asked for.
+        Name by which the bound is requested.
     goal : Goal, default "total_latency"
-        What it bounds: ``"total_latency"``, ``"makespan"``, or ``"preemptive_total_latency"``, of
-        schedules that may stop requests, which is a bound of total latency too.
+        Goal bounded: ``"total_latency"``, ``"makespan"`` or ``"preemptive_total_latency"``. The
+        last, for schedules that may stop requests, also bounds total latency.
 
     Raises
     ------
     ValueError
-        Another function has the name, or there is no such goal.
+        Another function has this name, or there is no such goal.
     """
     if goal not in GOALS:
         raise InvalidValueError(None, "goal", goal, f"is not one of {', '.join(GOALS)}")
@@ -121,5 +121,5 @@ def register_bound(name: str, *, goal: Goal = "total_latency") -> Callable[[Func
 
 
 def bound_names() -> list[str]:
-    """The registered bounds, sorted."""
+    """Return the names of the registered bounds, sorted."""
     return BOUNDS.names()

@@ -1,9 +1,9 @@
-"""Cuts of one's own: rows that every optimal schedule satisfies.
+"""User-defined cuts: rows that every optimal schedule satisfies.
 
 A cut is a function of an instance and a last round. It returns rows over the starts x[i, t] of the
-time-indexed program (`hindsight.build_model`), each a pair of coefficients by (i, t) and the most
-that their sum may be. It claims that *every optimal schedule* satisfies every row, where x[i, t] is
-1 if request i starts at t and 0 otherwise. Then, by hand:
+time-indexed program (`hindsight.build_model`). Each row is a pair: coefficients by (i, t), and an
+upper limit on their sum. The cut claims that *every optimal schedule* satisfies every row, where
+x[i, t] is 1 if request i starts at t and 0 otherwise. It follows:
 
 * The integer program with the rows has the optimum without them: no schedule is added, and an
   optimal one is left. Two cuts at once leave it too, as each of them leaves all.
@@ -12,8 +12,8 @@ that their sum may be. It claims that *every optimal schedule* satisfies every r
 * Leaving out starts that no optimal schedule uses changes neither: their x are 0 in all of them.
 
 Nothing here proves the claim, so all of these are *conditional* bounds. A schedule found with the
-rows is a schedule of the instance, whatever they are. Rows that leave nothing, or nothing as good
-as a schedule known, show themselves to be wrong and are refused.
+rows is a schedule of the instance in any case. Rows that exclude all schedules, or all schedules as
+good as a known one, are wrong and are refused.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from instances.user_modules import described
 from instances.validation import as_exact, as_integer
 
 Start: TypeAlias = tuple[int, int]
-"""(i, t): request i, by its place in the instance, starts at t."""
+"""A start (i, t): request i, by its position in the instance, starts at t."""
 
 Row: TypeAlias = tuple[Mapping[Start, int | Fraction], int | Fraction]
-"""Coefficients, and the most that their sum over the starts that are taken may be."""
+"""Coefficients by start, and the upper limit on their sum over the starts used."""
 
 CutFunction: TypeAlias = Callable[[Instance, int], Iterable[Row]]
 Function = TypeVar("Function", bound=Callable[[Instance, int], object])
 
 LARGEST = 10**12
-"""Of coefficients and limits: beyond it what HiGHS computes with them would mean little."""
+"""Largest coefficient or limit: beyond it floating-point results of HiGHS mean little."""
 
 
 @dataclass(frozen=True)
 class OwnCut:
-    """A cut of the user's.
+    """A user-defined cut.
 
     Attributes
     ----------
     name : str
-        As registered, or that of the function.
+        Registered name, or name of the function.
     function : Callable[[Instance, int], object]
-        What is called.
+        The function of an instance and a last round.
     """
 
     name: str
@@ -58,16 +58,16 @@ class OwnCut:
 
     @property
     def label(self) -> str:
-        """The name in results and errors."""
+        """Return the name used in results and errors."""
         return f"cut {self.name!r}"
 
     def rows(self, instance: Instance, horizon: int) -> list[Row]:
-        """Its rows of an instance whose starts complete by ``horizon``.
+        """Return the rows for an instance whose starts complete by ``horizon``.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            It fails, or what it returns are no rows.
+            The function fails, or its result is not a list of rows.
         """
         rows = described(
             lambda: list(self.function(instance, horizon)),  # type: ignore[call-overload]
@@ -102,30 +102,30 @@ def labels(cuts: Iterable[OwnCut]) -> tuple[str, ...]:
 
 
 AnyCut: TypeAlias = str | CutFunction | OwnCut
-"""What stands for a cut: a registered name, ``FILE.py:NAME``, a function."""
+"""Ways to name a cut: a registered name, ``FILE.py:NAME``, or a function."""
 
 CUTS: Registry[OwnCut] = Registry("cut", OwnCut)
 
 
 def register_cut(name: str) -> Callable[[Function], Function]:
-    """Decorator: make ``function(instance, horizon)`` known as ``solve(..., cuts=(name,))``.
+    """Decorator: register ``function(instance, horizon)`` for ``solve(..., cuts=(name,))``.
 
-    It returns rows ``({(i, t): coefficient, ...}, limit)``: the coefficients of the starts that a
-    schedule takes add up to the limit at most. Coefficients and limits are ints or
-    `fractions.Fraction`; starts complete by ``horizon``, within which every optimal schedule does.
-    It claims that every optimal schedule satisfies every row; `hindsight.check_cut` tries
-    whether one does not. The instance is the one that was given, without idle gaps.
+    The function returns rows ``({(i, t): coefficient, ...}, limit)``: coefficients of the starts
+    that a schedule uses sum to at most the limit. Coefficients and limits are ints or
+    `fractions.Fraction`; starts complete by ``horizon``, as every optimal schedule does.
+    The cut claims that every optimal schedule satisfies every row; `hindsight.check_cut` looks for
+    a counterexample. The function gets the instance without its idle gaps.
 
-    What has the same module and qualified name takes the place of the one before, with a warning.
+    A function with the same module and qualified name replaces the earlier one, with a warning.
 
     Raises
     ------
     ValueError
-        Another function has the name.
+        Another function has this name.
     """
     return CUTS.register(name)
 
 
 def cut_names() -> list[str]:
-    """The registered cuts, sorted."""
+    """Return the names of the registered cuts, sorted."""
     return CUTS.names()

@@ -1,1 +1,1 @@
-"""Feasible schedules: lists, beams, annealing, ruin and recreate, those of the papers' proofs."""
+"""Heuristics for feasible schedules: lists, beams, annealing, ruin and recreate, papers' proofs."""

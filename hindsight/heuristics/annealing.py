@@ -1,4 +1,4 @@
-"""Upper bounds: simulated annealing on (start order, delays), in one piece or in windows.
+"""Upper bounds by simulated annealing on (start order, delays), as a whole or in windows.
 
 Small instances are annealed whole, in cycles of growing length; large ones by sliding windows of
 the start order, each annealed with a look-ahead and kept only if the *whole* schedule, decoded
@@ -25,32 +25,32 @@ from .annealing_kernels import Cooling, Work, anneal
 from .schedule_decoder import Encoding, Profile, Span, decode, encode, fit_in_order
 
 WHOLE_LIMIT = 300
-"""Above this many requests, anneal by windows."""
+"""Number of requests above which annealing works in windows."""
 
 FIRST_CYCLE = 250_000
-"""Moves in the first cycle; later ones double."""
+"""Moves in the first cycle; each later one has twice as many."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
-"""A cycle never gets longer than this, times n: restarts pay more."""
+"""Most moves of a cycle, times n: restarts pay off more than longer cycles."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
-"""Temperatures, in mean output lengths."""
+"""First and last temperature, in mean output lengths."""
 
 WINDOW = 48
 LOOK_AHEAD = 64
 WINDOW_MOVES = 4_000
-"""Requests in a window and decoded behind it, and moves per window."""
+"""Requests in a window, requests decoded behind it, and moves per window."""
 
 UNBOUNDED = 1e300
 
 
 class LocalSearch:
-    """State of one search. `run` may be called repeatedly; each call goes on from the last.
+    """State of a search; each call of `run` continues from the last.
 
     Parameters
     ----------
     instance : Instance
-        The problem, in tokens; a prompt length of 0 is admitted.
+        The problem, in tokens; a prompt length of 0 is allowed.
     start_times : int64 array or None, default None
         A feasible schedule to begin with, shape (n,); None for the best of several list schedules.
     seed : int, default 0
@@ -63,7 +63,7 @@ class LocalSearch:
     best_cost : int
         Its total latency, rounds.
     moves : int
-        Moves made so far.
+        Number of moves made.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LocalSearch:
         self._requests = instance.columns
         self._prompt, self._output, self._arrival, _ = instance.columns
         self._n = len(instance)
-        # Seeds close together give close xorshift states: PCG64 spreads them.
+        # Similar seeds give similar xorshift states: PCG64 spreads them.
         self._state = np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
         self.moves = 0
         self.best_starts: IntArray = np.zeros(self._n, np.int64)
@@ -84,30 +84,30 @@ class LocalSearch:
             self._make_room(self.best_starts)
         self._steps = self._whole() if self._n <= WHOLE_LIMIT else self._windows()
         if self._n > 1:
-            self._left = next(self._steps)  # up to the first request for moves
+            self._left = next(self._steps)  # run up to the first request for moves
 
     def run(self, moves: int) -> None:
-        """Make so many moves more; an instance of one request needs none."""
+        """Make ``moves`` further moves; an instance of one request needs none."""
         last, slices = self.moves + moves, Slices()
         while self._n > 1 and self.moves < last:
             with slices.next(min(self._left, last - self.moves)) as length:
                 self._left = self._steps.send(length)
 
     def offer(self, start_times: IntArray) -> None:
-        """Let the next cycle begin from another feasible schedule, shape (n,), if it is better."""
+        """Let the next cycle start from another feasible schedule, shape (n,), if it is better."""
         starts = np.array(start_times, np.int64)
-        # A decoding must have room for what it began from.
+        # A decoding must have room for the schedule it started from.
         if int((starts + self._output).max()) >= len(self._profile.memory):
             self._make_room(starts)
         self._keep_better(starts)
 
     def _make_room(self, starts: IntArray) -> None:
-        """Let decodings take twice the rounds of a schedule; longer ones are rejected."""
+        """Allow decodings twice the rounds of a schedule; longer ones are rejected."""
         rounds = 2 * int((starts + self._output).max()) + 2 * int(self._output.max()) + 2
         self._profile = Profile(np.zeros(rounds, np.int64), np.array([rounds - 1]))
 
     def _decode(self, order: IntArray, delay: IntArray) -> IntArray | None:
-        """The start times that an encoding stands for; None where they exceed the profile."""
+        """Return the start times of an encoding, or None if they exceed the profile."""
         out = np.zeros(self._n, np.int64)
         encoding, whole = Encoding(order, delay, out), Span(self._n, 0.0, 0)
         cost = decode(self._requests, encoding, 0, whole, out, self._profile, UNBOUNDED)
@@ -122,8 +122,8 @@ class LocalSearch:
     def _first_schedules(self) -> None:
         """Keep the best list schedule by volume, peak and output length, arrivals first or not.
 
-        Besides those without delays, each request at its first fit anywhere, gaps included, which
-        is far better under spread arrivals.
+        Besides those without delays, try each request at its first fit anywhere, gaps included;
+        under spread arrivals this is far better.
         """
         volume = self._prompt * self._output + self._output * (self._output + 1) // 2
         none = np.zeros(self._n, np.int64)
@@ -145,7 +145,7 @@ class LocalSearch:
         if cost < self.best_cost:
             self.best_starts, self.best_cost = starts, cost
 
-    # The two searches, as generators: they yield the moves they can use, and are sent the number.
+    # The two searches are generators: they yield the moves they can use and receive the number.
 
     def _anneal(self, cooling: Cooling) -> Generator[int, int, Encoding]:
         """Anneal a piece of the best schedule in slices; return the best encoding found."""

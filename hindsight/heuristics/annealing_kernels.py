@@ -14,16 +14,16 @@ from .schedule_decoder import Encoding, Profile, Span, decode
 
 
 class Work(NamedTuple):
-    """What an annealing works on.
+    """Work arrays of an annealing.
 
     Attributes
     ----------
     current, best : Encoding
-        The schedule that moves change, and the best one met.
+        The schedule that moves change, and the best one found.
     profile : Profile
-        Room for decodings.
+        Work space for decodings.
     state : int64 array, shape (1,)
-        State of `next_uniform`.
+        State of the generator `next_uniform`.
     """
 
     current: Encoding
@@ -33,17 +33,17 @@ class Work(NamedTuple):
 
 
 class Cooling(NamedTuple):
-    """What one annealing changes, and how long it takes.
+    """Scope, length and temperatures of one annealing.
 
     Attributes
     ----------
     low, high : int
-        Positions low .. high - 1 may change; those from high to the end of ``span`` are decoded
+        Positions low .. high - 1 may change; positions from high to the end of ``span`` are decoded
         again behind them.
     span : Span
-        How far every decoding goes.
+        Range of positions that every decoding covers.
     moves : int
-        Moves in all.
+        Number of moves in all.
     hot, cold : float
         First and last temperature, in rounds; between them it falls geometrically.
     """
@@ -58,7 +58,7 @@ class Cooling(NamedTuple):
 
 @njit
 def next_uniform(state: IntArray) -> float:
-    """A float in [0, 1) from xorshift32 (Marsaglia 2003).
+    """Return a float in [0, 1) from xorshift32 (Marsaglia 2003).
 
     32-bit words held in 64 bits. ``state``, of shape (1,), is advanced in place; it must not be 0.
     """
@@ -73,9 +73,9 @@ def next_uniform(state: IntArray) -> float:
 
 @partial(njit, is_step=True)
 def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
-    """Draw the cost up to which a move is accepted (Metropolis), after a share of the cooling.
+    """Draw the largest acceptable cost of a move (Metropolis) at a given share of the cooling.
 
-    Drawn before the cost of the move is known, so that its evaluation can be cut off.
+    It is drawn before the cost of the move is known, so that the evaluation can stop early.
     """
     temperature = hot * (cold / hot) ** share
     most: float = cost - temperature * np.log(uniform)
@@ -84,9 +84,9 @@ def threshold(cost: float, hot: float, cold: float, share: float, uniform: float
 
 @partial(njit, is_step=True)
 def move_entry(trial: IntArray, order: IntArray, p: int, q: int, exchange: bool) -> None:
-    """Move the entry at position p to q in ``trial``, a copy of ``order``.
+    """Move the entry at position p of ``trial``, a copy of ``order``, to position q.
 
-    In exchange for the entry there, or with those in between moving up by one.
+    With ``exchange`` the two entries swap; otherwise those in between shift by one.
     """
     if exchange:
         trial[p] = order[q]
@@ -99,7 +99,7 @@ def move_entry(trial: IntArray, order: IntArray, p: int, q: int, exchange: bool)
 
 @partial(njit, is_step=True)
 def _redraw_delay(delay: IntArray, i: int, longest: int, state: IntArray) -> None:
-    """Forget the delay of a request, or draw another of 1 .. ``longest`` rounds."""
+    """Reset the delay of a request to 0, or draw another of 1 .. ``longest`` rounds."""
     if delay[i] > 0 and next_uniform(state) < 0.6:
         delay[i] = 0
     else:
@@ -108,7 +108,7 @@ def _redraw_delay(delay: IntArray, i: int, longest: int, state: IntArray) -> Non
 
 @partial(njit, is_step=True)
 def _draw_place(p: int, low: int, width: int, state: IntArray) -> int:
-    """Draw another position for the request at p: anywhere in the piece, or near."""
+    """Draw another position for the request at p, anywhere in the piece or nearby."""
     if next_uniform(state) < 0.5:
         return low + int(next_uniform(state) * width)
     return p - 5 + int(next_uniform(state) * 11)
@@ -118,7 +118,7 @@ def _draw_place(p: int, low: int, width: int, state: IntArray) -> int:
 def _accept(
     work: Work, out: IntArray, first: int, stop: int, cost: float, best_cost: float
 ) -> float:
-    """Take over the starts decoded into ``out``, and the schedule if it is the best; its cost."""
+    """Take over the starts decoded into ``out``, also as the best if they are; return the cost."""
     current, best, _, _ = work
     order, delay, starts = current
     for j in range(first, stop):
@@ -140,7 +140,7 @@ def anneal(
     first_move: int,
     last_move: int,
 ) -> float:
-    """Make moves first_move .. last_move - 1 of a cooling; return the best cost met."""
+    """Make moves first_move .. last_move - 1 of a cooling; return the best cost found."""
     low, high, span, total_moves, hot, cold = cooling
     current, _, profile, state = work
     order, delay, starts = current
@@ -159,19 +159,19 @@ def anneal(
         i = order[p]
         old_delay = delay[i]
         if kind < 0.2:
-            # Another delay of one request.
+            # Change the delay of one request.
             _redraw_delay(delay, i, max_delay, state)
             if delay[i] == old_delay:
                 continue
             first = last = p
         else:
-            # Another place for one request, in exchange or by insertion.
+            # Move one request to another place, by exchange or insertion.
             q = _draw_place(p, low, high - low, state)
             if q == p or q < low or q >= high:
                 continue
             first, last = min(p, q), max(p, q)
             move_entry(trial, order, p, q, kind < 0.6)
-            # A delay fits one place only: forget it half the time.
+            # A delay suits only one place: reset it half the time.
             if next_uniform(state) < 0.5:
                 delay[i] = 0
         new_cost = decode(requests, trial_encoding, first, span, out, profile, bound)

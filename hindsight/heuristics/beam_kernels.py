@@ -52,13 +52,13 @@ class RankedRequests(NamedTuple):
     limit : int
         M, tokens.
     capacity : float
-        What of it the fluid can use.
+        Share of M that the fluid can use, in tokens.
     front : float64 array, shape (n + 1,)
-        Where the front of the fluid of all requests, the reference, stands before rank i.
+        Position of the front of the fluid of all requests, the reference, before rank i.
     later : float64 array, shape (n + 1,)
-        The sum of its mean rounds of ranks i and later.
+        Sum of the mean rounds of ranks i and later in the reference.
     before_idle : float64 array, shape (n + 1,)
-        How many of these follow before it first waits for an arrival.
+        Number of these ranks that follow before the reference first waits for an arrival.
     """
 
     prompt: IntArray
@@ -74,18 +74,18 @@ class RankedRequests(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """Room for ``width`` states.
+    """Arrays for ``width`` states.
 
     Attributes
     ----------
     states : int64 array, shape (width, 5)
         The columns above.
     costs : float64 array, shape (width,)
-        The part of the value that what is placed has.
+        Part of the value contributed by the placed requests.
     placed : uint8 array, shape (width, window)
         1 where the rank, modulo the window, is placed.
     ends, bases : int64 array, shape (width, room)
-        Of what runs, sorted by end: ends, and s - t.
+        Ends, and s - t, of the running requests, sorted by end.
     """
 
     states: IntArray
@@ -96,16 +96,16 @@ class Beam(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best children so far: a binary heap with the worst value on top.
+    """The best children so far, as a binary heap with the worst value on top.
 
     Attributes
     ----------
     heap : float64 array, shape (width,)
         Values.
     slots : int64 array, shape (width,)
-        The slot of the state that each value belongs to.
+        Slot of the state that each value belongs to.
     used : int64 array, shape (1,)
-        How many of them count.
+        Number of entries in use.
     """
 
     heap: FloatArray
@@ -119,13 +119,13 @@ class Ahead(NamedTuple):
     Attributes
     ----------
     peaks : int64 array
-        Memory held at the end (at the first of equal ends; the others may say less).
+        Memory held at the end (correct for the first of equal ends; the others may be lower).
     ceilings : int64 array
         Running maximum of peaks + ends.
     bases : int64 array
-        Sum of s - t over what ends then or later.
+        Sum of s - t over requests that end then or later.
     held, holding : float64 array
-        Volume after now, and tokens held now, of what ends then or later.
+        Volume held from now on, and tokens held now, by requests that end then or later.
     """
 
     peaks: IntArray
@@ -162,7 +162,7 @@ class Search(NamedTuple):
 
 @partial(njit, is_step=True)
 def take_slot(value: float, best: Best) -> int:
-    """Return a slot for a state of this value among the best; -1 if it is not one of them."""
+    """Return a slot for a state of this value among the best, or -1 if it is not one of them."""
     heap, slots, used = best
     size = used[0]
     width = heap.shape[0]
@@ -217,11 +217,11 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 def _first_start(
     start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: Ahead
 ) -> int:
-    """Return the first start >= ``start`` at which a request fits beside what runs in state x."""
+    """Return the first start >= ``start`` at which a request fits beside those of state x."""
     ends, running = beam.ends, beam.states[x, RUNNING]
     peaks, ceilings, bases, _, _ = ahead
     while True:
-        # Its own last round.
+        # The last round of the request itself.
         own_end = start + output
         covered = _ends_until(ends, x, running, own_end)
         first = covered
@@ -229,10 +229,10 @@ def _first_start(
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
-            # An earlier start still covers this round as long as it lies before it.
+            # A start before this round still covers it.
             start = min(own_end, start + excess)
             continue
-        # The ends before: none is too high, or the last that is says how far to go.
+        # Earlier ends: either none is too high, or the last high one tells how far to go.
         if covered == 0 or ceilings[covered - 1] + prompt - start <= limit:
             return start
         before = start
@@ -297,9 +297,9 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
-    """Sum the mean rounds of the fluid of all that is not placed, which begins at ``begin``.
+    """Sum the mean rounds of the fluid of all unplaced requests, which begins at ``begin``.
 
-    Also returns how many requests would move with it: those before the first wait for an arrival.
+    Also return how many requests would move with it: those before the first wait for an arrival.
     """
     _, _, arrival, volume, _, _, capacity, front, later, before_idle = requests
     placed, window = beam.placed, beam.placed.shape[1]
@@ -317,7 +317,7 @@ def _fluid_total(
             affected += 1.0
         total += fluid + 0.5 * volume[i] / capacity
         fluid += volume[i] / capacity
-    # Beyond the window, behind the reference by the lag at its end.
+    # Beyond the window the fluid follows the reference with the lag at the window's end.
     total += later[stop] + before_idle[stop] * (fluid - front[stop])
     if busy:
         affected += before_idle[stop]
@@ -328,7 +328,7 @@ def _fluid_total(
 def _write_child(
     beam: Beam, x: int, children: Beam, slot: int, i: int, start: int, requests: RankedRequests
 ) -> None:
-    """Write state x with request i started into a slot; its cost is written apart."""
+    """Write state x with request i started into a slot; its cost is written separately."""
     states, _, placed, ends, bases = beam
     new_states, _, new_placed, new_ends, new_bases = children
     prompt, output = requests.prompt[i], requests.output[i]
@@ -337,7 +337,7 @@ def _write_child(
     new_states[slot, NOW] = start
     new_states[slot, LAST] = i
     new_states[slot, PARENT] = states[x, PARENT]
-    # The window moves on past what is placed.
+    # The window moves past the placed requests.
     for k in range(window):
         new_placed[slot, k] = placed[x, k]
     new_placed[slot, i % window] = 1
@@ -346,7 +346,7 @@ def _write_child(
         new_placed[slot, rank % window] = 0
         rank += 1
     new_states[slot, FIRST] = rank
-    # What still runs, and the request itself in its place among the ends.
+    # Copy the requests still running, and insert the new one by its end.
     over = _ends_until(ends, x, running, start)
     end = start + output
     y = 0
@@ -367,7 +367,7 @@ def _write_child(
 
 @partial(njit, is_step=True)
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
-    """Compare two requests from now on."""
+    """Tell whether two requests are alike from now on."""
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
     return are_alike and max(arrival[i], now) == max(arrival[j], now)
@@ -392,7 +392,7 @@ def _expand(
     now, first, running = states[x, NOW], states[x, FIRST], states[x, RUNNING]
     window, room = placed.shape[1], ends.shape[1]
     stop = min(prompt.shape[0], first + window)
-    # The fluid of what is not placed, were nothing more placed now.
+    # Fluid of all unplaced requests if nothing more were placed now.
     begin = now + held[0] / capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen = 0
@@ -408,12 +408,12 @@ def _expand(
         mean = fluid + 0.5 * volume[i] / capacity
         fluid += volume[i] / capacity
         before += 1.0
-        # One request of several alike is enough.
+        # Try only one of several requests alike.
         if like >= 0 and _are_alike(i, like, now, requests):
             continue
         like = i
         seen += 1
-        # Its start: the first fit from now on; requests of equal start in rising rank.
+        # The start is the first fit from now on; requests of equal start come in rising rank.
         start = max(now, arrival[i])
         if start == now and states[x, LAST] > i:
             start = now + 1
@@ -421,7 +421,7 @@ def _expand(
         over = _ends_until(ends, x, running, start)
         if running - over + 1 > room:
             continue
-        # The value: the fluid without it, from where it begins behind what then runs.
+        # Value: the fluid without this request begins behind what then runs.
         gone = float(start - now)
         still_held = (
             held[over]
@@ -475,9 +475,9 @@ def grow(
     requests: RankedRequests,
     search: Search,
 ) -> int:
-    """Place the requests number first_depth .. last_depth - 1 in every state.
+    """Place requests number first_depth .. last_depth - 1 in every state.
 
-    Returns the depth reached: less than ``last_depth`` where no child had room for what runs.
+    Returns the depth reached, less than ``last_depth`` if no child had room for its requests.
     """
     beam, children, alive, best, _, ahead = search
     for depth in range(first_depth, last_depth):

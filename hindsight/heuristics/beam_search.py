@@ -1,10 +1,10 @@
 """Feasible schedules of large instances by beam search, around any order of the requests.
 
 The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` most
-promising partial schedules and places one more request in each at a time; what promising means is
-said in `hindsight.heuristics.beam_kernels`. Unlike the prefix rule it may pick, at every start,
-whichever of the next requests leaves the least memory unused later. Time and memory grow with n
-times the width, and hardly with the horizon.
+promising partial schedules and places one more request in each at a time;
+`hindsight.heuristics.beam_kernels` defines "promising". Unlike the prefix rule it may pick, at each
+start, whichever of the next requests leaves the least memory unused later. Time and memory grow
+with n times the width, and hardly with the horizon.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ WINDOW = 256
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """What one beam search does; any settings give feasible schedules.
+    """Settings of a beam search; any settings give feasible schedules.
 
     Attributes
     ----------
     width : int
-        Partial schedules kept, >= 1.
+        Number of partial schedules kept, >= 1.
     choices : int
-        Requests tried next in each of them, >= 1.
+        Number of requests tried next in each partial schedule, >= 1.
     preference : float
-        g of `hindsight.heuristics.beam_kernels`.
+        The parameter g of `hindsight.heuristics.beam_kernels`.
     efficiency : float
         Share of the memory that the fluid of unplaced requests can use.
     """
@@ -51,9 +51,9 @@ class BeamSettings:
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
-    """Volumes v, and rounds from start to the mean round of the memory, sum_j j (s + j) / v.
+    """Return volumes v, and rounds from start to the mean round of memory, sum_j j (s + j) / v.
 
-    Both of shape (n,).
+    Both have shape (n,).
     """
     s = instance.prompt_lengths.astype(np.float64)
     o = instance.output_lengths.astype(np.float64)
@@ -63,7 +63,7 @@ def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
 
 
 def most_running(instance: Instance, start_times: IntArray) -> int:
-    """The largest number of requests that run in one round of a schedule."""
+    """Return the largest number of requests that run in one round of a schedule."""
     events = np.concatenate([start_times, start_times + instance.output_lengths])
     changes = np.repeat(np.array([1, -1]), len(instance))
     return int(np.cumsum(changes[np.lexsort((changes, events))]).max())
@@ -76,21 +76,20 @@ def beam_schedule(
     room: int,
     should_stop: Callable[[], bool],
 ) -> IntArray | None:
-    """Start times, int64, shape (n,), of a feasible schedule; None when stopped before the end.
+    """Return the starts of a feasible schedule, int64, shape (n,), or None if stopped early.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     order : int64 array
-        A permutation of the requests: the ranks. Schedules deviate from it by `WINDOW` ranks.
+        Ranks as a permutation of the requests; schedules deviate from it by at most `WINDOW` ranks.
     settings : BeamSettings
-        Width and rules of the beam.
+        Width and selection rules of the beam.
     room : int
-        Requests that may run at once; more never do in the result. None is also returned where that
-        leaves no way on.
+        Most requests that may run at once. Also returns None if no schedule is found with so few.
     should_stop : Callable[[], bool]
-        Asked about every `hindsight.runtime.clock.SLICE_SECONDS`.
+        Polled about every `hindsight.runtime.clock.SLICE_SECONDS`.
     """
     n = len(instance)
     requests = _ranked(instance, order, settings.efficiency)

@@ -1,4 +1,4 @@
-"""Schedules of memory in blocks: the earliest starts that fit, and ruin and recreate."""
+"""Schedules with memory in blocks: earliest starts that fit, and ruin and recreate."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from instances.arrays import FloatArray, IntArray, RequestColumns
 from .schedule_decoder import LONGEST_PROFILE, earliest_fit, fit_in_order, hold
 
 MOST_REMOVED = 12
-"""Requests that one move takes out, at most."""
+"""Most requests that one move removes."""
 
 MOVES = 5_000
-"""Moves between two looks at the clock."""
+"""Moves between two polls of ``should_stop``."""
 
 PATIENCE = 30
 """Passes without a better schedule after which the search ends."""
 
 
 class Draws(NamedTuple):
-    """Random numbers of some moves.
+    """Random numbers for a number of moves.
 
     Attributes
     ----------
     pivots, counts : int64 array, shape (moves,)
-        Place in the order of the first request that is taken out, and how many are.
+        Position in the order of the first request removed, and number of requests removed.
     keys : float64 array, shape (moves, `MOST_REMOVED`)
-        The smallest key, times a round more than the request runs, is put back first.
+        Requests are put back in order of key times (output length + 1), smallest first.
     """
 
     pivots: IntArray
@@ -57,7 +57,7 @@ def _recreate(
     draws: Draws,
     work: _Removed,
 ) -> None:
-    """Make moves that take out requests next to each other in ``order`` and put them back."""
+    """Make moves that remove requests adjacent in ``order`` and put them back."""
     prompt, output, arrival, limit = requests
     pivots, counts, keys = draws
     for move in range(len(pivots)):
@@ -96,12 +96,12 @@ def _recreate(
 
 
 class BlockSchedules:
-    """Schedules of one instance by its memory rule.
+    """Schedules of one instance under its memory rule.
 
     Parameters
     ----------
     instance : Instance
-        Whose memory is counted by any rule.
+        An instance with any memory rule.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -120,11 +120,11 @@ class BlockSchedules:
 
     @property
     def is_small(self) -> bool:
-        """Whether a profile of the memory fits into memory."""
+        """Tell whether the profile is small enough to be held in memory."""
         return self._longest <= LONGEST_PROFILE
 
     def in_order(self, order: IntArray) -> Schedule:
-        """Requests placed one by one, each as early as it fits beside those before it."""
+        """Place requests one by one, each as early as it fits beside the earlier ones."""
         starts = np.zeros(len(self._instance), dtype=np.int64)
         profile = np.zeros(self._longest + 2, dtype=np.int64)
         fit_in_order(self._requests, order, starts, profile, False, self._block_size)
@@ -138,10 +138,10 @@ class BlockSchedules:
         found: Callable[[Schedule], object],
         patience: float = PATIENCE,
     ) -> None:
-        """Shift requests left, then take a few out and put them back, keeping what is no worse.
+        """Shift requests left, then remove a few and put them back, keeping what is no worse.
 
-        ``found`` is told of better schedules. The search ends when told to, or after so many passes
-        without one as there is patience for.
+        ``found`` is called with each better schedule. The search ends when ``should_stop`` returns
+        True, or after ``patience`` passes without a better schedule.
         """
         starts = schedule.start_times.copy()
         profile = np.zeros(max(self._longest, schedule.makespan) + 2, dtype=np.int64)
@@ -161,7 +161,7 @@ class BlockSchedules:
                 order = np.argsort(starts + rng.random(n) * 0.5, kind="stable")
                 counts = rng.integers(2, min(n, MOST_REMOVED) + 1, min(n, MOVES))
                 pivots = rng.integers(0, n - counts + 1)
-                # From shortest first to a shuffle.
+                # Noise from almost none (shortest first) to a full shuffle.
                 shuffled = rng.random((len(counts), MOST_REMOVED))
                 draws = Draws(pivots, counts, shuffled + rng.choice([0, 1], (len(counts), 1)))
                 _recreate(profile, self._requests, self._block_size, order, starts, draws, work)

@@ -29,14 +29,14 @@ PRIORITIES: dict[str, Priority] = {
 
 
 class _Runs(NamedTuple):
-    """What has been started, by its last round; the first of it have ended.
+    """Running requests, sorted by last round; the first entries have ended.
 
     Attributes
     ----------
     ends : int64 array, shape (n,)
         Last rounds, increasing.
     held : int64 array, shape (n,)
-        Tokens that all of them hold in that round.
+        Tokens that all of them together hold in that round.
     state : int64 array, shape (4,)
         Entries `ARRIVED`, `NOW`, `FIRST` and `LAST`.
     """
@@ -47,15 +47,15 @@ class _Runs(NamedTuple):
 
 
 ARRIVED, NOW, FIRST, LAST = range(4)
-"""How many requests have arrived; the epoch; the runs that go on are entries first .. last - 1."""
+"""Number of arrived requests; current epoch; running requests are entries first .. last - 1."""
 
 
 @partial(njit, is_step=True)
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
-    """The first start from now on at which a request fits, if nothing else is started.
+    """Return the first start from now on at which a request fits if no other request starts.
 
-    Memory grows between the ends of runs, so it is enough to look at these, e, and at the request's
-    own last round. Where that is r and all others hold P there, no start before
+    Memory grows between the ends of runs, so only the rounds of these ends and the request's own
+    last round need a check. If that round is r and all others hold P there, no start before
     min(r, r + P + prompt - limit) keeps round r within the limit.
     """
     ends, held, state = runs
@@ -73,7 +73,7 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
 
 @partial(njit, is_step=True)
 def _start(runs: _Runs, prompt: int, output: int) -> None:
-    """Count a request that starts now."""
+    """Record a request that starts now."""
     ends, held, state = runs
     now, first, last = state[NOW], state[FIRST], state[LAST]
     end, p = now + output, last
@@ -101,18 +101,18 @@ def _place(
     epochs: int,
     skip: bool,
 ) -> IntArray:
-    """Go through some epochs more of `prefix_schedule`; return the ranks that wait then.
+    """Advance `prefix_schedule` by some epochs; return the ranks that wait then.
 
-    ``orders`` are the requests by arrival and by rank, and the ranks of all. ``queue`` are the
-    ranks that wait, a heap that ends in rank n.
+    ``orders`` are the requests by arrival and by rank, and the rank of each. ``queue`` holds the
+    waiting ranks, a heap that ends with rank n.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
     n, state = len(arrivals), runs.state
-    waiting = [one for one in queue]  # noqa: C416 (of numba)
+    waiting = [one for one in queue]  # noqa: C416 (numba needs the loop)
     while epochs > 0 and (state[ARRIVED] < n or len(waiting) > 1):
         epochs -= 1
-        # Go to the next arrival where nobody waits; queue who has arrived, drop who has ended.
+        # Skip to the next arrival if no request waits; queue arrivals and drop ended requests.
         if len(waiting) == 1:
             state[NOW] = max(state[NOW], arrival[arrivals[state[ARRIVED]]])
         while state[ARRIVED] < n and arrival[arrivals[state[ARRIVED]]] <= state[NOW]:
@@ -120,7 +120,7 @@ def _place(
             state[ARRIVED] += 1
         while state[FIRST] < state[LAST] and runs.ends[state[FIRST]] <= state[NOW]:
             state[FIRST] += 1
-        # Start who fits, by rank; note when the state may change next.
+        # Start requests that fit, by rank; note when the state may change next.
         blocked = [n]
         after = arrival[arrivals[state[ARRIVED]]] if state[ARRIVED] < n else -1
         while waiting[0] < n and (skip or len(blocked) == 1):
@@ -141,11 +141,11 @@ def _place(
 
 
 def one_after_another(instance: Instance) -> Schedule:
-    """Each request alone, in order of arrival: feasible, and instant at any size."""
+    """Run each request alone, in order of arrival: feasible, and immediate at any size."""
     order = np.argsort(instance.arrival_times, kind="stable")
     outputs = instance.output_lengths[order]
     before = np.cumsum(outputs) - outputs
-    # A start is the latest, over arrivals so far, of an arrival plus the outputs since then.
+    # A start is the maximum, over arrivals so far, of the arrival plus the outputs since then.
     starts = np.zeros(len(instance), dtype=np.int64)
     starts[order] = before + np.maximum.accumulate(instance.arrival_times[order] - before)
     return Schedule(instance, starts)
@@ -159,9 +159,9 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
     instance : Instance
         The problem.
     priority : Priority
-        Smallest first; ties in the instance's order.
+        Priority of each request, smallest first; ties follow the instance's order.
     skip : bool, default False
-        Go on past a request that does not fit, instead of waiting for it.
+        Try later requests when one does not fit, instead of waiting for it.
     """
     schedule = prefix_schedule_within(instance, priority, skip=skip)
     assert schedule is not None
@@ -175,7 +175,7 @@ def prefix_schedule_within(
     *,
     skip: bool = False,
 ) -> Schedule | None:
-    """`prefix_schedule` for a caller with a clock: None where ``should_stop`` broke it off."""
+    """Compute `prefix_schedule`, or return None if ``should_stop`` returned True."""
     arrivals = np.argsort(instance.arrival_times, kind="stable")
     keys = {i: priority(instance[i]) for i in arrivals.tolist()}
     by_rank = np.array(sorted(range(len(instance)), key=keys.__getitem__), dtype=np.int64)
@@ -198,19 +198,19 @@ def best_list_schedule(
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
-    """Return the best of the prefix schedules over all priorities, checked; ties to the first.
+    """Return the best of the prefix schedules over all priorities, checked; the first wins ties.
 
     Parameters
     ----------
     instance : Instance
         The problem, in tokens.
     thorough : bool, default True
-        Try those that skip as well; for few requests.
+        Also try schedules that skip requests; meant for few requests.
     should_stop : Callable[[], bool] or None, default None
-        What is not done when it says so is left out, and where nothing is done the requests run
-        one after another. With ``thorough`` it is asked only about those that skip.
+        Once it returns True, the remaining schedules are skipped; if none is complete, the requests
+        run one after another. With ``thorough`` it is polled only for schedules that skip requests.
     found : Callable[[Schedule], object] or None, default None
-        Told of each schedule that is better than those before, checked or not.
+        Called with each schedule better than all before it, checked or not.
     """
     instance.require_tokens()
     best: Schedule | None = None

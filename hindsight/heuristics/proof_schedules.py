@@ -1,7 +1,7 @@
-"""Schedules that need no search: those of the papers' proofs, of any size.
+"""Schedules from the papers' proofs, which need no search, at any size.
 
-They are feasible, so a policy's total latency divided by theirs is a certified lower end of its
-ratio to the optimum.
+They are feasible, so a policy's total latency divided by theirs is a certified lower bound on
+its ratio to the optimum.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Key = Callable[[Request], int]
 
 
 def class_batches(instance: Instance, key: Key) -> Schedule:
-    """Equal requests in full batches, one batch after the other, classes in order of ``key``.
+    """Run equal requests in full batches, one batch after another, classes in order of ``key``.
 
     A batch of requests (s, o) holds floor(M / (s + o)) of them for o rounds; nothing overlaps.
-    With ``key=request.volume`` this is the schedule that the proofs of [W25] Theorems 1 and EC.1
-    put beside the policy's, and [J25] Theorem 4.3's where all requests are equal.
+    With ``key=request.volume`` this is the comparison schedule in the proofs of [W25] Theorems 1
+    and EC.1, and in [J25] Theorem 4.3 if all requests are equal.
 
     Raises
     ------
@@ -47,17 +47,18 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
 
 
 def one_long_and_units(instance: Instance) -> Schedule:
-    """The optimum of one long request at time 0 and equal unit ones that arrive together later.
+    """Return the optimum of one long request at time 0 and later equal unit ones.
 
-    That is what `sqrt-n-adversary` releases ([J25] Theorem 4.1). Once the start t of the long
-    request is fixed, the short ones (o = 1) are interchangeable and occupy one round each, so
-    starting in every round from their arrival on as many as fit is optimal; it remains to try every
-    t up to the first at which the long request is in nobody's way. Exact, in about M log M steps.
+    All unit requests arrive together, as `sqrt-n-adversary` releases them ([J25] Theorem 4.1).
+    Once the start t of the long request is fixed, the short ones (o = 1) are interchangeable and
+    take one round each, so it is optimal to start as many as fit in every round from their arrival
+    on. It remains to try every t up to the first at which the long request delays nobody. Exact, in
+    about M log M steps.
 
     Raises
     ------
     InvalidValueError
-        An instance of another kind.
+        The instance is of another kind.
     """
     shorts = [k for k, request in enumerate(instance) if request.output_length == 1]
     longs = [k for k, request in enumerate(instance) if request.output_length > 1]
@@ -70,7 +71,7 @@ def one_long_and_units(instance: Instance) -> Schedule:
     arrival, prompt = kinds.pop()
     limit, size = instance.memory_limit, prompt + 1
     alone = -(-len(shorts) // (limit // size))
-    # From here on the long request could as well start sooner: the short ones are done.
+    # From this round on the long request could as well start sooner: the short ones are done.
     candidates = np.arange(arrival + alone + 1, dtype=np.int64)
     costs = candidates + long.output_length
     active = candidates
@@ -97,7 +98,7 @@ def one_long_and_units(instance: Instance) -> Schedule:
 def _room(
     limit: int, size: int, long: Request, long_starts: np.ndarray, round_index: int
 ) -> np.ndarray:
-    """Unit requests that fit beside the long one in a round, for each start of the long one."""
+    """Return the unit requests that fit beside the long one in a round, for each of its starts."""
     age = round_index - long_starts
     held = np.where((age >= 1) & (age <= long.output_length), long.prompt_length + age, 0)
     return (limit - held) // size

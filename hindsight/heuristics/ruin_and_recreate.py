@@ -1,12 +1,11 @@
 """Upper bounds at any size: ruin and recreate, annealed in cycles.
 
-Sources: ruin and recreate is that of Schrimpf, Schneider, Stamm-Wilbrandt and Dueck (2000), the
-skipping of places that fit ("blinks") that of Christiaens and Vanden Berghe (2020); what a move
-does here is said in `hindsight.heuristics.ruin_and_recreate_kernels`.
+Sources: ruin and recreate follows Schrimpf, Schneider, Stamm-Wilbrandt and Dueck (2000), and
+skipping places that fit ("blinks") follows Christiaens and Vanden Berghe (2020);
+`hindsight.heuristics.ruin_and_recreate_kernels` describes the moves.
 
-Threads share one schedule: the rounds are cut in regions, at least as many, and moves are made in
-each with the requests that live in it, which touch nothing of the others'. The cuts move after
-every few thousand moves.
+Threads share one schedule: the rounds are cut into regions, at least one per thread. Moves in a
+region change only requests that live in it. The cuts move after every few thousand moves.
 
 Deterministic: the schedule after a cycle depends on the arguments, the number of moves and the
 number of threads alone.
@@ -38,47 +37,47 @@ from .ruin_and_recreate_kernels import (
 )
 
 BUCKETS_PER_OUTPUT = 20
-"""In the mean output length."""
+"""Number of buckets in the mean output length."""
 
 MOVES_BETWEEN_CUTS = 4096
-"""Of each thread, before the rounds are cut anew and the best schedule is kept."""
+"""Moves of each thread before the rounds are cut again and the best schedule is saved."""
 
 FEWEST_IN_A_REGION = 50
 FEWEST_LIVES_IN_A_REGION = 2
-"""Requests, and rounds in those of the longest request, below which a thread more is no gain: what
-lives across a cut stays where it is until the cuts move."""
+"""Requests, and rounds in longest output lengths, that one more thread needs to be a gain: requests
+that live across a cut stay where they are until the cuts move."""
 
 IN_A_REGION = 1000
 LIVES_IN_A_REGION = 8
-"""Requests of a region, and its rounds in those of the longest request, at least: what moves touch
-stays in the cache of a processor where regions are small, and requests must find room in them."""
+"""Least requests of a region, and least rounds in longest output lengths: small regions keep the
+data of moves in the processor's cache, and large ones leave requests room to move."""
 
 SPARE_ROUNDS = 1.3
-"""Rounds that schedules may take, in those of the first."""
+"""Most rounds of a schedule, as a multiple of those of the first schedule."""
 
 MOST_ROUNDS = 20_000_000
-"""Beyond which no cycles are run: a move costs the rounds of the requests that it touches, and each
-round has three numbers."""
+"""Most rounds for which cycles run: a move costs the rounds of the requests it touches, and each
+round takes three numbers."""
 
 
 @dataclass(frozen=True)
 class CycleSettings:
-    """One kind of cycle; lengths and temperatures are in mean output lengths.
+    """Parameters of one kind of cycle; lengths and temperatures are in mean output lengths.
 
     Attributes
     ----------
     most : int
-        Requests taken out at once.
+        Most requests removed at once.
     reach : float
-        How far around a moment they are looked for.
+        Distance around a moment within which they are sought.
     weight : float
-        Of memory prices at the beginning; without prices cycles with a weight are left out.
+        Initial weight of memory prices; cycles with a weight are skipped if there are no prices.
     hot, cold : float
         First and last temperature.
     priced_until : float
-        Share of the cycle after which prices no longer count.
+        Share of the cycle after which prices have no weight.
     blink : float
-        Probability that a start that fits is passed over.
+        Probability that a start that fits is skipped.
     second : float
         Probability that a second start is tried.
     """
@@ -97,7 +96,7 @@ class CycleSettings:
 
 
 class RuinAndRecreate:
-    """One search: a schedule that cycles of moves change, and the best one seen.
+    """Ruin and recreate on one schedule, with the best schedule found.
 
     Parameters
     ----------
@@ -106,9 +105,9 @@ class RuinAndRecreate:
     start_times : int64 array
         A feasible schedule, shape (n,).
     seed : int, default 0
-        Of the moves.
+        Seed of the moves.
     threads : int, default 1
-        At most; fewer where requests are few.
+        Most threads; fewer are used if requests are few.
 
     Attributes
     ----------
@@ -117,7 +116,7 @@ class RuinAndRecreate:
     best_cost : int
         Its total latency, rounds.
     moves : int
-        Made so far, by all threads.
+        Moves made so far by all threads.
     """
 
     def __init__(
@@ -143,42 +142,42 @@ class RuinAndRecreate:
         self.best_cost = self._total_latency(self.best_starts)
 
     def use_prices(self, prices: MemoryPrices) -> None:
-        """Let cycles with a weight follow these prices of rounds 1, 2, .."""
+        """Let cycles with a weight follow these prices of rounds 1, 2, ..."""
         self._prices = prices.as_floats()
         self._rounds = 0
 
     @property
     def has_prices(self) -> bool:
-        """Whether there are prices that cycles can follow."""
+        """Tell whether there are prices that cycles can follow."""
         return bool(self._prices.any())
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the best schedule takes so many rounds that cycles make no move."""
+        """Tell whether the best schedule has too many rounds for cycles."""
         return self._rounds_of_best() > MOST_ROUNDS
 
     def offer(self, start_times: IntArray) -> None:
-        """Go on from another feasible schedule, shape (n,), if it is better."""
+        """Continue from another feasible schedule, shape (n,), if it is better."""
         cost = self._total_latency(start_times)
         if cost < self.best_cost:
             self.best_starts, self.best_cost = start_times.copy(), cost
 
     def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
-        """Anneal from the best schedule, and keep the best that is met between cuts.
+        """Anneal from the best schedule, and save the best one seen between cuts.
 
         Parameters
         ----------
         settings : CycleSettings
-            What the moves are like.
+            Parameters of the moves.
         moves : int
-            Of all threads together.
+            Number of moves of all threads together.
         must_stop : Callable[[], bool]
-            Polled, a few times a second.
+            Polled a few times a second.
 
         Returns
         -------
         bool
-            Whether all of the moves were made.
+            Whether all moves were made.
         """
         if self.is_too_long:
             return False
@@ -227,7 +226,7 @@ class RuinAndRecreate:
         return int((self.best_starts + self._requests.output_lengths).max()) + 1
 
     def _begin(self) -> None:
-        """Write the best schedule into buckets and profile, with room behind it."""
+        """Write the best schedule into buckets and profile, with spare rounds behind it."""
         self._cost = self.best_cost
         needed = self._rounds_of_best()
         if needed > self._rounds:

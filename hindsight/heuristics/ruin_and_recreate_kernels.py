@@ -1,17 +1,16 @@
-"""Compiled moves of ruin and recreate: a few requests taken out and put back, at the cost of these.
+"""Compiled moves of ruin and recreate; a move costs only the rounds of the requests it touches.
 
-The memory held in every round stands in one array, and requests hang in buckets of rounds by their
-start. A move picks a request that waits, takes it and some that start near an earlier round of its
-wait out of the array, and puts them back one by one, in an order drawn among several, each at the
-first start at which it fits beside everything else for the whole of its life (or, sometimes, the
-cheaper of this and a later one). So a move costs the rounds of those it touches, whatever n is, and
-every schedule on the way is feasible.
+One array holds the memory of every round, and buckets of rounds hold requests by their start. A
+move picks a waiting request, and removes it and some that start near an earlier round of its wait.
+It puts them back one by one, in a randomly chosen order, each at the first start at which it fits
+beside all others for its whole life (or, sometimes, at the cheaper of this and a later one). So the
+cost of a move does not depend on n, and every intermediate schedule is feasible.
 
-Accepted is what costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983), drawn before the
-requests are put back, so that most moves end early. What a start costs is its round plus ``weight``
-times what its memory costs under prices of rounds: near the prices of the linear relaxation the
-schedules that may be worth visiting lie level, and waits move to the requests that should wait; at
-weight 0 it is the total latency.
+A move is accepted if it costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983), drawn
+before the requests are put back so that most moves end early. The cost of a start is its round plus
+``weight`` times the price of its memory. Near the prices of the linear relaxation, promising
+schedules have similar costs, and waits move to the requests that should wait. At weight 0 the cost
+is the total latency.
 """
 
 from __future__ import annotations
@@ -28,30 +27,30 @@ from .annealing_kernels import next_uniform, threshold
 from .schedule_decoder import earliest_fit, hold
 
 WAITING_DRAWS = 20
-"""Requests looked at for one that waits."""
+"""Requests drawn to find one that waits."""
 
 BUCKET_STEPS = 4
 """Requests of a bucket among which one is drawn."""
 
 DRAWS_PER_REQUEST = 4
-"""Rounds drawn for each request that is to be taken out; buckets may be empty."""
+"""Rounds drawn for each request to be removed; buckets may be empty."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""Shares of the orders, cumulated, in which requests are put back: random, by volume, by their
-start, the waiting one first, the largest peak first."""
+"""Cumulative shares of the orders in which requests are put back: random, by volume, by start, the
+waiting one first, the largest peak first."""
 
 
 class StartBuckets(NamedTuple):
-    """Requests by start: doubly linked lists, one for every ``width`` rounds.
+    """Requests by start, as doubly linked lists, one for every ``width`` rounds.
 
     Attributes
     ----------
     width : int
-        Rounds of a bucket.
+        Number of rounds of a bucket.
     heads : int64 array, shape (buckets,)
-        First request of each; -1 for none.
+        First request of each bucket, or -1.
     following, preceding : int64 array, shape (n,)
-        In the list of each request; -1 at its ends.
+        Neighbours of each request in its list; -1 at the ends.
     """
 
     width: int
@@ -61,17 +60,17 @@ class StartBuckets(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Rounds that belong to one thread, whose requests it may move.
+    """Rounds that belong to one thread, which may move the requests in them.
 
     Attributes
     ----------
     first, last : int
-        Starts from ``first`` on and completions up to ``last``; multiples of the buckets' width, or
-        the last round of all.
+        Starts from ``first`` on and completions up to ``last`` belong to the region; both are
+        multiples of the buckets' width, or the last round of all.
     candidates : int64 array
-        Requests that lived within when the moves began.
+        Requests that lived within the region when the moves began.
     state : int64 array, shape (1,)
-        Of `next_uniform`.
+        State of `next_uniform`.
     """
 
     first: int
@@ -81,24 +80,24 @@ class Region(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What the moves of a cycle are like.
+    """Parameters of the moves of a cycle.
 
     Attributes
     ----------
     total : int
-        Of the whole cycle.
+        Number of moves of the whole cycle.
     hot, cold : float
         First and last temperature, rounds.
     most : int
-        Requests taken out at once, >= 2.
+        Most requests removed at once, >= 2.
     reach : float
-        Rounds around the earlier one from which they are taken.
+        Rounds around the chosen earlier round from which requests are removed.
     weight : float
-        Of the memory prices at the beginning.
+        Initial weight of the memory prices.
     priced_until : float
         Share of the moves after which the weight, falling linearly, is 0.
     blink : float
-        Probability that a start that fits is passed over.
+        Probability that a start that fits is skipped.
     second : float
         Probability that a second start is tried.
     """
@@ -115,16 +114,16 @@ class Moves(NamedTuple):
 
 
 class Timetable(NamedTuple):
-    """A feasible schedule as moves change it, in place.
+    """A feasible schedule, which moves change in place.
 
     Attributes
     ----------
     starts : int64 array, shape (n,)
         Start times.
     buckets : StartBuckets
-        Its requests by start.
+        Requests by start.
     profile : int64 array
-        Its memory, entry r for round r.
+        Memory held; entry r for round r.
     """
 
     starts: IntArray
@@ -133,7 +132,7 @@ class Timetable(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """Requests that a move takes out: the first of the entries.
+    """Requests that a move removes: the first entries.
 
     Attributes
     ----------
@@ -142,9 +141,9 @@ class Removed(NamedTuple):
     order : int64 array, shape (most,)
         Entries in the order in which they are put back.
     keys : float64 array, shape (most,)
-        What the order is sorted by.
+        Sort keys of the order.
     is_taken : int64 array, shape (n,)
-        1 for requests drawn so far.
+        1 for the requests drawn so far.
     """
 
     taken: IntArray
@@ -164,7 +163,7 @@ class PriceSums(NamedTuple):
 
 @partial(njit, is_step=True)
 def link(buckets: StartBuckets, i: int, start: int) -> None:
-    """Hang a request into the bucket of ``start``."""
+    """Insert a request into the bucket of ``start``."""
     width, heads, following, preceding = buckets
     old = heads[start // width]
     following[i] = old
@@ -199,7 +198,7 @@ def fill(requests: RequestColumns, timetable: Timetable) -> None:
 def _paid(
     start: int, prompt: int, output: int, weight: float, sums: FloatArray, weighted_sums: FloatArray
 ) -> float:
-    """Return what a start costs: its round, and the weighted price of its memory."""
+    """Return the cost of a start: its round, and the weighted price of its memory."""
     end = start + output
     memory = (prompt - start) * (sums[end] - sums[start]) + (
         weighted_sums[end] - weighted_sums[start]
@@ -212,7 +211,7 @@ def _paid(
 def _draw_waiting(
     candidates: IntArray, starts: IntArray, arrival: IntArray, state: IntArray
 ) -> int:
-    """Draw a request that waits, if a few draws find one."""
+    """Draw a waiting request; return -1 if a few draws find none."""
     waiting = candidates[int(next_uniform(state) * len(candidates))]
     for _ in range(WAITING_DRAWS):
         if starts[waiting] > arrival[waiting]:
@@ -230,7 +229,7 @@ def _draw_near(
     timetable: Timetable,
     removed: Removed,
 ) -> int:
-    """Draw requests that start near ``moment``, behind the first one taken; return how many."""
+    """Draw requests that start near ``moment``, after the first one removed; return how many."""
     starts, (width, heads, following, _), _ = timetable
     taken, _, _, _, _, is_taken = removed
     first, last, _, state = region
@@ -261,7 +260,7 @@ def _draw_near(
 def _draw_order(
     count: int, reach: float, requests: RequestColumns, removed: Removed, state: IntArray
 ) -> None:
-    """Draw the order in which the ``count`` requests taken out are put back."""
+    """Draw the order in which the ``count`` removed requests are put back."""
     prompt, output, _, _ = requests
     taken, old, _, order, keys, _ = removed
     kind = next_uniform(state)
@@ -279,7 +278,7 @@ def _draw_order(
             keys[q] = -1.0 * (prompt[i] + output[i])
         elif kind >= BY_START and q == 0:
             keys[q] = -1.0
-    # Insertion sort: a handful of entries.
+    # Insertion sort, as there are only a handful of entries.
     for q in range(count):
         y = q
         while y > 0 and keys[order[y - 1]] > keys[q]:
@@ -299,7 +298,7 @@ def _put_back(
     removed: Removed,
     bid: tuple[int, float, float],
 ) -> int:
-    """Put requests back in their order while that may be accepted; return how many it put.
+    """Put requests back in order while acceptance is possible; return how many were put.
 
     ``bid``: the first round that was freed, the weight of prices, and the cost to stay below.
     """
@@ -309,7 +308,7 @@ def _put_back(
     first, _, _, state = region
     reach, blink, second = moves.reach, moves.blink, moves.second
     freed, weight, most = bid
-    # Sooner than this it would hold no round that has room now and had none before.
+    # A sooner start uses no round that has gained room.
     least = 0
     for q in range(count):
         least += max(first, arrival[taken[q]], freed - output[taken[q]] + 1)
@@ -319,7 +318,7 @@ def _put_back(
         s, o = prompt[i], output[i]
         begin = max(first, arrival[i], freed - o + 1)
         least -= begin
-        # The first fit, or one after it where it is passed over.
+        # Take the first fit, or a later one if it is skipped.
         at = earliest_fit(profile, begin, s, o, limit)
         while at >= 0 and next_uniform(state) < blink:
             at = earliest_fit(
@@ -328,7 +327,7 @@ def _put_back(
         if at < 0:
             return x
         paid = _paid(at, s, o, weight, sums, weighted_sums)
-        # Sometimes a later one, where prices make it cheaper.
+        # Sometimes try a later start, where prices make it cheaper.
         if next_uniform(state) < second:
             passed = at + 1 + int(next_uniform(state) ** 2 * reach)
             later = earliest_fit(profile, passed, s, o, limit)
@@ -363,11 +362,11 @@ def ruin_and_recreate(
     prices : PriceSums
         Prices of memory, for all rounds of the profile.
     region : Region
-        The requests that may be moved, and where to.
+        The requests that may be moved, and the rounds they may move to.
     moves : Moves
-        The cycle.
+        Parameters of the cycle.
     first_move, last_move : int
-        Which of its moves.
+        Range of its moves to make.
     timetable : Timetable
         A feasible schedule.
 
@@ -383,13 +382,13 @@ def ruin_and_recreate(
     taken, old, new, order = np.zeros((4, moves.most), np.int64)
     is_taken = np.zeros(len(starts), np.int64)
     removed = Removed(taken, old, new, order, np.zeros(moves.most), is_taken)
-    # Beyond ``last`` another thread may be writing: nothing may hang on what is there.
+    # Another thread may write beyond ``last``: nothing may depend on it.
     profile = whole_profile[: last + 1]
     change = 0
     for move in range(first_move, last_move):
         done = move / moves.total
         weight = moves.weight * max(0.0, 1.0 - done / moves.priced_until)
-        # Ruin: a request that waits, and others that start near a round of its wait.
+        # Ruin: remove a waiting request, and others that start near a round of its wait.
         waiting = _draw_waiting(candidates, starts, arrival, state)
         start = starts[waiting]
         earliest = max(arrival[waiting], first, start - int(moves.reach))
@@ -406,7 +405,7 @@ def ruin_and_recreate(
             freed = min(freed, old[q])
             before += _paid(old[q], prompt[i], output[i], weight, sums, weighted_sums)
             hold(profile, old[q], prompt[i], output[i], -1)
-        # Recreate, up to a cost drawn before.
+        # Recreate, up to a cost drawn beforehand.
         _draw_order(count, moves.reach, requests, removed, state)
         uniform = next_uniform(state) + 1e-300
         most = threshold(before, moves.hot, moves.cold, done, uniform)

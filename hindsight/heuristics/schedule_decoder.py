@@ -34,21 +34,21 @@ from instances import Instance, Schedule
 from instances.arrays import IntArray, RequestColumns
 
 LONGEST_PROFILE = 50_000_000
-"""Rounds of the longest schedule that is shifted left, or improved in blocks."""
+"""Most rounds of a schedule that is shifted left, or improved in blocks."""
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""
 
 
 class Encoding(NamedTuple):
-    """A schedule, as in the module docstring, and what it stands for.
+    """A schedule in the encoding of the module docstring, with its start times.
 
     Attributes
     ----------
     order : int64 array, shape (n,)
         Requests by start time.
     delay : int64 array, shape (n,)
-        Of each request, rounds >= 0.
+        Delay of each request, rounds >= 0.
     starts : int64 array, shape (n,)
         Start times.
     """
@@ -59,14 +59,14 @@ class Encoding(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """Work space: the memory already placed.
+    """Work space for the memory already placed.
 
     Attributes
     ----------
     memory : int64 array
-        Entry r for round r; a schedule that does not fit in is rejected.
+        Entry r for round r; a schedule with more rounds is rejected.
     filled : int64 array, shape (1,)
-        It is zero beyond that round, so that clearing costs no more than what was written.
+        Last round that may be non-zero, so that clearing costs no more than was written.
     """
 
     memory: IntArray
@@ -74,16 +74,16 @@ class Profile(NamedTuple):
 
 
 class Span(NamedTuple):
-    """How far a decoding goes, and what it passes on to requests behind it.
+    """Positions that a decoding covers, and the delay it passes on to later requests.
 
     Attributes
     ----------
     stop : int
         Positions 0 .. stop - 1 count.
     tail_weight : float
-        Of the mean start of the last of them: the delay that later requests are thought to get.
+        Weight of the mean start of the last positions: the delay expected for later requests.
     tail_size : int
-        How many they are.
+        Number of these last positions.
     """
 
     stop: int
@@ -100,7 +100,7 @@ def hold(
     sign: int,
     block_size: int | None = None,
 ) -> None:
-    """Add the memory of a run to the profile, or with ``sign`` -1 take it away."""
+    """Add the memory of a run to the profile, or subtract it with ``sign`` -1."""
     for r in range(start + 1, start + output + 1):
         tokens = prompt + r - start
         profile[r] += sign * (tokens if block_size is None else -(-tokens // block_size))
@@ -118,14 +118,15 @@ def earliest_fit(
     """Return the first start >= ``start`` at which a request fits; `REJECTED` past the profile.
 
     ``profile[r]`` is the memory already placed in round r; see the module docstring. With a block
-    size, it and ``limit`` count blocks, and ``prompt`` the tokens stored before the first round.
+    size, the profile and ``limit`` count blocks, and ``prompt`` counts tokens stored before the
+    first round.
     """
     size = profile.shape[0]
     if start + output >= size:
         return REJECTED
     r = start + output
     while r > start:
-        # In round r it holds r - start more than its prompt: no more than there is room for.
+        # In round r the request holds r - start more than its prompt, which must fit.
         room = limit - profile[r]
         if block_size is not None:
             room *= block_size
@@ -160,7 +161,7 @@ def decode(  # noqa: C901
     order, delay, starts = encoding
     stop, tail_weight, tail_size = span
     profile, filled = work
-    # The prefix: its latency, and the memory of what still runs at its last start.
+    # Start from the prefix: its latency, and the memory of what still runs at its last start.
     now = starts[order[first - 1]] if first > 0 else 0
     for r in range(now, filled[0] + 1):
         profile[r] = 0
@@ -182,7 +183,7 @@ def decode(  # noqa: C901
     tail = 0.0
     for j in range(stop - tail_size, first):
         tail += starts[order[j]]
-    # The rest, one by one, until what is certain costs too much.
+    # Decode the rest one by one, until the cost so far is too large.
     for j in range(first, stop):
         i = order[j]
         t = earliest_fit(profile, max(now, arrival[i]), prompt[i], output[i], limit)
@@ -223,7 +224,7 @@ def fit_in_order(
 ) -> None:
     """Give each request, in the given order, the first start at which it fits, in place.
 
-    ``are_placed``: they are in the profile already, and may stay where they are.
+    With ``are_placed`` they are in the profile already, and may stay where they are.
     """
     prompt, output, arrival, limit = requests
     for i in order:
@@ -236,10 +237,10 @@ def fit_in_order(
 def shift_left(
     instance: Instance, start_times: IntArray, should_stop: Callable[[], bool]
 ) -> IntArray:
-    """Move requests, in order of start, to the earliest start at which they fit beside all others.
+    """Move requests, in order of start, to the earliest start that fits beside all others.
 
-    Passes go on until nothing moves. Feasible and no worse whenever it is stopped; start times are
-    int64, shape (n,), of a feasible schedule.
+    Passes repeat until nothing moves. The schedule is feasible and no worse at every moment; start
+    times are int64, shape (n,), of a feasible schedule.
     """
     schedule = Schedule(instance, start_times)
     starts = np.array(start_times, dtype=np.int64)

@@ -1,1 +1,1 @@
-"""The integer program of [J25] Equations (1)-(4), and HiGHS and CBC, which solve it."""
+"""The integer program of [J25] Equations (1)-(4), and its solvers HiGHS and CBC."""

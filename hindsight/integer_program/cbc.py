@@ -1,6 +1,6 @@
-"""The integer program of [J25] Equations (1)-(4) written a second time, in PuLP, and solved by CBC.
+"""A second formulation of [J25] Equations (1)-(4), in PuLP, solved by CBC.
 
-Nothing is shared with the Pyomo models or HiGHS: the point is to disagree when one of them errs.
+It shares nothing with the Pyomo models or HiGHS, so that it disagrees when one of them errs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .models import model_size
 
 @dataclass(frozen=True, eq=False)
 class SecondOpinion:
-    """What PuLP and CBC found.
+    """Result of PuLP and CBC.
 
     Attributes
     ----------
     schedule : Schedule or None
-        CBC's best schedule, checked; None where it found none in time.
+        CBC's best schedule, checked; None if it found none in time.
     is_optimal : bool
-        Whether CBC proved it.
+        Whether CBC proved optimality.
     status : str
-        CBC's own word.
+        Status as CBC reports it.
     """
 
     schedule: Schedule | None
@@ -45,7 +45,7 @@ def solve_with_cbc(
     instance : Instance
         The problem.
     horizon : int
-        Last round; must contain an optimal schedule for the answer to be the optimum.
+        Last round; it must admit an optimal schedule for the result to be the optimum.
     time_limit : float or None, default None
         Seconds for CBC.
     """
@@ -90,20 +90,20 @@ def solve_with_cbc(
 
 
 def safe_horizon(instance: Instance) -> int:
-    """Return the last arrival plus all work: by then everything is done.
+    """Return the last arrival plus all work: every request is complete by then.
 
-    Some request runs in every round after the last arrival. A result's own horizon is among the
-    things to be checked.
+    Some request runs in every round after the last arrival. A result's own horizon is not used,
+    because it is among the things to be checked.
     """
     return int(instance.arrival_times.max() + instance.output_lengths.sum())
 
 
 def refuse_too_large(instance: Instance) -> None:
-    """Refuse a `crosscheck` whose program memory could not hold.
+    """Refuse a `crosscheck` whose program does not fit into memory.
 
     Raises
     ------
     InvalidValueError
-        It could not.
+        The program would not fit into memory.
     """
     model_size(instance, "dense", safe_horizon(instance)).refuse_too_large()

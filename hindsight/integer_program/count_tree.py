@@ -1,15 +1,15 @@
-"""Branch and bound over how many requests of a class start when, earliest epochs first.
+"""Branch and bound over the number of requests of a class per start, earliest epochs first.
 
-The program is that of `hindsight.integer_program.start_counts`. Memory is dearest in the first
-rounds, and a solution that is whole up to some epoch and fractional behind it already pays for most
-of what wholeness costs: so the leaf of the least bound is always split at its first epoch with a
-fraction, on a column there or on a sum of starts by then. Which of them, earlier splits tell: those
-not tried before are tried, the others rated by what they gained (pseudocosts; Achterberg, Koch and
+The program is that of `hindsight.integer_program.start_counts`. Memory is most expensive in the
+first rounds, so a solution that is integral up to some epoch and fractional behind it already pays
+most of the cost of integrality. Therefore the leaf with the least bound is split at its first epoch
+with a fraction, on a column there or on a sum of starts by then. The choice uses earlier splits:
+new candidates are tried, others are rated by their gains so far (pseudocosts; Achterberg, Koch and
 Martin 2005, doi 10.1016/j.orl.2004.04.002).
 
-The least bound of the leaves is a lower bound at any time, in integers: each is evaluated exactly,
-or that of the leaf it comes from is kept, and no leaf is left out but by an exact bound or a proof
-that it is empty.
+The least bound of the leaves is a lower bound at any time, in integers. Each leaf's bound is
+evaluated exactly, or that of its parent is kept, and a leaf is dropped only by an exact bound or a
+proof that it is empty.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from instances import Schedule
 from .start_counts import SCALE, Box, CountProgram, Relaxed
 
 WHOLE = 1e-6
-"""Distance from an integer up to which a value counts as one."""
+"""Largest distance from an integer at which a value counts as integral."""
 
 FRACTION_OF_SUM = 0.02
-"""Distance from an integer from which a sum may be split."""
+"""Least distance from an integer at which a sum may be split."""
 
 TRIED = 4
-"""Candidates that were never tried before and are tried at a split."""
+"""Most untried candidates that are tried at a split."""
 
 REMEMBERED = 8
-"""Splits over which the gains of a candidate are averaged, about."""
+"""Number of splits, roughly, over which the gains of a candidate are averaged."""
 
 LEAST_GAIN = 1e-3
-"""Gains below it, in rounds, count as this much where both sides are weighed."""
+"""Smallest gain, in rounds, used when both sides of a split are weighed."""
 
 
 class Split(NamedTuple):
-    """A column or a row, and its fractional value."""
+    """A column or a row to split, and its fractional value."""
 
     is_row: bool
     position: int
@@ -52,7 +52,7 @@ class Split(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Leaf:
-    """A box, told from its parent's by one bound, and where it may be split."""
+    """A box, given by one bound more than its parent's, and its possible splits."""
 
     parent: _Leaf | None
     split: Split | None
@@ -60,7 +60,7 @@ class _Leaf:
     candidates: list[Split]
 
     def box(self, whole: Box) -> Box:
-        """Return its bounds."""
+        """Return the bounds of the leaf."""
         box = copied(whole)
         leaf = self
         while leaf.parent is not None:
@@ -69,7 +69,7 @@ class _Leaf:
         return box
 
     def narrow(self, box: Box) -> None:
-        """Apply the one bound of its own."""
+        """Apply the leaf's own bound."""
         assert self.split is not None
         is_row, position, value = self.split
         low, high = box[2 * is_row], box[2 * is_row + 1]
@@ -80,26 +80,26 @@ class _Leaf:
 
 
 def copied(box: Box) -> Box:
-    """Copy the bounds, to be narrowed."""
+    """Copy the bounds, so that they can be narrowed."""
     return Box(*(bound.copy() for bound in box))
 
 
 @dataclass(eq=False, slots=True)
 class _Gains:
-    """Of a candidate: by unit of the fraction rounded away, downwards and upwards, averaged."""
+    """Average gains of a candidate per unit of fraction rounded away, downwards and upwards."""
 
     rates: list[float] = field(default_factory=lambda: [0.0, 0.0])
     times: int = 0
 
     def learn(self, fraction: float, gains: list[float]) -> None:
-        """Take in what a split gained."""
+        """Update the averages with the gains of a split."""
         for side, distance in enumerate((fraction, 1 - fraction)):
             rate = gains[side] / max(distance, 0.05)
             self.rates[side] += (rate - self.rates[side]) / (self.times + 1)
         self.times = min(self.times + 1, REMEMBERED)
 
     def expected(self, fraction: float) -> float:
-        """Multiply what both sides will gain."""
+        """Return the product of the expected gains of both sides."""
         return _product([self.rates[0] * fraction, self.rates[1] * (1 - fraction)])
 
 
@@ -108,25 +108,25 @@ def _product(gains: list[float]) -> float:
 
 
 class CountTree:
-    """The tree, which grows when it is told to.
+    """Branch-and-bound tree, which `grow` extends.
 
     Parameters
     ----------
     program : CountProgram
         The program.
     should_stop : Callable[[], bool], default never
-        Asked before every relaxation.
+        Polled before every relaxation.
 
     Attributes
     ----------
     columns : int
-        Of the program.
+        Number of columns of the program.
     relaxations : int
-        Solved so far.
+        Relaxations solved so far.
     leaves : int
-        Not closed so far.
+        Number of open leaves.
     root : Relaxed
-        Of the whole program.
+        Relaxation of the whole program.
     """
 
     def __init__(self, program: CountProgram, should_stop: Callable[[], bool] = never) -> None:
@@ -138,7 +138,7 @@ class CountTree:
         self.root = program.relax(program.whole)
         root = _Leaf(None, None, False, [])
         self._open: list[tuple[int, int, _Leaf]] = []
-        # The least bound of leaves that have a bound but no solution to be split by.
+        # Least bound of leaves that have a bound but no solution to split by.
         self._stuck: int | None = None
         self._found: list[Schedule] = []
         self._numbered = 0
@@ -147,12 +147,12 @@ class CountTree:
 
     @property
     def leaves(self) -> int:
-        """Leaves that are open."""
+        """Return the number of open leaves."""
         return len(self._open)
 
     @property
     def bound(self) -> int | None:
-        """No schedule within the lists has a lower total latency; None where none is left."""
+        """Return a lower bound on schedules within the lists; None if no leaf is left."""
         least = [self._open[0][0]] if self._open else []
         if self._stuck is not None:
             least.append(self._stuck)
@@ -160,18 +160,18 @@ class CountTree:
 
     @property
     def is_stuck(self) -> bool:
-        """Tell whether splitting cannot raise the bound any more."""
+        """Tell whether splitting can no longer raise the bound."""
         return self._stuck is not None and (not self._open or self._open[0][0] >= self._stuck)
 
     def take_found(self) -> Iterator[Schedule]:
-        """Schedules met since the last time, feasible."""
+        """Yield the feasible schedules found since the last call."""
         while self._found:
             yield self._found.pop()
 
     def grow(self, upper_bound: int, relaxations: int) -> None:
-        """Split leaves until so many relaxations are solved, or all leaves are closed.
+        """Split leaves until ``relaxations`` are solved or all leaves are closed.
 
-        A leaf is closed where nothing in it is below ``upper_bound``.
+        A leaf is closed if it holds nothing below ``upper_bound``.
         """
         last = self.relaxations + relaxations
         while self._open and not self.is_stuck and self.relaxations < last:
@@ -184,7 +184,7 @@ class CountTree:
                 upper_bound = min(upper_bound, *(found.total_latency for found in self._found))
 
     def _split(self, upper_bound: int) -> bool:
-        """Split the leaf of the least bound; False where it was stopped before that."""
+        """Split the leaf of the least bound; return False if stopped before that."""
         bound, _, leaf = self._open[0]
         box = leaf.box(self._program.whole)
         most = (upper_bound - 1) * SCALE
@@ -216,7 +216,7 @@ class CountTree:
         return True
 
     def _tried(self, candidates: list[Split]) -> list[Split]:
-        """Choose those never tried, the most fractional first, and the best of the others."""
+        """Choose untried candidates, the most fractional first, and the best of the others."""
         new = [split for split in candidates if split[:2] not in self._gains][:TRIED]
         known = [split for split in candidates if split[:2] in self._gains]
         if known:
@@ -227,7 +227,7 @@ class CountTree:
         return self._gains[split[:2]].expected(split.value - np.floor(split.value))
 
     def _add(self, leaf: _Leaf, relaxed: Relaxed, bound: int) -> None:
-        """Open a leaf; one without fractions is a schedule, one without a solution stays."""
+        """Open a leaf; one without fractions is a schedule, one without a solution stays open."""
         if relaxed.values is not None:
             leaf.candidates = self._candidates(relaxed)
             if leaf.candidates:
@@ -237,13 +237,13 @@ class CountTree:
             schedule = self._program.schedule(relaxed.values)
             if not schedule.violations():
                 self._found.append(schedule)
-                # Nothing in this leaf is better.
+                # This leaf has nothing better.
                 if -(-bound // SCALE) >= schedule.total_latency:
                     return
         self._stuck = bound if self._stuck is None else min(self._stuck, bound)
 
     def _candidates(self, relaxed: Relaxed) -> list[Split]:
-        """Columns and sums with a fraction at the first epoch that has any, ranked."""
+        """Return columns and sums with a fraction at the first epoch that has any, ranked."""
         program, values = self._program, relaxed.values
         assert values is not None
         distances = np.abs(values - np.rint(values))
@@ -257,7 +257,7 @@ class CountTree:
         for k in np.flatnonzero(program.sum_epochs == epoch):
             distance = abs(sums[k] - np.rint(sums[k]))
             if distance > FRACTION_OF_SUM:
-                # Sums move more than a column does.
+                # A sum changes more than a column does.
                 row = Split(True, program.first_sum + int(k), float(sums[k]))
                 ranked.append((distance + 0.2, row))
         ranked.sort(key=lambda one: (-one[0], one[1]))

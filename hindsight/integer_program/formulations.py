@@ -37,7 +37,7 @@ def build_dense(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
     def memory(model: Any, t: int) -> Any:
         """(3): sum_i sum_{k=max(a_i, t-o_i)}^{t-1} (s_i + t - k) x[i,k] <= M for every round t.
 
-        By another memory rule, what it makes of s_i + t - k and of M.
+        Under another memory rule, that rule replaces s_i + t - k and M.
         """
         rule = starts.instance.memory_rule
         terms: list[Any] = []
@@ -57,7 +57,7 @@ def build_dense(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
 
 
 def _start_all(model: Any, starts: StartSets, size: dict[int, int]) -> None:
-    """Add the rounds, (1) and (2) for the groups of requests that share columns, by their size.
+    """Add rounds, (1) and (2) for groups of requests that share columns, with their sizes.
 
     (1): minimise sum_i ( sum_t t x[i,t] + o_i - a_i ). (2): sum_t x[i,t] = size_i for every i.
     """
@@ -100,7 +100,7 @@ def build_sparse(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel
     model.memory_used = pyo.Var(
         model.rounds, domain=pyo.NonNegativeReals, bounds=(0, instance.memory_limit)
     )
-    # What starts and completions at epoch r - 1 change in round r.
+    # Change of the counts in round r by starts and completions at epoch r - 1.
     running: dict[int, list[Any]] = defaultdict(list)
     held: dict[int, list[Any]] = defaultdict(list)
     for g, t in pairs:

@@ -1,4 +1,4 @@
-"""The one door to HiGHS: linear and mixed-integer programs in, plainly labelled results out.
+"""Interface to HiGHS: linear and mixed-integer programs in, labelled results out.
 
 Pyomo models are compiled with Pyomo's standard-form compiler and handed to ``highspy`` directly,
 because progress callbacks, interruption and warm starts are not reachable through Pyomo's own
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Termination(Enum):
-    """Why HiGHS stopped."""
+    """Reasons why HiGHS stopped."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -47,24 +47,24 @@ TERMINATIONS: dict[Any, Termination | None] = {
     _STATUS.kUnbounded: Termination.UNBOUNDED,
     _STATUS.kTimeLimit: Termination.TIME_LIMIT,
     _STATUS.kInterrupt: Termination.INTERRUPTED,
-    # Missing from the package's type stubs.
+    # These names are missing from the package's type stubs.
     _STATUS.kHighsInterrupt: Termination.INTERRUPTED,  # type: ignore[attr-defined]
     _STATUS.kIterationLimit: Termination.ITERATION_LIMIT,
     _STATUS.kSolutionLimit: Termination.ITERATION_LIMIT,
     _STATUS.kObjectiveBound: Termination.ITERATION_LIMIT,
     _STATUS.kObjectiveTarget: Termination.ITERATION_LIMIT,
     _STATUS.kUnknown: Termination.UNKNOWN,
-    # Every other status is None: HiGHS itself failed, and `solve_linear` raises.
+    # Every other status maps to None: HiGHS itself failed, and `solve_linear` raises.
     **dict.fromkeys([_STATUS.kNotset, _STATUS.kLoadError, _STATUS.kModelError]),
     **dict.fromkeys([_STATUS.kModelEmpty, _STATUS.kPresolveError, _STATUS.kSolveError]),
     **dict.fromkeys([_STATUS.kPostsolveError, _STATUS.kMemoryLimit]),
 }
-"""Every status of HiGHS has an entry; a test holds this."""
+"""Termination for every status of HiGHS; a test checks that none is missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """minimise costs x + offset subject to row_lower <= A x <= row_upper and column bounds.
+    """Minimise costs x + offset subject to row_lower <= A x <= row_upper and column bounds.
 
     Attributes
     ----------
@@ -88,12 +88,12 @@ class LinearModel:
 
 @dataclass(frozen=True, eq=False)
 class CompiledModel:
-    """A Pyomo model as a `LinearModel`, with the way back.
+    """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
 
     Attributes
     ----------
     linear : LinearModel
-        The numbers.
+        The arrays.
     columns : Sequence[tuple[str, Any]]
         Component name and index of the variable of each column.
     rows : Sequence[tuple[str, Any]]
@@ -111,14 +111,14 @@ class CompiledModel:
 
 @dataclass(frozen=True, eq=False)
 class LinearResult:
-    """What HiGHS says of a model; nothing here is checked.
+    """Result that HiGHS reports for a model; nothing here is checked.
 
     Attributes
     ----------
     termination : Termination
-        Why it stopped.
+        Why HiGHS stopped.
     objective : float or None
-        Value of ``values``, or None where there is no solution.
+        Objective of ``values``, or None if there is no solution.
     bound : float or None
         Proved lower bound on the objective in floating point, or None.
     values : float64 array or None
@@ -140,7 +140,7 @@ class LinearResult:
 
 def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
     """Turn a Pyomo model into arrays."""
-    # Programs that are not models of Pyomo's come without it.
+    # Models that do not come from Pyomo may lack it.
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
@@ -159,7 +159,7 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
         column_upper=upper,
         integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
     )
-    # Names, not Pyomo objects: those refer to their model weakly and lose it with it.
+    # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
     return CompiledModel(
         linear,
         [_key(variable) for variable in form.columns],
@@ -197,13 +197,13 @@ def solve_linear(
     start : float64 array or None, default None
         A feasible point to start the search from, or None.
     method : str, default "choose"
-        Of linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose interior
-        solution is not turned into a vertex.
+        Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose
+        interior solution is not turned into a vertex.
     callback : Callable[[LinearResult], None] or None, default None
-        Told of every incumbent and bound, by results of unknown termination; values are those of
-        a new incumbent.
+        Called with every incumbent and bound, as results of unknown termination; ``values`` are
+        those of a new incumbent.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts, and what was found is returned.
+        Polled; returning True interrupts, and the result so far is returned.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def solve_linear(
         options["time_limit"] = max(0.0, float(time_limit))
     if threads is not None:
         options["threads"] = int(threads)
-        # The scheduler of threads is global to the process and keeps its first size otherwise.
+        # HiGHS's thread pool is global to the process and keeps its first size otherwise.
         highspy.Highs.resetGlobalScheduler(True)
     solver = _fresh_solver(options)
     _require_ok(solver.passModel(_as_highs_lp(model)), "HiGHS refused the model")
@@ -251,22 +251,22 @@ def _fresh_solver(options: dict[str, Any]) -> highspy.Highs:
 
 
 class WarmProgram:
-    """A linear program over x >= 0 that is solved again and again as rows come or bounds change.
+    """A linear program over x >= 0 that is solved repeatedly as rows are added or bounds change.
 
-    Every solve goes on from the basis before, with one thread: results depend on the calls alone.
+    Every solve starts from the previous basis with one thread: results depend only on the calls.
 
     Parameters
     ----------
     costs : float64 array, shape (columns,)
-        To be minimised.
+        Costs, to be minimised.
     upper : float64 array, shape (columns,)
-        Bounds of the columns; infinity for none.
+        Upper bounds of the columns; infinity for none.
     method : str, default "choose"
-        As in `solve_linear`.
+        See `solve_linear`.
     presolve : bool, default True
-        Of the first solve; without it there is always a `dual_ray` where nothing is feasible.
+        Whether the first solve uses presolve; without it an infeasible program has a `dual_ray`.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts.
+        Polled; returning True interrupts.
     """
 
     def __init__(
@@ -286,20 +286,20 @@ class WarmProgram:
         self._solver.changeColsCost(len(costs), self._columns, costs)
 
     def set_upper(self, upper: FloatArray) -> None:
-        """Set other upper bounds of the columns, shape (columns,)."""
+        """Replace the upper bounds of the columns, shape (columns,)."""
         self._solver.changeColsBounds(len(upper), self._columns, np.zeros(len(upper)), upper)
 
     def set_bounds(
         self, lower: IntArray, upper: IntArray, row_lower: IntArray, row_upper: IntArray
     ) -> None:
-        """Set other bounds of all columns, shape (columns,), and all rows, shape (rows,)."""
+        """Replace the bounds of all columns, shape (columns,), and all rows, shape (rows,)."""
         floats = [bound.astype(np.float64) for bound in (lower, upper, row_lower, row_upper)]
         self._solver.changeColsBounds(len(lower), self._columns, *floats[:2])
         rows = np.arange(len(row_lower), dtype=np.int32)
         self._solver.changeRowsBounds(len(rows), rows, *floats[2:])
 
     def dual_ray(self) -> FloatArray | None:
-        """Return row duals, shape (rows,), said to prove infeasibility; None without any."""
+        """Return row duals, shape (rows,), that HiGHS claims prove infeasibility, or None."""
         _, there, ray = self._solver.getDualRay()
         return np.array(ray) if there else None
 
@@ -309,9 +309,9 @@ class WarmProgram:
         self._solver.addRow(lower, upper, len(places), places, values.astype(np.float64))
 
     def solve(self) -> LinearResult:
-        """Solve over the rows there are; without the basis before where that leads nowhere."""
+        """Solve over the present rows; drop the previous basis if it leads nowhere."""
         if self._solver.run() == highspy.HighsStatus.kError:
-            # Another solve of this process used more threads: their scheduler is global.
+            # HiGHS's thread pool is global, and another solve of this process used more threads.
             highspy.Highs.resetGlobalScheduler(True)
             self._solver.run()
         if self._solver.getModelStatus() == _STATUS.kUnknown:

@@ -1,4 +1,4 @@
-"""A last round that is proved to be late enough, before any linear program is solved."""
+"""A last round that is proved sufficient before any linear program is solved."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from instances import Instance, Schedule
 from .starts import StartSets, start_sets
 
 LARGEST_ENUMERATION = 4_000_000
-"""Starts up to which the windows are listed; beyond that no model could hold them anyway."""
+"""Most starts for which windows are listed; beyond that no model would fit anyway."""
 
 THOROUGH_UP_TO = 300
-"""Requests up to which the list schedules that skip are tried: they scan the queue every epoch."""
+"""Most requests for which skipping list schedules are tried: they scan the queue every epoch."""
 
 
 @dataclass(frozen=True, eq=False)
 class HorizonProof:
-    """Bounds that need no solver, and the starts they leave.
+    """Bounds that need no solver, and the starts they allow.
 
     Attributes
     ----------
     schedule : Schedule
-        Best list schedule.
+        The best list schedule.
     price_bound : PriceBound
         Exact bound of the volume relaxation's memory prices.
     lower_bound : int
-        The best of that, the mean-busy-time bound and the sum of output lengths, exact.
+        The largest of that bound, the mean-busy-time bound and the sum of output lengths, exact.
     horizon : int
-        Every optimal schedule completes by this round.
+        Round by which every optimal schedule completes.
     starts : StartSets or None
-        Every start an optimal schedule can use, and those of ``schedule``; None where there are too
-        many to list.
+        Every start that an optimal schedule can use, and those of ``schedule``; None if there are
+        too many to list.
     """
 
     schedule: Schedule
@@ -60,14 +60,13 @@ def proved_horizon(
 ) -> HorizonProof:
     """Prove a horizon from a feasible schedule and the volume relaxation's prices.
 
-    A second, independent argument caps it: after the last arrival an optimal schedule has no
-    round in which nothing runs, because everything later could move one round earlier; so it
+    A second, independent argument limits it: after the last arrival an optimal schedule has no
+    round in which nothing runs, because everything later could move one round earlier. So it
     completes by max a + sum o.
 
-    Of what takes seconds, schedules, prices and mean busy times that are still to come when
-    ``should_stop`` says so are left out; up to `THOROUGH_UP_TO` requests only schedules do.
-    Everything returned is proved all the same. ``found`` is told of each list schedule that is
-    better than those before, as it comes.
+    Once ``should_stop`` returns True, the remaining steps that take seconds are skipped: schedules
+    and, above `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any
+    case. ``found`` is called with each list schedule that is better than all before it.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
     best = schedule or best_list_schedule(

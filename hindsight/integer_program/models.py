@@ -1,4 +1,4 @@
-"""Building, exporting and reading the Pyomo models."""
+"""Construction, export and reading of the Pyomo models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXPORT_SUFFIXES = (".lp", ".mps")
 
 
 def _builder(formulation: Formulation) -> Callable[..., pyo.ConcreteModel]:
-    # Pyomo takes longer to load than most searches that end without a model take altogether.
+    # Loading Pyomo takes longer than most searches that end without a model.
     def build(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
         from . import formulations
 
@@ -49,20 +49,20 @@ BUILDERS = {"dense": _builder("dense"), "sparse": _builder("sparse")}
 
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
-"""Memory that Pyomo takes for a row or a column, and for a non-zero, until a model is written:
-measured on models of 60,000 to a million non-zeros."""
+"""Bytes that Pyomo takes per row or column, and per non-zero, until a model is written: measured on
+models of 60,000 to a million non-zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """How large a model of all starts is, before it is built.
+    """Size of a model of all starts, before it is built.
 
     Attributes
     ----------
     formulation : Formulation
-        Which model.
+        Formulation of the model.
     rows, columns, non_zeros : int
-        Of its constraints.
+        Counts for its constraint matrix.
     """
 
     formulation: Formulation
@@ -72,16 +72,16 @@ class ModelSize:
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory to build and write it, roughly."""
+        """Return the approximate bytes of memory needed to build and write it."""
         return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
 
     def refuse_too_large(self) -> None:
-        """Refuse a model that the memory there is cannot hold.
+        """Refuse a model that does not fit into the available memory.
 
         Raises
         ------
         InvalidValueError
-            It cannot.
+            The model does not fit.
         """
         available = available_bytes()
         if self.bytes > available:
@@ -106,7 +106,7 @@ def model_size(instance: Instance, formulation: Formulation, horizon: int) -> Mo
         non_zeros = sum(count * (o + 1) for count, o in starts)
         return ModelSize(formulation, len(instance) + horizon, columns, non_zeros)
     columns = sum(max(0, horizon - o - a + 1) for a, _, o in kinds)
-    # A start enters and leaves both counts; each of these refers to the round before.
+    # A start enters and leaves both counts, and each count refers to the round before.
     return ModelSize(
         formulation, len(kinds) + 2 * horizon, columns + 2 * horizon, 5 * columns + 5 * horizon
     )
@@ -131,7 +131,7 @@ def build_model(
     relax : bool, default False
         Build the linear relaxation.
     horizon : int or None, default None
-        Last round; None takes one that is proved to contain an optimal schedule.
+        Last round; None uses one that is proved to admit an optimal schedule.
     objective : Objective, default "total_latency"
         ``"total_latency"``, or ``"makespan"``: the number of rounds up to the last completion,
         counted by binaries ``busy[r]`` that do not increase.
@@ -139,11 +139,10 @@ def build_model(
     Raises
     ------
     InvalidTypeError
-        Not an instance.
-    InvalidValueError
-        An unknown formulation or objective, a sparse one of another memory rule than tokens, a
-        horizon some request cannot meet, or a model that memory cannot hold; its size is known
-        before anything is built.
+        ``instance`` is not an instance.
+    An unknown formulation or objective, the sparse formulation under a memory rule other than
+    tokens, a horizon that some request cannot meet, or a model that does not fit into memory; its
+    size is known before anything is built.
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
@@ -159,10 +158,10 @@ def build_model(
         reason = "counts tokens held from the round that emits them; dense takes any memory rule"
         raise InvalidValueError(None, "formulation", formulation, reason)
     if horizon is None and (objective == "makespan" or not counts_tokens):
-        # Once everything has arrived an idle round can be cut out, whatever a request holds.
+        # Once all requests have arrived, an idle round can be removed, whatever a request holds.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # Refused before a horizon is proved, where the least there can be is too long already.
+        # Refuse before proving a horizon if even the shortest possible one is too long.
         least = makespan_lower_bound(instance)
         model_size(instance, formulation, least).refuse_too_large()
         horizon = proved_horizon(instance).horizon
@@ -202,7 +201,7 @@ def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None
     Raises
     ------
     InvalidValueError
-        Another suffix.
+        The path has another suffix.
     OSError
         The path cannot be written; no partial file is left.
     """
@@ -218,9 +217,9 @@ def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None
 
 
 def with_rows(compiled: CompiledModel, rows: list[Row]) -> CompiledModel:
-    """Add rows, named ``("cut", k)``, to the dense program, after its own.
+    """Append rows, named ``("cut", k)``, to the dense program.
 
-    Starts that the program does not have are 0 in it, and left out.
+    Starts that the program does not contain are 0 in it, and skipped here.
     """
     if not rows:
         return compiled
@@ -247,7 +246,7 @@ def with_rows(compiled: CompiledModel, rows: list[Row]) -> CompiledModel:
 
 
 def _sharing(starts: StartSets, compiled: CompiledModel) -> list[list[int]]:
-    """List the requests that share columns of a model: alone each, or alike in the sparse one."""
+    """List the requests that share columns: each alone, or identical ones in the sparse model."""
     if compiled.has_component("running"):
         return group_requests(starts)
     return [[index] for index in range(len(starts.instance))]

@@ -1,4 +1,4 @@
-"""The program of an instance with rows of the user's own, solved as it is."""
+"""Solution of an instance's program with user-defined rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOUND_TOLERANCE = 1e-4
 """HiGHS's bounds are rounded up to integers after subtracting this."""
 
 ROWS_SHOWN = 8
-"""In one line; bounds can be tightened by the thousand."""
+"""Length limit of a one-line list; bounds can be tightened by the thousand."""
 
 ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 ModelStop = Literal["proof", "time-limit", "interrupted", "stalled"]
@@ -33,38 +33,36 @@ ModelStop = Literal["proof", "time-limit", "interrupted", "stalled"]
 
 @dataclass(frozen=True, eq=False)
 class ModelResult:
-    """The optimum of an instance's program with rows added, or an interval around it.
+    """Optimum of an instance's program with added rows, or an interval around it.
 
-    It is about the schedules that satisfy the rows, tightened bounds of variables among these. A
-    schedule among them is one of the instance, checked as always, so its cost bounds the instance's
-    optimum from above. The lower bound is *not* one of the instance: rows leave schedules out,
-    maybe all that are optimal. It is the solver's, in floating point, and there is no certificate
-    of it.
+    It concerns the schedules that satisfy the rows, including tightened bounds of variables. Such a
+    schedule is a schedule of the instance and is checked, so its cost is an upper bound on the
+    instance's optimum. The lower bound does *not* hold for the instance: rows exclude schedules,
+    perhaps all optimal ones. It is the solver's, in floating point, and has no certificate.
 
     Attributes
     ----------
     instance : Instance
-        Whose program it is.
+        The instance of the program.
     schedule : Schedule or None
-        The best schedule found; None where there is none or none was found.
+        The best schedule found; None if there is none or none was found.
     lower_bound : int or None
-        Of the cost of schedules that satisfy the rows; None where there are none.
+        Lower bound on the cost of schedules that satisfy the rows; None if there are none.
     status : ModelStatus
         ``"optimal"`` where the bounds meet, ``"feasible"``, ``"infeasible"`` where HiGHS finds that
         the rows leave no schedule within ``horizon``, or ``"unknown"``.
     stop_reason : ModelStop
         ``"proof"``, ``"time-limit"``, ``"interrupted"`` or ``"stalled"``.
     rows : tuple[str, ...]
-        Names of the constraints that were added, and the bounds that were tightened:
-        ``"x[1, 0] >= 1"``.
+        Names of the added constraints, and the tightened bounds, such as ``"x[1, 0] >= 1"``.
     horizon : int
-        Last round of the model; with rows it need not hold their best schedule.
+        Last round of the model, which need not admit the best schedule that satisfies the rows.
     nodes : int
         Branch-and-bound nodes.
     runtime : float
         Seconds.
     objective : Objective
-        What the bounds are bounds of.
+        Objective that the bounds refer to.
     """
 
     instance: Instance
@@ -89,29 +87,29 @@ class ModelResult:
 
     @property
     def upper_bound(self) -> int | None:
-        """Cost of ``schedule``, recomputed from its start times."""
+        """Return the cost of ``schedule``, recomputed from its start times."""
         return None if self.schedule is None else cost_of(self.schedule, self.objective)
 
 
 def solve_model(instance: Instance, model: pyo.ConcreteModel, search: Search) -> ModelResult:
-    """Solve what `build_model` made of ``instance``, with rows added, by HiGHS.
+    """Solve the model that `build_model` made of ``instance``, with rows added, by HiGHS.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     model : pyo.ConcreteModel
-        Everything that was built is in it as it was; rows, and variables that cost nothing, may
-        have been added, and bounds of variables tightened.
+        The built model, otherwise unchanged: rows, and variables without cost, may have been added,
+        and bounds of variables tightened.
     search : Search
-        When to stop, and threads and seed of HiGHS.
+        Stopping rule, and threads and seed of HiGHS.
 
     Raises
     ------
     InvalidTypeError
-        Not a model of Pyomo's.
+        ``model`` is not a Pyomo model.
     InvalidValueError
-        Not the program of the instance with rows added, or a row that is not linear.
+        The model is not the instance's program with added rows, or a row is not linear.
     SolverError
         HiGHS failed.
     """
@@ -153,7 +151,7 @@ def solve_model(instance: Instance, model: pyo.ConcreteModel, search: Search) ->
     elif result.bound is not None:
         lower = max(0, math.ceil(result.bound - BOUND_TOLERANCE))
         if upper is not None:
-            # HiGHS stops at a gap below one: between integers that is none.
+            # HiGHS stops at a gap below one, which between integers is no gap.
             lower = upper if result.termination is Termination.OPTIMAL else min(lower, upper)
             status = "optimal" if lower == upper else "feasible"
     stop: ModelStop = "proof" if status in ("optimal", "infeasible") else clock.stop_reason(0.05)
@@ -180,7 +178,7 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
 def _require_base(
     model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
 ) -> list[str]:
-    """List bounds tighter than built; refuse what is lacking or changed otherwise."""
+    """List bounds that are tighter than built; refuse a model with missing or changed parts."""
     places = {key: column for column, key in enumerate(compiled.columns)}
     if len(places) < len(compiled.columns):
         twice = next(key for place, key in enumerate(compiled.columns) if places[key] != place)
@@ -218,7 +216,7 @@ def _require_base(
 
 
 def _rows(compiled: CompiledModel, columns: Any) -> dict[Any, tuple[Any, ...]]:
-    """Limits and entries of each row, columns by their new places."""
+    """Return limits and entries of each row, with columns by their new positions."""
     linear = compiled.linear
     matrix = linear.matrix.tocsr()
     limits: list[FloatArray] = [linear.row_lower, linear.row_upper]

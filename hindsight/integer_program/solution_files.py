@@ -1,9 +1,9 @@
-"""Solutions of an exported model as other solvers write them: HiGHS, Gurobi, SCIP.
+"""Solution files of an exported model, as HiGHS, Gurobi and SCIP write them.
 
 All three list variables by name, one a line with its value. Gurobi [1]_ puts comments before them,
-of which one tells the objective; SCIP puts the status and the objective, and leaves out zeros;
-HiGHS [2]_ (its raw and its sparse style) puts sections around them, of which rows and duals follow.
-Names are those that `hindsight.export_model` writes: x(i_t), where request i starts at t.
+one of which gives the objective. SCIP puts the status and the objective before them, and omits
+zeros. HiGHS [2]_ (raw and sparse style) puts sections around them, followed by rows and duals.
+Names are those of `hindsight.export_model`: x(i_t) for the start of request i at t.
 
 References
 ----------
@@ -23,7 +23,7 @@ from instances.files import read_bytes
 from .starts import group_requests, start_sets
 
 INTEGRAL = 1e-4
-"""Values this close to an integer are taken for it: solvers keep to 1e-5 or less."""
+"""Largest distance from an integer at which a value counts as one: solvers keep 1e-5 or less."""
 
 _OBJECTIVE = re.compile(r"(?:# )?objective(?: value)?(?::| =)?\s+(\S+)", re.IGNORECASE)
 _STATUS = re.compile(r"solution status:\s+(.+)", re.IGNORECASE)
@@ -32,18 +32,18 @@ _NO_VALUES = ("none", "no solution available")
 
 
 class RefusedSolutionError(FileFormatError):
-    """A solution that was read, and is none of the instance."""
+    """A readable solution that is not a solution for the instance."""
 
 
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     """Read the schedule in a solution file of a model that `export_model` wrote, and check it.
 
-    Files of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``) are told
-    apart by what is in them. Variables that a file does not list are 0. Of the sparse formulation,
-    whose columns count the starts of identical requests, these get theirs in turn.
+    The formats of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``)
+    are recognised by their content. Variables that a file does not list are 0. In the sparse
+    formulation columns count the starts of identical requests, which get these starts in turn.
 
-    The schedule is feasible for ``instance`` and its cost is the objective in the file, if one is
-    there; nothing else of the file is believed, least of all that the solution is optimal.
+    The schedule must be feasible for ``instance`` and cost as much as the objective in the file,
+    if there is one; nothing else in the file is trusted, in particular no claim of optimality.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     Raises
     ------
     FileFormatError
-        No solution in it, a value that is fractional, or a request without a start or with several.
+        No solution, a fractional value, or a request without a start or with several.
     RefusedSolutionError
-        A `FileFormatError` as well: a start that the instance does not have or that breaks its
-        memory, or another cost than the file says: of another model.
+        Also a `FileFormatError`: a start that the instance does not have or that exceeds its
+        memory, or a cost other than the file's objective, so that it belongs to another model.
     InvalidTypeError
-        ``instance`` is none.
+        ``instance`` is not an instance.
     OSError
         The file cannot be read.
     """
@@ -70,7 +70,7 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
 
 
 def solution_in(content: bytes, path: str | os.PathLike[str], instance: Instance) -> Schedule:
-    """Read the content of such a file.
+    """Read a solution from the content of a file.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _start_times(
         if index >= len(instance) or start < instance[index].arrival_time:
             reason = f"{name} is no start of this instance: it is of another model"
             raise RefusedSolutionError(path, reason)
-        # Not `round` of what is no finite number.
+        # `round` would fail on numbers that are not finite.
         is_count = -INTEGRAL <= value < len(instance) + 1
         if not is_count or abs(value - round(value)) > INTEGRAL:
             reason = "is fractional" if is_count else "is not a count of starts"

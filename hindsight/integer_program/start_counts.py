@@ -1,4 +1,4 @@
-"""How many requests of a class start when: a small integer program, and its bounds in integers.
+"""Integer program over the number of requests of a class per start, with exact integer bounds.
 
 A *class* is all requests of one prompt length s and one output length o, whenever they arrive. With
 X[c, t] of class c started at t, at times that complete lists of starts allow
@@ -12,8 +12,8 @@ X[c, t] of class c started at t, at times that complete lists of starts allow
 
 as requests started together hold s_c + o_c tokens each in their last round. Conversely an integer
 X is a schedule: give the starts of a class, in order, to its requests in order of arrival. So
-requests that differ in nothing but their arrival share columns, and there is nothing to choose
-between them.
+requests that differ only in their arrival share columns, and symmetric choices between them
+disappear.
 
 *Bound.* Write the rows as l <= A X <= u, and let y be any integers, one for each row, negative only
 where u and positive only where l is finite. For integer costs C, all X in the box [p, q] that
@@ -23,12 +23,12 @@ satisfy the rows have
         >= sum_{y > 0} y l + sum_{y < 0} y u + sum_j min((C - y A)_j p_j, (C - y A)_j q_j),
 
 everything in integers. With C = `SCALE` times the latencies and y the rounded duals of HiGHS it is
-a lower bound, whatever HiGHS's tolerances. With C = 0 and a value above 0 there is no such X: that
-is how HiGHS's word that nothing is feasible is checked.
+a lower bound, whatever HiGHS's tolerances. With C = 0 and a value above 0 no such X exists: this
+is how HiGHS's claim of infeasibility is checked.
 
 *Sums.* Further rows, without bounds of their own, count the requests that have started by each of
-the first epochs, of the classes of least volume up to several of them: integers in every schedule,
-which a branch and bound may split (`hindsight.integer_program.count_tree`).
+the first epochs, for several prefixes of the classes sorted by volume. They are integers in every
+schedule, so a branch and bound may split them (`hindsight.integer_program.count_tree`).
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ SCALE = 1 << 24
 """Bounds are integers in units of 1 / SCALE rounds of latency."""
 
 HEADROOM = 2.0**61
-"""Bounds whose terms add up to more are not formed: 64 bits could not hold them."""
+"""Largest sum of terms for which a bound is computed, so that it fits into 64 bits."""
 
 UNBOUNDED = 1 << 40
-"""A bound of a row that is none."""
+"""Stands for a missing bound."""
 
 EPOCHS, SUMS = 10, 6
-"""The first epochs for which sums are counted, and the sums of each."""
+"""Number of first epochs for which sums are counted, and sums of each epoch."""
 
 
 class Box(NamedTuple):
-    """Bounds of columns and rows, all int64; `UNBOUNDED`, or minus that, where there is none."""
+    """Bounds of columns and rows, all int64; `UNBOUNDED` or its negative where there is none."""
 
     lower: IntArray
     upper: IntArray
@@ -72,16 +72,16 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Relaxed:
-    """What the linear relaxation says of a box.
+    """Result of the linear relaxation of a box.
 
     Attributes
     ----------
     bound : int or None
-        Exact lower bound in units of 1 / `SCALE`; None where no schedule is in the box, proved.
+        Exact lower bound in units of 1 / `SCALE`; None if the box is proved to hold no schedule.
     values : float64 array or None
-        A solution of HiGHS, shape (columns,); None where it has none.
+        Solution of HiGHS, shape (columns,); None if it found none.
     row_duals : float64 array or None
-        Of HiGHS, shape (rows,).
+        Row duals of HiGHS, shape (rows,).
     """
 
     bound: int | None
@@ -101,22 +101,22 @@ class CountProgram:
     Parameters
     ----------
     starts : StartSets
-        Complete lists: of all schedules that are looked for.
+        Complete lists of starts for all schedules sought.
     should_stop : Callable[[], bool], default never
-        Interrupts a relaxation.
+        Polled; returning True interrupts a relaxation.
 
     Attributes
     ----------
     horizon : int
-        The first rows are those of rounds 1 .. horizon.
+        Last round; the first rows are those of rounds 1 .. horizon.
     epochs, prompts, outputs : int64 array, shape (columns,)
         Start, prompt length and output length of each column.
     first_sum : int
-        Rows from it on are sums.
+        First row that is a sum.
     sum_epochs : int64 array
-        Of these.
+        Epochs of the sums.
     whole : Box
-        Every schedule within the lists.
+        Box of every schedule within the lists.
     """
 
     def __init__(self, starts: StartSets, should_stop: Callable[[], bool] = never) -> None:
@@ -155,7 +155,7 @@ class CountProgram:
             self._program.add_row(low, high, where, weights.astype(np.float64))
 
     def _make_columns(self, classes: list[tuple[int, int]]) -> IntArray:
-        """Make a column of each class and each start it may have; return their upper bounds."""
+        """Create a column for each class and possible start; return their upper bounds."""
         limit, columns = self._starts.instance.memory_limit, []
         for k, (prompt, output) in enumerate(classes):
             lists = np.concatenate([self._starts.starts[i] for i in self._members[k]])
@@ -170,14 +170,14 @@ class CountProgram:
         return most
 
     def _memory_rows(self) -> Iterator[_Row]:
-        """Limit what is held in every round."""
+        """Yield rows that limit the memory held in every round."""
         for r in range(1, self.horizon + 1):
             active = np.flatnonzero((self.epochs < r) & (r <= self._costs))
             held = self.prompts[active] + r - self.epochs[active]
             yield active, held, -UNBOUNDED, self._starts.instance.memory_limit
 
     def _class_rows(self) -> Iterator[_Row]:
-        """Start all requests of a class, and by any arrival no more than have arrived before."""
+        """Yield rows that start every request of a class, at most those that have arrived."""
         arrivals = self._starts.instance.arrival_times
         for k, own in enumerate(self._members):
             of_class = np.flatnonzero(self._class_of == k)
@@ -188,7 +188,7 @@ class CountProgram:
                     yield before, np.ones_like(before), -UNBOUNDED, count
 
     def _sum_rows(self) -> Iterator[_Row]:
-        """Count the starts by each of the first epochs, of the classes up to several of them."""
+        """Yield rows that count starts by each of the first epochs, for prefixes of the classes."""
         numbers = np.cumsum([len(own) for own in self._members])
         shares = numbers[-1] * np.arange(1, SUMS + 1) / SUMS
         last_classes = np.unique(np.searchsorted(numbers, shares))
@@ -213,7 +213,7 @@ class CountProgram:
         return Relaxed(bound + self._offset, result.values, result.row_duals)
 
     def lagrangian(self, costs: IntArray, duals: FloatArray, box: Box) -> int | None:
-        """Bound as the module docstring says, after rounding; None where 64 bits are too few."""
+        """Compute the bound of the module docstring after rounding; None if 64 bits are too few."""
         if not np.isfinite(duals).all() or np.abs(duals).max(initial=0.0) >= HEADROOM:
             return None
         y = np.rint(duals).astype(np.int64)

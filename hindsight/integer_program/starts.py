@@ -1,4 +1,4 @@
-"""Which (request, start) pairs a time-indexed model contains."""
+"""The (request, start) pairs of a time-indexed model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from instances.validation import as_integer
 class StartSets:
     """Allowed starts of each request, all of which complete by the horizon.
 
-    A start whose memory rows would fall outside the horizon must not exist: it would look free.
+    A start whose memory rows lie outside the horizon must not be included: it would seem free.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class StartSets:
 
     @property
     def count(self) -> int:
-        """Number of (request, start) pairs."""
+        """Return the number of (request, start) pairs."""
         return sum(len(starts) for starts in self.starts)
 
     @property
     def memory_entries(self) -> int:
-        """Non-zeros of the memory rows, [J25] Equation (3), over these starts."""
+        """Return the non-zeros of the memory rows, [J25] Equation (3), over these starts."""
         return sum(
             len(starts) * request.output_length
             for request, starts in zip(self.instance, self.starts, strict=True)
@@ -56,7 +56,7 @@ class StartSets:
 def group_requests(starts: StartSets) -> list[list[int]]:
     """Group interchangeable requests: equal (a, s, o) and equal allowed starts.
 
-    Members may share columns, as any of them may take any start. They are positions in the
+    Members may share columns, as any of them may use any start. They are positions in the
     instance, ascending; the first one names the group's columns.
     """
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -67,7 +67,7 @@ def group_requests(starts: StartSets) -> list[list[int]]:
 
 
 def no_start(request: Request, horizon: int) -> InvalidValueError:
-    """Make the error of a request that cannot complete by the horizon."""
+    """Create the error for a request that cannot complete by the horizon."""
     return InvalidValueError(
         f"request {request.id!r}",
         "horizon",
@@ -78,7 +78,7 @@ def no_start(request: Request, horizon: int) -> InvalidValueError:
 
 
 def count_starts(instance: Instance, horizon: int) -> int:
-    """Count the starts that `all_starts` has, where it has any."""
+    """Count the starts of `all_starts`."""
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return sum(np.maximum(latest, 0).tolist())
 

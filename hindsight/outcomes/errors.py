@@ -1,4 +1,4 @@
-"""Errors of solvers that fail and of results that contradict each other."""
+"""Errors raised when a solver fails or results contradict each other."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Proofs of lower bounds on total latency, in integers: their base, and prices of memory.
+"""Proofs of lower bounds on total latency, in integers: their base class, and memory prices.
 
-A proof is a class. It says how it moves when idle gaps are put back into its instance, and how a
-certificate writes it. The checker of certificates evaluates what it proves, and shares no code with
-it. The other proofs stand beside their evaluation: `hindsight.bounds.branched_prices`,
-`hindsight.configurations.proofs`, `hindsight.preemption.prices`.
+Each kind of proof is a class. It defines how the proof changes when idle gaps return to its
+instance, and how a certificate writes it. The checker of certificates evaluates the proof and
+shares no code with it. Other proofs stand beside their evaluation:
+`hindsight.bounds.branched_prices`,
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Entries of prices with idle gaps put back in, beyond which the prices are dropped."""
+"""Most entries of prices with idle gaps; larger ones are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 """Denominators tried in a certificate: the first that loses nothing is used."""
 
 
 class Wanted(NamedTuple):
-    """Form in which a certificate wants a proof.
+    """Form in which a certificate needs a proof.
 
     Attributes
     ----------
     must_stop : Callable[[], bool], default never
-        Polled while shorter numbers are looked for.
+        Polled during the search for shorter numbers.
     preemptive : bool, default False
         Whether the certificate is of the preemptive optimum.
     scale : int or None, default None
-        One of `Proof.scales`.
+        Required denominator, one of `Proof.scales`; None leaves the choice to the proof.
     """
 
     must_stop: Callable[[], bool] = never
@@ -54,9 +54,9 @@ class Proof(ABC):
     Attributes
     ----------
     optima : frozenset[bool]
-        Of which optima it is a proof: with preemption (True), without (False), or both.
+        Optima that the proof bounds: with preemption (True), without (False), or both.
     scales : tuple[int or None, ...]
-        Denominators in which a certificate tries it, until it holds; None leaves the choice to it.
+        Denominators that a certificate tries until the proof holds; None leaves the choice to it.
     """
 
     optima: ClassVar[frozenset[bool]] = frozenset({False})
@@ -64,24 +64,24 @@ class Proof(ABC):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """The proofs that a certificate tries, the simplest first."""
+        """Return the proofs that a certificate tries, the simplest first."""
         return (self,)
 
     @property
     def largest_bound(self) -> int | None:
-        """The largest bound it may prove, or None where only the checker knows."""
+        """Return the largest bound that the proof may give, or None if only the checker knows."""
         return None
 
     def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
         """Return the proof for the instance with its idle gaps.
 
-        Prices from a block's first arrival on move with the block. The gaps get none, so the bound
-        may be weaker there and is evaluated anew.
+        Prices from a block's first arrival on move with the block. Rounds in a gap have no price,
+        so the bound may become weaker and is evaluated again.
 
         Parameters
         ----------
         arrival_times : int64 array, shape (n,)
-            Of the instance without gaps.
+            Arrival times of the instance without gaps.
         shifts : int64 array, shape (n,)
             Rounds each request was moved towards 0; see `hindsight.bounds.idle_gaps`.
         """
@@ -95,16 +95,16 @@ class Proof(ABC):
         """Return the proof as the ``"proof"`` of a certificate of an instance in tokens."""
 
     def check_shape(self, instance: Instance) -> None:
-        """Raise InvalidValueError where the proof cannot be one of this instance."""
+        """Raise InvalidValueError if the proof cannot belong to this instance."""
 
 
 def check_prices(numerators: IntArray, denominator: int) -> None:
-    """Refuse prices that are none.
+    """Refuse invalid prices.
 
     Raises
     ------
     InvalidValueError
-        A negative price or a denominator below 1.
+        A price is negative, or the denominator is below 1.
     """
     if denominator < 1:
         raise InvalidValueError("prices", "denominator", denominator, "is below 1")
@@ -116,12 +116,12 @@ def check_prices(numerators: IntArray, denominator: int) -> None:
 class MemoryPrices(Proof):
     """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
 
-    Rounds beyond ``len(numerators)`` have price 0. They bound both optima.
+    Rounds beyond ``len(numerators)`` have price 0. Memory prices bound both optima.
 
     Raises
     ------
     InvalidValueError
-        A negative price or a denominator below 1.
+        A price is negative, or the denominator is below 1.
     """
 
     numerators: IntArray
@@ -134,11 +134,11 @@ class MemoryPrices(Proof):
 
     @property
     def horizon(self) -> int:
-        """Last round with a price."""
+        """Return the last round with a price."""
         return len(self.numerators)
 
     def as_floats(self) -> npt.NDArray[np.float64]:
-        """Prices as floats, shape (horizon,)."""
+        """Return prices as floats, shape (horizon,)."""
         return self.numerators / float(self.denominator)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> MemoryPrices:
@@ -155,11 +155,11 @@ class MemoryPrices(Proof):
 
 
 NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-"""Of nothing: their bound is the sum of the output lengths."""
+"""Prices that are 0 everywhere: their bound is the sum of the output lengths."""
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:
-    """Return rows by epoch with the idle gaps put back in; None where they would be too large."""
+    """Return rows by epoch with the idle gaps restored, or None if they would be too large."""
     shift_of = row_shifts(len(old), arrival_times, shifts)
     length = len(old) + int(shift_of.max(initial=0))
     if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
@@ -170,7 +170,7 @@ def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntA
 
 
 def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
-    """Return by how much each epoch of the instance without gaps moves, shape (length,)."""
+    """Return the shift of each epoch of the instance without gaps, shape (length,)."""
     order = np.argsort(arrival_times, kind="stable")
     arrived = np.searchsorted(arrival_times[order], np.arange(length), side="right")
     shift_of: IntArray = np.concatenate([[0], shifts[order]])[arrived]
@@ -183,7 +183,7 @@ def rounded(prices: IntArray, full: int, scale: int) -> IntArray:
 
 
 def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
-    """Return the first of `SHORTER_SCALES` with the bound of ``full``, or ``full``."""
+    """Return the first of `SHORTER_SCALES` that gives the bound of ``full``, or ``full``."""
     if not must_stop():
         most = bound(full)
         for shorter in SHORTER_SCALES:

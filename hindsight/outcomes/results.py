@@ -25,7 +25,7 @@ StopReason = Literal["proof", "conditions", "gap", "time-limit", "interrupted", 
 Objective = Literal["total_latency", "makespan"]
 OBJECTIVES = ("total_latency", "makespan")
 Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
-"""An objective and the schedules among which it is minimised."""
+"""Objective, and whether preemption is allowed."""
 
 PREEMPTIVE: Goal = "preemptive_total_latency"
 
@@ -33,29 +33,29 @@ Number = TypeVar("Number", int, float)
 
 
 def claim(bound: int | None, conditions: tuple[str, ...]) -> str:
-    """Name a conditional bound and what it rests on; empty where it rests on nothing."""
+    """Format a conditional bound with its conditions; return "" if there are none."""
     if not conditions:
         return ""
     return f"{bound} if {' and '.join(conditions)} {'holds' if len(conditions) == 1 else 'hold'}"
 
 
 def cost_of(schedule: AnySchedule, objective: Goal) -> int:
-    """Total latency or makespan of a schedule, recomputed."""
+    """Recompute the total latency or makespan of a schedule."""
     return schedule.makespan if objective == "makespan" else schedule.total_latency
 
 
 @dataclass(frozen=True, slots=True)
 class Interval(Generic[Number]):
-    """Bounds around an optimum at a moment of a solve, in rounds or in seconds.
+    """Bounds around an optimum at one moment of a solve, in rounds or in seconds.
 
     Attributes
     ----------
     seconds : float
-        Since the start.
+        Seconds since the start.
     phase : str
-        The part of the solve that found the last of them.
+        Phase of the solve that found the latest bound.
     upper_bound, lower_bound : int or float
-        The interval so far.
+        The present interval.
     """
 
     seconds: float
@@ -65,18 +65,18 @@ class Interval(Generic[Number]):
 
     @property
     def gap(self) -> float:
-        """(upper - lower) / upper."""
+        """Return (upper - lower) / upper."""
         return (self.upper_bound - self.lower_bound) / self.upper_bound
 
 
 @dataclass(frozen=True, slots=True)
 class Progress(Interval[int]):
-    """A line of a solve in progress, in rounds.
+    """Progress of a solve in rounds.
 
     Attributes
     ----------
     phase : str
-        ``"heuristics"``, ``"relaxation"``, ``"search"``.
+        Phase: ``"heuristics"``, ``"relaxation"`` or ``"search"``.
     nodes : int
         Branch-and-bound nodes so far.
     """
@@ -95,42 +95,41 @@ class SolveResult:
     Attributes
     ----------
     preemptive : bool
-        Whether it is of the preemptive optimum; False.
+        Whether the bounds are on the preemptive optimum; False here.
     instance : Instance
         The instance solved.
     schedule : Schedule
         The best schedule found, checked.
     lower_bound : int
-        Proved of every such schedule; by the solver in floating point, or exactly.
+        Proved lower bound for every such schedule, by the solver in floating point or exactly.
     certified_lower_bound : int
-        Proved in exact integer arithmetic; at most ``lower_bound``.
+        Lower bound proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : StopReason
-        ``"proof"``, ``"conditions"`` (the bounds meet as far as ``conditions`` hold), ``"gap"`` (as
-        small as asked for), ``"time-limit"``, ``"interrupted"``, or,
-        where there was no time limit to use up or one method alone was asked for, ``"size"`` (the
-        model would not fit the time or memory left) or ``"stalled"`` (nothing better was found for
-        long).
+        ``"proof"``, ``"conditions"`` (the bounds meet if ``conditions`` hold), ``"gap"`` (the
+        gap asked for is reached), ``"time-limit"``, ``"interrupted"``, or, if there was no time
+        limit or a single method was requested, ``"size"`` (the model would not fit the time or
+        memory left) or ``"stalled"`` (no progress for long).
     runtime : float
         Seconds.
     nodes : int
         Branch-and-bound nodes.
     horizon : int
-        Proved: every optimal schedule completes by this round.
+        Round by which every optimal schedule completes, proved.
     root_bound : int or None
-        Exact bound before any search, from the best prices; None where there are none.
+        Exact bound before any search, from the best prices; None if there are none.
     log : tuple[Progress, ...]
         One `Progress` for each improvement.
     proof : Proof or None
-        Exact prices of ``instance`` (of `relaxed` of it, where its memory is not counted in tokens)
-        that prove ``root_bound`` or, in time that has idle gaps, a little less; or that leave no
-        path below a larger bound (`hindsight.outcomes.proofs.PathPrices`). See
-        `hindsight.certificates.writing`. None where there are none.
+        Exact prices that prove ``root_bound`` or, if the instance has idle gaps, a little less; or
+        paths that prove a larger bound (`hindsight.configurations.proofs.PathPrices`). The prices
+        are for ``instance``, or for its `relaxed` form if memory is not counted in tokens. See
+        `hindsight.certificates.writing`. None if there are none.
     objective : Objective
-        What all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
+        Objective that all bounds refer to: ``"total_latency"`` or ``"makespan"``.
     conditional_lower_bound : int or None
-        A larger bound than ``lower_bound`` that rests on ``conditions``, which nothing here proves.
+        A larger bound than ``lower_bound``, valid if ``conditions`` hold; nothing here proves them.
     conditions : tuple[str, ...]
-        Bounds and cuts of the user's: ``"bound 'name'"``, ``"cut 'name'"``.
+        User-defined bounds and cuts: ``"bound 'name'"``, ``"cut 'name'"``.
     """
 
     preemptive: ClassVar[bool] = False
@@ -173,35 +172,35 @@ class SolveResult:
 
     @property
     def status(self) -> SolveStatus:
-        """``"optimal"`` only when upper and lower bound meet."""
+        """Return the status, ``"optimal"`` only if upper and lower bound meet."""
         return "optimal" if self.upper_bound == self.lower_bound else "feasible"
 
     @property
     def upper_bound(self) -> int:
-        """Cost of ``schedule``, recomputed from its start times."""
+        """Return the cost of ``schedule``, recomputed from its start times."""
         return cost_of(self.schedule, self.objective)
 
     @property
     def gap(self) -> float:
-        """(upper - lower) / upper; 0 when proved."""
+        """Return (upper - lower) / upper; 0 if proved optimal."""
         return (self.upper_bound - self.lower_bound) / self.upper_bound
 
     @property
     def certified_gap(self) -> float:
-        """(upper - certified lower) / upper."""
+        """Return (upper - certified lower) / upper."""
         return (self.upper_bound - self.certified_lower_bound) / self.upper_bound
 
     @property
     def waiting_interval(self) -> tuple[int, int]:
-        """(certified lower, upper) bound of the optimum's total latency beyond the output lengths.
+        """Return certified lower and upper bounds on the optimum's waiting, in rounds.
 
-        The output lengths no schedule avoids; the waiting is what a scheduler can influence. It is
-        never below 0, so an upper bound of 0 is a proof.
+        Waiting is total latency beyond the output lengths, which no schedule avoids; only the
+        waiting depends on the scheduler. It is never below 0, so an upper bound of 0 is a proof.
 
         Raises
         ------
         InvalidValueError
-            The result is of the makespan, in which nobody's waiting is counted.
+            The result is about the makespan, which counts no waiting.
         """
         self._require_latency()
         lengths = self.instance.total_output_length
@@ -209,12 +208,12 @@ class SolveResult:
 
     @property
     def waiting_gap(self) -> float:
-        """(upper - certified lower) / upper of the waiting; 0 where nothing waits.
+        """Return (upper - certified lower) / upper of the waiting; 0 if nothing waits.
 
         Raises
         ------
         InvalidValueError
-            The result is of the makespan.
+            The result is about the makespan.
         """
         self._require_latency()
         return relative_waiting_gap(self.instance, self.certified_lower_bound, self.upper_bound)
@@ -224,12 +223,12 @@ class SolveResult:
             raise InvalidValueError("result", "objective", self.objective, "is not total_latency")
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
-        """The bounds in the form that travels with an instance file.
+        """Return the bounds in the form that an instance file stores.
 
         Raises
         ------
         InvalidValueError
-            They are of the makespan or the preemptive optimum, which files do not keep.
+            The bounds are on the makespan or the preemptive optimum, which files do not store.
         """
         require_total_latency(self)
         return KnownBounds(
@@ -242,8 +241,8 @@ class SolveResult:
 
 
 def percent(share: float, form: str = "g") -> str:
-    """A gap in per cent, rounded up: only what is closed reads 0."""
-    # 0.0123 as a float is no bound for being above 1.23 %.
+    """Format a gap in per cent, rounded up: only a closed gap reads 0."""
+    # The float 0.0123 must not read 1.24 % just because it lies a little above 1.23 %.
     hundredths = max(math.ceil(round(1e4 * share, 6)), int(share > 0))
     return f"{hundredths / 100:{form}} %"
 
@@ -254,15 +253,15 @@ def _interval(lower: int, upper: int) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreemptiveResult(SolveResult):
-    """The same of schedules whose requests may be stopped between rounds and keep their tokens.
+    """Result for schedules whose requests may be stopped between rounds and keep their tokens.
 
-    All its bounds hold for every scheduler of the round model: one that recomputes what it
-    preempted takes rounds or memory for it.
+    Its lower bounds hold for every scheduler of the round model: recomputing what was preempted
+    costs a scheduler additional rounds or memory.
 
     Attributes
     ----------
     preemptive : bool
-        True.
+        Always True.
     schedule : PreemptiveSchedule
         The best schedule found, checked.
     """
@@ -273,12 +272,12 @@ class PreemptiveResult(SolveResult):
 
 
 def require_total_latency(result: SolveResult) -> None:
-    """Refuse a result about anything but total latency without preemption, where that is meant.
+    """Refuse a result that is not about total latency without preemption.
 
     Raises
     ------
     InvalidValueError
-        It is one.
+        The result is about another objective, or about the preemptive optimum.
     """
     result._require_latency()
     if result.preemptive:
@@ -287,22 +286,22 @@ def require_total_latency(result: SolveResult) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RelaxationProgress:
-    """A line of a relaxation in progress.
+    """Progress of a relaxation.
 
     Attributes
     ----------
     seconds : float
-        Since the start.
+        Seconds since the start.
     phase : str
-        ``"start"``, ``"prices"``, ``"columns"``.
+        Phase: ``"start"``, ``"prices"`` or ``"columns"``.
     iterations : int
-        Steps of the price ascent and linear programs so far.
+        Steps of the price ascent, and linear programs, so far.
     lower_bound : int
-        Certified, on the optimum.
+        Certified lower bound on the optimum.
     dual_value, upper_bound : float
-        The interval around the value of the relaxation.
+        Bounds around the value of the relaxation.
     memory : int
-        Resident set of this process, bytes; 0 where the system does not tell.
+        Resident set of this process in bytes; 0 if the system does not report it.
     """
 
     seconds: float
@@ -318,22 +317,22 @@ class RelaxationProgress:
 
     @property
     def gap(self) -> float:
-        """(upper bound - dual value) / upper bound."""
+        """Return (upper bound - dual value) / upper bound."""
         return relative_gap(self.dual_value, self.upper_bound)
 
 
 def relative_gap(lower: float, upper: float) -> float:
-    """(upper - lower) / upper, not below 0; 1 where there is no upper bound."""
+    """Return (upper - lower) / upper, not below 0; 1 if there is no upper bound."""
     if not math.isfinite(upper):
         return 1.0
     return max(0.0, (upper - lower) / upper)
 
 
 def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
-    """The gap between two bounds of total latency, relative to what exceeds the output lengths.
+    """Return the gap of two bounds on total latency relative to the upper bound on the waiting.
 
-    A waiting of less than a round counts as one, so where nothing waits the gap is 0, and no more
-    than what is left of it in floating point.
+    A waiting of less than one round counts as one. So if nothing waits, the gap is 0 up to rounding
+    in floating point.
     """
     if not math.isfinite(upper):
         return 1.0
@@ -347,14 +346,14 @@ Weights = tuple[IntArray, npt.NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class Fractions(Sequence[Weights]):
-    """The `Weights` of each request, made when they are asked for.
+    """Starts and weights of each request, computed on access.
 
-    Those of all requests at once would be gigabytes where requests are many and rounds too.
+    The weights of all requests at once could take gigabytes.
 
     Attributes
     ----------
     weights_of : Callable[[int], Weights]
-        The weights of a class of requests that are alike.
+        Function that returns the weights of a class of identical requests.
     class_of : int64 array
         The class of each request, shape (n,).
     means, latest : float64 array, int64 array
@@ -374,7 +373,7 @@ class Fractions(Sequence[Weights]):
 
     @classmethod
     def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
-        """Make them from weights that are there already, one entry a class."""
+        """Create from weights that exist already, one entry per class."""
         means = np.array([float(at @ share) for at, share in weights])
         latest = np.array([int(at[-1]) for at, _ in weights], dtype=np.int64)
         return cls(weights.__getitem__, class_of, means, latest, np.zeros_like(class_of))
@@ -396,17 +395,17 @@ class Fractions(Sequence[Weights]):
 
     @property
     def mean_starts(self) -> npt.NDArray[np.float64]:
-        """sum_t t x[i,t] of each request, shape (n,)."""
+        """Return sum_t t x[i,t] of each request, shape (n,)."""
         return self.means[self.class_of] + self.shifts
 
     @property
     def last_starts(self) -> IntArray:
-        """The last start of each request that has a weight, shape (n,)."""
+        """Return the last start with a weight of each request, shape (n,)."""
         last: IntArray = self.latest[self.class_of] + self.shifts
         return last
 
     def moved(self, shifts: IntArray) -> Fractions:
-        """Return them with every start of request i later by ``shifts[i]``."""
+        """Return the fractions with every start of request i later by ``shifts[i]``."""
         return replace(self, shifts=self.shifts + shifts)
 
 
@@ -423,25 +422,25 @@ class Relaxation:
     instance : Instance
         The instance relaxed.
     objective : float
-        Value of a feasible fractional solution in floating point: the value of the relaxation
-        itself, with cuts where they were given, but for ``gap``.
+        Value of a feasible fractional solution in floating point; within ``gap`` it is the value of
+        the relaxation, including cuts if any were given.
     certified_bound : int
-        Lower bound on the optimum evaluated exactly from the dual prices.
+        Lower bound on the optimum, evaluated exactly from the dual prices.
     expected_start_times : float64 array
         sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
     memory_prices : MemoryPrices
-        Dual price of a token in each round, exact, the source of the certified bound.
+        Exact dual price of a token in each round, which proves the certified bound.
     horizon : int
-        Last round modelled; proved not to restrict the relaxation unless it was given.
+        Last round modelled; unless given, proved not to restrict the relaxation.
     fractions : Fractions
-        For each request its starts with positive weight, as (starts, weights).
+        Starts with positive weight of each request, as (starts, weights).
     runtime : float
         Seconds.
     dual_value : float
-        What ``memory_prices`` prove of the relaxation, before rounding up; beside cuts what these
-        and the prices of the cuts' rows do.
+        Lower bound on the relaxation's value that ``memory_prices`` prove, before rounding up; with
+        cuts, together with the prices of the cuts' rows.
     method : RelaxationMethod
-        ``"lp"``, the model of all starts, or ``"lagrangian"``, prices first.
+        ``"lp"``, the model of all starts, or ``"lagrangian"``, by price ascent.
     iterations : int
         Steps of the price ascent and linear programs of ``"lagrangian"``.
     stop_reason : RelaxationStop
@@ -449,14 +448,14 @@ class Relaxation:
         ``"stalled"`` for ``"lagrangian"``.
     is_feasible : bool
         Whether ``fractions`` and ``expected_start_times`` belong to the solution of value
-        ``objective``. Otherwise, where ``"lagrangian"`` ended early, they are the best guess, which
-        exceeds the memory limit in some rounds, and ``objective`` is of a list schedule, infinite
-        where that ends after a given horizon.
+        ``objective``. If ``"lagrangian"`` ended early they do not: they are then a best guess that
+        exceeds the memory limit in some rounds, and ``objective`` is that of a list schedule, or
+        infinite if that schedule ends after the given horizon.
     conditional_bound : int or None
-        Beside cuts: a lower bound on the optimum as far as these ``conditions`` hold, exact, from
-        the prices of memory and of their rows (`hindsight.relaxation.cut_prices`).
+        With cuts: an exact lower bound on the optimum that is valid if the ``conditions`` hold,
+        from the prices of memory and of the cuts' rows (`hindsight.relaxation.cut_prices`).
     conditions : tuple[str, ...]
-        The cuts: ``"cut 'name'"``.
+        Conditions, one for each cut: ``"cut 'name'"``.
     """
 
     instance: Instance
@@ -497,15 +496,15 @@ class Relaxation:
 
     @property
     def gap(self) -> float:
-        """(objective - dual value) / objective: how far either may be from the relaxation's."""
+        """Return (objective - dual value) / objective, which bounds the error of both values."""
         return relative_gap(self.dual_value, self.objective)
 
     @property
     def certified_waiting(self) -> int:
-        """Lower bound on the optimum's total latency beyond the output lengths, exact."""
+        """Return a certified lower bound on the optimum's waiting, beyond the output lengths."""
         return max(0, self.certified_bound - self.instance.total_output_length)
 
     @property
     def waiting_gap(self) -> float:
-        """``gap`` of what objective and dual value are beyond the output lengths."""
+        """Return ``gap`` for the parts of objective and dual value beyond the output lengths."""
         return relative_waiting_gap(self.instance, self.dual_value, self.objective)

@@ -1,4 +1,4 @@
-"""The interval around the optimum while a solve is running: it only ever shrinks."""
+"""The interval around the optimum during a solve, which only ever shrinks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .results import (
 )
 
 SPARE_SECONDS = 0.05
-"""With less than this left of its time, a phase ended because of that."""
+"""A phase that ends with less than this time left counts as ended by the time limit, in seconds."""
 
 
 @dataclass(eq=False, repr=False)
@@ -44,24 +44,24 @@ class SolveState:
     instance : Instance
         The instance being solved.
     clock : Clock
-        Of the solve; interrupted where the callback fails.
+        Clock of the solve; it is interrupted if the callback fails.
     callback : Callable[[Progress], None] or None
-        Told of every improvement.
+        Called with every improvement.
     objective : Goal
-        What the bounds are bounds of.
+        Objective of the bounds.
     gap : float
         Relative gap at which to stop.
     offset : int
-        Added to the costs of ``instance`` gives those of the instance as given, which are told.
+        Difference between costs of the original instance, which are reported, and of ``instance``.
     lower_bound, certified_lower_bound : int
-        Proved, and proved in exact arithmetic.
+        Bounds proved, and proved in exact arithmetic.
     conditional_lower_bound : int
-        Claimed by bounds, cuts and strategies of the user's: holds as far as ``conditions`` do.
+        Bound claimed by user-defined bounds, cuts and strategies; valid if ``conditions`` hold.
     conditions : tuple[str, ...]
-        What it rests on.
+        Conditions of that bound.
     heeds_claims : bool
-        Whether a conditional bound ends the search as a proved one does: so for what is of the
-        user's, while the methods of this package go on to a proof.
+        Whether a conditional bound ends the search like a proved one: True for user-defined
+        strategies, while the methods of this package go on to a proof.
     phase : str
         Label for progress reports.
     nodes : int
@@ -69,11 +69,11 @@ class SolveState:
     stop_reason : StopReason
         Why the solve ended, once it has.
     root_bound : int or None
-        Exact bound before any search; None so far.
+        Exact bound before any search; None until there is one.
     proof : Proof or None
-        Prices of ``instance`` that prove it, or more.
+        Prices of ``instance`` that prove this bound or a larger one.
     horizon : int
-        A round by which every optimal schedule completes; 0 where none is proved so far.
+        Round by which every optimal schedule completes; 0 until one is proved.
     log : list[Progress]
         One line for each improvement.
     """
@@ -102,34 +102,34 @@ class SolveState:
 
     @property
     def best(self) -> AnySchedule:
-        """The best schedule so far, of the kind that the objective asks for."""
+        """Return the best schedule so far, of the kind that the objective requires."""
         assert self._schedule is not None
         return self._schedule
 
     @property
     def schedule(self) -> Schedule:
-        """`best` without preemption."""
+        """Return `best` as a schedule without preemption."""
         assert isinstance(self._schedule, Schedule)
         return self._schedule
 
     @property
     def upper_bound(self) -> int:
-        """Cost of the best schedule so far."""
+        """Return the cost of the best schedule so far."""
         return cost_of(self.best, self.objective)
 
     @property
     def is_proved(self) -> bool:
-        """True where the bounds meet."""
+        """Tell whether the bounds meet."""
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
     @property
     def is_settled(self) -> bool:
-        """True where the bounds meet, proved or as far as `conditions` hold."""
+        """Tell whether the bounds meet, proved or under `conditions`."""
         return self._schedule is not None and self.upper_bound == self._claimed
 
     @property
     def is_close(self) -> bool:
-        """True where the bounds are within the gap that was asked for."""
+        """Tell whether the bounds are within the requested gap."""
         if self.gap == 0 or self._schedule is None:
             return False
         reached = self._claimed if self.heeds_claims else self.lower_bound
@@ -157,16 +157,16 @@ class SolveState:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
     def offer(self, schedule: AnySchedule) -> bool:
-        """Take a schedule if it is better; it must be feasible.
+        """Take a feasible schedule if it is better.
 
-        One without preemption is a preemptive schedule too.
+        A schedule without preemption counts as a preemptive schedule too.
 
         Raises
         ------
         ScheduleCheckError
-            It is not, is of another instance, or beats a proved lower bound.
+            The schedule is infeasible, belongs to another instance, or beats a proved lower bound.
         InvalidTypeError
-            It is no schedule of the kind that is looked for.
+            It is not a schedule of the required kind.
         InvalidValueError
             It beats a conditional lower bound.
         """
@@ -194,14 +194,14 @@ class SolveState:
         return True
 
     def raise_lower(self, bound: int, *, certified: bool) -> None:
-        """Take a lower bound on the optimum if it is better; one that is a word is conditional.
+        """Take a lower bound on the optimum if it is better; claims of strategies are conditional.
 
         Raises
         ------
         ScheduleCheckError
             It exceeds the cost of a feasible schedule.
         InvalidTypeError
-            It is neither a whole number nor a fraction, which is rounded up.
+            It is neither an integer nor a fraction; fractions are rounded up.
         """
         bound = math.ceil(as_exact(bound, None, "lower bound"))
         if bound > self.upper_bound:
@@ -218,20 +218,20 @@ class SolveState:
             self._report()
 
     def prove_root(self, bound: int, proof: Proof) -> None:
-        """Take what prices prove before any search; the best of them are the proof."""
+        """Take prices that prove a bound before any search; the best ones become the proof."""
         if self.root_bound is None or bound > self.root_bound:
             self.root_bound, self.proof = bound, proof
         self.raise_lower(bound, certified=True)
 
     def raise_conditional(self, bound: int, conditions: tuple[str, ...]) -> None:
-        """Take a lower bound that holds as far as ``conditions`` do, if it is the best.
+        """Take a lower bound that is valid if ``conditions`` hold, if it is the best.
 
         Raises
         ------
         InvalidValueError
-            It exceeds the cost of a feasible schedule, so they do not hold.
+            It exceeds the cost of a feasible schedule, so the conditions do not hold.
         InvalidTypeError
-            The bound is neither a whole number nor a fraction, or ``conditions`` is a single text.
+            The bound is neither an integer nor a fraction, or ``conditions`` is a single string.
         """
         if isinstance(conditions, str):
             raise InvalidTypeError(None, "conditions", conditions, "is one text, not several")
@@ -252,7 +252,7 @@ class SolveState:
 
     @contextmanager
     def heeding_claims(self) -> Iterator[None]:
-        """Have conditional bounds end the search in the ``with`` block."""
+        """Let conditional bounds end the search in the ``with`` block."""
         before, self.heeds_claims = self.heeds_claims, True
         try:
             yield
@@ -261,7 +261,7 @@ class SolveState:
 
     @contextmanager
     def on_the_word_of(self, whom: str) -> Iterator[None]:
-        """Have lower bounds be conditional on whoever raises them, and end the search."""
+        """Make lower bounds conditional on whoever raises them, and let them end the search."""
         self._word = whom
         try:
             with self.heeding_claims():
@@ -271,7 +271,7 @@ class SolveState:
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:
-        """Have a KeyboardInterrupt end the search, not lose the interval, once there is one."""
+        """Let a KeyboardInterrupt end the search and keep the interval, once there is one."""
         try:
             yield
         except KeyboardInterrupt:
@@ -285,21 +285,21 @@ class SolveState:
         self.clock.interrupt()
 
     def raise_kept_error(self) -> None:
-        """Raise what `keep_error` remembered; Ctrl-C is the reason for having stopped."""
+        """Raise the exception that `keep_error` stored; a Ctrl-C becomes the stop reason."""
         if isinstance(self._callback_error, KeyboardInterrupt):
-            # It may have come between the two.
+            # Ctrl-C may arrive between the two.
             self.lower_bound = max(self.lower_bound, self.certified_lower_bound)
             self.stop_reason = "proof" if self.is_proved else "interrupted"
         elif self._callback_error is not None:
             raise self._callback_error
 
     def result(self, instance: Instance, schedule: AnySchedule, *, horizon: int) -> SolveResult:
-        """Return what was found, of the instance as given.
+        """Return the result for the original instance.
 
         Parameters
         ----------
         instance, schedule : Instance, Schedule or PreemptiveSchedule
-            As given, and the best schedule of it.
+            The original instance, and its best schedule.
         horizon : int
             A round by which every optimal schedule completes.
         """
@@ -333,7 +333,7 @@ class SolveState:
             self.nodes,
         )
         self.log.append(progress)
-        # A callback that failed once is not called again: its error is on its way out.
+        # A callback that failed is not called again: its error is about to be raised.
         if self.callback is not None and self._callback_error is None:
             try:
                 self.callback(progress)

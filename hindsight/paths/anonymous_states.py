@@ -33,7 +33,7 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class AnonymousStates(NamedTuple):
-    """The anonymous states of one epoch, and the tree of tables.
+    """Anonymous states of one epoch, and the tree of tables.
 
     Attributes
     ----------
@@ -41,19 +41,19 @@ class AnonymousStates(NamedTuple):
         V of each node of the tree; -1 where the followed members do not fit. V_r(k, .) is row
         rows[r] + k.
     rows : int64 array, shape (theta + 2,)
-        Where each V_r begins.
+        First row of each V_r.
     used : int64 array, shape (1,)
-        Nodes there are; node 0 has no followed member.
+        Number of nodes; node 0 has no followed member.
     keys, nodes : int64 array
-        Hash table, a power of two of places: parent and member, -1 where free; and the child.
+        Hash table with a power of two of places: parent and member, -1 where free; and the child.
     first : int64 array, shape (M + 3,)
         The states with r rounds to go are first[r] .. first[r + 1] - 1.
     held, copies, weights : int64 array, shape ((M + 1)^2,)
-        m, how often, and the price of each state.
+        m, the number of copies, and the price of each state.
     longest : int64 array, shape (1,)
-        theta at this epoch.
+        The largest r, theta, at this epoch.
     counts : int64 array, shape (M + 1, M + 1)
-        Scratch.
+        Work space.
     """
 
     tables: npt.NDArray[np.int32]
@@ -70,7 +70,7 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Arrays for states of up to ``longest`` rounds, of about ``size`` bytes."""
+    """Create arrays for states of up to ``longest`` rounds, of about ``size`` bytes in all."""
     side = memory_limit + 1
     counts = 1 + np.minimum(most + 1, memory_limit // np.maximum(1, np.arange(longest + 1)))
     rows = np.concatenate([[0], np.cumsum(counts)])
@@ -99,7 +99,7 @@ def set_epoch(
     followed: npt.NDArray[np.bool_],
     states: AnonymousStates,
 ) -> None:
-    """Begin an epoch: its states with a price, and a tree with nothing but its root."""
+    """Begin an epoch: set its priced states, and reset the tree to its root."""
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
     counts.fill(0)
@@ -138,8 +138,8 @@ def _begin(states: AnonymousStates) -> None:
 
 @partial(njit, is_step=True)
 def _prepend(value: npt.NDArray[np.int32], m: int, r: int, weight: int, M: int) -> None:
-    """Allow one member (m, r) more before those that ``value`` is of."""
-    # k ascends, so that one is added at most.
+    """Allow one more member (m, r) before those counted in ``value``."""
+    # k increases, so that at most one member is added.
     for k in range(value.shape[0] - 1):
         for S in range(M - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]
@@ -165,7 +165,7 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 
 @partial(njit, is_step=True)
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
-    """The node with one followed member (m, r) more than ``parent``, or -1 without room."""
+    """Return the node with one followed member (m, r) more than ``parent``, or -1 if full."""
     tables, rows, used = states.tables, states.rows, states.used
     keys, nodes, M = states.keys, states.nodes, tables.shape[2] - 1
     key = (np.int64(parent) * (M + 1) + m) * (M + 1) + r
@@ -196,18 +196,18 @@ def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
 def heaviest_beside(
     states: AnonymousStates, held: IntArray, rounds: IntArray, size: int, scratch: IntArray
 ) -> int:
-    """The largest total price of anonymous states beside the followed members (m, r).
+    """Return the largest total price of anonymous states beside the followed members (m, r).
 
     Parameters
     ----------
     states : AnonymousStates
-        Of the epoch.
+        Anonymous states of the epoch.
     held, rounds : int64 array
         m and r of the members, in any order.
     size : int
-        How many.
+        Number of members.
     scratch : int64 array
-        At least as long.
+        Work space, at least as long.
     """
     theta = states.longest[0]
     k, S, left = 0, np.int64(0), 0

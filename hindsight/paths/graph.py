@@ -1,4 +1,4 @@
-"""The graph of paths: all that configuration prices leave of what may run at each epoch.
+"""Graph of paths: the sets of running requests that configuration prices leave at each epoch.
 
 **The relaxation.** A schedule is a walk through epochs: at tau the set of active requests, each
 with its start, loses what completes, then takes in what starts, one request after the other in the
@@ -85,32 +85,32 @@ from .layer_kernels import (
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Sets extended between two looks at the clock, at most."""
+"""Most sets extended between two polls of ``should_stop``."""
 
 CELLS_AT_ONCE = 2_000_000
-"""Entries of tables of anonymous states filled meanwhile, if each set needs one."""
+"""Most table entries of anonymous states filled between two polls, if each set needs one table."""
 
 MOST_NODES = (1 << 30) - 2
-"""Of any graph: what completes in its nodes, up to twice as much, is numbered with 32 bits."""
+"""Most nodes of any graph: up to twice as many completions are numbered with 32 bits."""
 
 MOST_THREADS = 4
-"""Of one graph: each asks for room of its own, whether it takes it or not."""
+"""Most threads per graph: each reserves memory of its own whether it uses it or not."""
 
 NEVER = 1 << 50
-"""Priced cost of starts that no schedule within the limit has."""
+"""Priced cost of a start that no schedule within the limit has."""
 
 
 class Room(NamedTuple):
-    """What a graph may take.
+    """Limits on the size of a graph.
 
     Attributes
     ----------
     nodes : int
-        Of the graph; one epoch has at most an eighth of them, but 4096 in any case.
+        Most nodes of the graph; one epoch has at most an eighth of them, or 4096 if that is more.
     table_bytes : int
-        Of the tables of anonymous states.
+        Bytes of the tables of anonymous states.
     threads : int, default 1
-        That share the work, `MOST_THREADS` at most; the graph is the same for any number of them.
+        Threads that share the work, at most `MOST_THREADS`; they do not change the graph.
     """
 
     nodes: int
@@ -119,21 +119,21 @@ class Room(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """A graph with more nodes than there is room for."""
+    """The graph would have more nodes than the room allows."""
 
 
 class StoppedError(Exception):
-    """The caller wants the work to end."""
+    """The caller wants the work to stop."""
 
 
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
-    """An upper limit on the requests active at once: each holds s + 1 or more in its next round."""
+    """Return an upper bound on active requests: each holds s + 1 or more in its next round."""
     held = np.cumsum(np.sort(prompt_lengths) + 1)
     return max(1, int(np.searchsorted(held, memory_limit, side="right")))
 
 
 def kinds_of(instance: Instance) -> IntArray:
-    """Numbers of the requests, equal for identical ones."""
+    """Return numbers of the requests that are equal for identical ones."""
     rows = np.column_stack(
         [instance.arrival_times, instance.prompt_lengths, instance.output_lengths]
     )
@@ -149,8 +149,8 @@ class PricedInstance:
         The problem.
     prices, capacities : int64 array
         Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), T
-        past the last arrival.
-    limit : int
+        Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), with
+        T past the last arrival.
         Total latency.
     twins, fixing : bool, default True
         Whether the rules of twins and of fixed starts are used.
@@ -162,12 +162,12 @@ class PricedInstance:
     starts : int64 array, shape (n, epochs + 1)
         P_i(t).
     is_within : bool
-        Whether prices leave the limit any room; no schedule is within it otherwise.
+        Whether prices leave room within the limit; otherwise no schedule is within it.
 
     Raises
     ------
     TooLargeError
-        Too many epochs or requests, or prices too large.
+        There are too many epochs or requests, or prices are too large.
     """
 
     def __init__(
@@ -207,16 +207,16 @@ class PricedInstance:
         )
 
     def constant(self, u: IntArray) -> int:
-        """L for start prices u."""
+        """Return L for start prices u."""
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
-        """B for start prices u: what a path within a limit, that of the object, may cost."""
+        """Return B for start prices u: the largest cost of a path within a limit."""
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
 
 def coarsest_graph(priced: PricedInstance) -> PathGraph:
-    """The chain of epochs in which nobody is followed."""
+    """Return the chain of epochs that follows no request."""
     size = priced.epochs + 1
     nothing = np.zeros(size, np.int64)
     return PathGraph(
@@ -240,36 +240,36 @@ def finer_graph(
     room: Room,
     should_stop: Callable[[], bool],
 ) -> PathGraph | None:
-    """Build the graph that follows some requests more than a coarser one.
+    """Build the graph that follows more requests than a coarser one.
 
     Parameters
     ----------
     priced : PricedInstance
         The problem.
     coarse : PathGraph
-        That holds every schedule within the limit.
+        Coarser graph, which holds every schedule within the limit.
     followed : bool array, shape (n,)
-        Whom it follows.
+        Requests that the coarser graph follows.
     added : int64 array
-        Whom the finer one follows too, increasing, with all of their kinds.
+        Requests that the finer graph follows besides, increasing, whole kinds together.
     u : int64 array, shape (n,)
-        Start prices, in units of 1 / SCALE; `PricedInstance.first_prices` of all not followed yet.
+        Start prices, in units of 1 / SCALE; `PricedInstance.first_prices` if not followed yet.
     room : Room
-        What it may take.
+        Limits on its size.
     should_stop : Callable[[], bool]
-        Asked all the time.
+        Polled throughout.
 
     Returns
     -------
     PathGraph or None
-        None where no path is left: no schedule is within the limit.
+        The graph, or None if no path is left: no schedule is within the limit.
 
     Raises
     ------
     TooLargeError
-        It has more nodes than there is room for.
+        The graph needs more nodes than the room allows.
     StoppedError
-        ``should_stop`` said so.
+        ``should_stop`` returned True.
     """
     arcs = costs_of_arcs(coarse, priced.starts, u, priced.columns.output_lengths)
     paid = np.full(len(arcs), FAR)
@@ -298,7 +298,7 @@ def _room_for_sets(room: int, most: int) -> Sets:
 
 
 class _Builder:
-    """The arrays of a graph while it grows."""
+    """Arrays of a graph under construction."""
 
     def __init__(
         self,
@@ -325,7 +325,7 @@ class _Builder:
             Found(
                 _room_for_sets(self.room, most),
                 Scratch(
-                    # Zeros take memory only where the table is written to.
+                    # Zero pages take memory only where the table is written.
                     np.zeros(1 << (2 * self.room).bit_length() if first else 1, np.int64),
                     *(np.empty(self.room, np.int64) for _ in range(8)),
                 ),
@@ -337,7 +337,7 @@ class _Builder:
         ]
         cells = self.parts[0].states.tables[0].size
         self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
-        # After the last epoch nothing is active.
+        # No request is active after the last epoch.
         self.above_nodes = np.zeros(self.room, np.int64)
         for column in self.above:
             column[0] = 0
@@ -360,7 +360,7 @@ class _Builder:
         self.ended = 0
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
-        """One epoch more."""
+        """Add one more epoch."""
         priced, keys = self.priced, self.priced.random_keys
         prices, capacity = self.unpriced, 0
         if tau < len(priced.capacities):
@@ -380,8 +380,8 @@ class _Builder:
             self.coarser,
         )
         room = min(self.room, self.most_nodes - self.size)
-        # Sets are shared out in the order of their numbers, so that threads change nothing but the
-        # time.
+        # Threads get sets in the order of their numbers, so that the number of threads changes
+        # nothing but the time.
         borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
         if self.count < self.at_once:
             borders[1:] = [self.count] * len(self.parts)
@@ -416,7 +416,7 @@ class _Builder:
         self.size += nodes
 
     def _append(self, part: Found, nodes: int, more: int, taken: int, room: int) -> int:
-        """Put the nodes that another thread found behind those of the first."""
+        """Append the nodes that another thread found to those of the first."""
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):
             raise TooLargeError
@@ -433,10 +433,10 @@ class _Builder:
         return nodes + more
 
     def graph(self) -> PathGraph:
-        """What there is, in the room of this object."""
+        """Return the graph so far, using the memory of this object."""
         sizes = (self.size,) * 7 + (self.ended,)
         arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
         for column, size in zip(arrays, sizes, strict=True):
-            # Given back, not copied: that would take the memory twice.
+            # Shrink in place: a copy would take the memory twice.
             column.resize(size, refcheck=False)
         return self.arrays

@@ -1,42 +1,42 @@
-"""How many nodes graphs of paths have, and how long they take, as those before have shown."""
+"""Estimates of the nodes and time that graphs of paths take, learned from earlier graphs."""
 
 from __future__ import annotations
 
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Of the logarithm of nodes with every round of the limit, as measured from 25 to 60 requests."""
+"""Growth of the logarithm of nodes per round of limit, as measured from 25 to 60 requests."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
-"""That growth from so many requests on, after the first graph and until others have shown it."""
+"""That growth for so many requests or more, after the first graph and until others are known."""
 
 SECONDS_A_NODE = 2.5e-6
-"""Of the largest graph of a limit, for all of its graphs, while they have not shown it."""
+"""All graphs of a limit together, as a multiple of the nodes of its largest, until measured."""
 
 LARGE = 1_000_000
-"""Nodes of a graph that shows how long they take."""
+"""Least nodes of a graph from which its time is learned."""
 
 BEYOND = 2.0
-"""What a graph that did not fit may have had, in rooms that it was given."""
+"""Assumed size of a graph that did not fit, as a multiple of the room that it had."""
 
 
 class GraphGrowth:
-    """What is expected of the graphs of one solve: nodes * exp(growth * rounds).
+    """Estimate of the graphs of one solve: nodes * exp(growth * rounds).
 
     The *reach* of a graph is its limit less the bound of prices, in rounds.
 
     Parameters
     ----------
     nodes, growth : float
-        Of a graph of reach 0, and the growth of their logarithm with every round of reach, while
-        nothing is known.
+        Initial values: nodes of a graph of reach 0, and growth of their logarithm per round of
+        reach.
     requests : int
-        Of the instance.
+        Number of requests of the instance.
 
     Attributes
     ----------
     is_tried : bool
-        Whether there was a graph.
+        Whether any graph was built.
     """
 
     def __init__(self, nodes: float, growth: float, requests: int) -> None:
@@ -48,16 +48,16 @@ class GraphGrowth:
         self._too_far: tuple[float, float] | None = None
 
     def nodes(self, reach: float) -> float:
-        """Expected of a graph."""
+        """Return the expected nodes of a graph."""
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
-        """How far a graph is expected to go with so many nodes, and in so long."""
+        """Return the reach of a graph expected to need so many nodes and so much time."""
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
-        """What the largest graph of a limit had, and how long all of the limit took."""
+        """Learn from the largest graph of a limit, and the time that the whole limit took."""
         before, self._measured = self._measured, (reach, nodes)
         self._reach, self._nodes = self._measured
         if not self.is_tried:
@@ -70,16 +70,16 @@ class GraphGrowth:
         self._fit(before, self._too_far)
 
     def learn_too_large(self, reach: float, room: float) -> None:
-        """That a graph had no room."""
+        """Learn that a graph did not fit into its room."""
         self._too_far = reach, BEYOND * room
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # Steeper than any growth: what was assumed of the beginning is wrong.
+            # Steeper than any growth known: the assumed nodes at reach 0 are wrong.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:
-        """The steepest growth to what is known; better prices may make graphs smaller again."""
+        """Fit the steepest growth to what is known; better prices may make graphs smaller again."""
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)
             for point in known

@@ -27,22 +27,22 @@ from instances.arrays import IntArray, RequestColumns
 from .anonymous_states import AnonymousStates, heaviest_beside
 
 START_BITS = 15
-"""Starts, and with them epochs, are below 2^START_BITS."""
+"""Starts, and hence epochs, are below 2^START_BITS."""
 
 STARTS = (1 << START_BITS) - 1
 
 FAR = np.int64(1 << 60)
-"""A cost that no path has."""
+"""Cost above that of any path."""
 
 step = partial(njit, is_step=True)
-"""Compile a step of a kernel into its callers."""
+"""Decorator that compiles a step of a kernel into its callers."""
 
 Codes = npt.NDArray[np.int32]
 Shorts = npt.NDArray[np.int16]
 
 
 class PathGraph(NamedTuple):
-    """A graph of paths, see `hindsight.paths.graph`; node 0 is its end, node N - 1 its beginning.
+    """Graph of paths, see `hindsight.paths.graph`; node 0 is its end, node N - 1 its beginning.
 
     Attributes
     ----------
@@ -51,15 +51,15 @@ class PathGraph(NamedTuple):
     parents : int32 array, shape (N,)
         The node before the last start, or -1 where nothing starts.
     requests : int16 array, shape (N,)
-        What started last, or -1.
+        Request that started last, or -1.
     epochs : int16 array, shape (N,)
         tau.
     slacks : int64 array, shape (N,)
-        Of tau, where something is later.
+        Slack of tau, for nodes that have a ``later`` node.
     ended_first, ended_counts : int32, int16 array, shape (N,)
-        Where the requests that complete in round tau + 1 are in ``ended``, and how many they are.
+        Position in ``ended``, and number, of the requests that complete in round tau + 1.
     ended : int16 array
-        Requests.
+        Numbers of requests.
     """
 
     later: Codes
@@ -73,18 +73,18 @@ class PathGraph(NamedTuple):
 
 
 class CoarserGraph(NamedTuple):
-    """The graph of fewer followed requests that bounds what a path paid before.
+    """Graph of fewer followed requests, which bounds the cost of a path up to a node.
 
     Attributes
     ----------
     graph : PathGraph
-        That graph.
+        The coarser graph.
     followed : bool array, shape (n,)
         The requests that it follows.
     first, earlier : int64, int32 array
         The nodes whose ``later`` is g are earlier[first[g]:first[g + 1]].
     paid : int64 array, shape (N,)
-        Least cost from its beginning.
+        Least cost from the beginning of the graph.
     """
 
     graph: PathGraph
@@ -95,20 +95,20 @@ class CoarserGraph(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Room for sets of active followed requests of one epoch.
+    """Arrays for sets of active followed requests of one epoch.
 
     Attributes
     ----------
     members : int32 array, shape (capacity, most members)
         Codes of (i, t).
     sizes : int64 array, shape (capacity,)
-        Members of each.
+        Number of members of each set.
     keys : uint64 array, shape (capacity,)
         Hashes.
     costs : int64 array, shape (capacity,)
         Least cost from here to the end.
     coarser : int32 array, shape (capacity,)
-        The node of the coarser graph.
+        Node of the coarser graph.
     """
 
     members: Codes
@@ -119,19 +119,19 @@ class Sets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Of the nodes of one epoch, in the order in which they are found.
+    """Work arrays for the nodes of one epoch, in the order in which they are found.
 
     Attributes
     ----------
     table : int64 array
-        Open addressing, a power of two of places: the number of a node plus 1, 0 where free; free
-        again after each call.
+        Hash table with open addressing and a power of two of places: number of a node plus 1, or 0
+        where free; cleared after each call.
     slots : int64 array, shape (capacity,)
         Place of each node in it.
     later, parents, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
-        As in the graph; nodes before starts by their place here.
+        As in the graph; nodes before starts are given by their position here.
     fresh : int64 array, shape (capacity,)
-        Members that start at this epoch.
+        Number of members that start at this epoch.
     numbers : int64 array, shape (capacity,)
         Position among the nodes of the epoch in the order of the graph.
     """
@@ -148,7 +148,7 @@ class Scratch(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """What the nodes at an epoch are made from.
+    """Data from which the nodes at an epoch are built.
 
     Attributes
     ----------
@@ -163,13 +163,13 @@ class Extension(NamedTuple):
     regrets : int64 array, shape (n, epochs + 1)
         Priced cost of starting i at t, less u_i.
     requests : RequestColumns
-        What is served.
+        The requests.
     added : int64 array
-        The requests followed here and not in the coarser graph, increasing.
+        Requests followed here and not in the coarser graph, increasing.
     kinds : int64 array, shape (n,)
         Equal for identical requests; those of a kind are followed together.
     keys : uint64 array, shape (n, epochs + 1)
-        Random numbers that hashes are made of.
+        Random numbers for hashes.
     above, above_nodes : Sets, int64 array
         The nodes at tau + 1 in which nothing starts, and their numbers in the graph.
     coarser : CoarserGraph
@@ -198,9 +198,9 @@ class Members(NamedTuple):
     held, rounds : int64 array
         (m, r) of each.
     chosen, places : int64 array
-        The requests that complete, and where those that are added stand in ``added``.
+        Requests that complete, and positions in ``added`` of those that are added.
     order : int64 array
-        Scratch.
+        Work space.
     """
 
     held: IntArray
@@ -233,7 +233,7 @@ class Found(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What all members come to: cost to the end, memory in round tau + 1, price at tau."""
+    """Totals over all members: cost to the end, memory in round tau + 1, price at tau."""
 
     cost: int
     held: int
@@ -242,7 +242,7 @@ class _Sums(NamedTuple):
 
 @njit
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
-    """The slot of a set in the hash table, and its number or -1."""
+    """Return the slot of a set in the hash table, and its number or -1."""
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
     while True:
@@ -280,7 +280,7 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 def _choose(
     given: Extension, i: int, size: int, depth: int, members: Members, sums: _Sums
 ) -> _Sums:
-    """Have request i complete as well; what all come to."""
+    """Let request i complete as well; return the new totals."""
     s, o, _, _ = given.requests
     peak = s[i] + o[i]
     members.chosen[depth] = i
@@ -294,7 +294,7 @@ def _choose(
 
 @step
 def _leave(given: Extension, i: int, sums: _Sums) -> _Sums:
-    """What is left without request i, which completes."""
+    """Return the totals without request i, which completes."""
     s, o, _, _ = given.requests
     peak = s[i] + o[i]
     return _Sums(
@@ -308,7 +308,7 @@ def _leave(given: Extension, i: int, sums: _Sums) -> _Sums:
 def _complete_coarser(
     given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
-    """Have those complete that complete in node c there; how many, or -1 where they do not fit."""
+    """Complete what completes in coarser node c; return how many, or -1 if they do not fit."""
     s, o, _, M = given.requests
     graph = given.coarser.graph
     count = graph.ended_counts[c]
@@ -324,7 +324,7 @@ def _complete_coarser(
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
     """Find the first place from ``begin`` on of an added request that may complete too, or -1.
 
-    It must fit, and leave the cost at ``most`` or less.
+    The request must fit, and leave the cost at ``most`` or less.
     """
     s, o, a, M = given.requests
     added, kinds, members = given.added, given.kinds, given.above.members
@@ -336,7 +336,7 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
         fits = True
         for k in range(given.above.sizes[q]):
             j = members[q, k] >> START_BITS
-            # Once at a time; of identical requests the one of smaller index first.
+            # A request is active only once; of identical requests the smaller index is first.
             if j == i or (kinds[j] == kinds[i] and j < i):
                 fits = False
                 break
@@ -349,7 +349,7 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 def _write_node(
     given: Extension, q: int, chosen: IntArray, depth: int, found: Found, counts: tuple[int, int]
 ) -> None:
-    """Write set q with the chosen ones that complete in round tau + 1, and who they are."""
+    """Write set q with the chosen requests that complete in round tau + 1."""
     above, here, scratch = given.above, found.here, found.scratch
     node, taken = counts
     o, size, key = given.requests.output_lengths, above.sizes[q], above.keys[q]
@@ -388,14 +388,14 @@ def _add_choices(
     found: Found,
     room: int,
 ) -> tuple[int, int]:
-    """Add the nodes before set q that are node c in the coarser graph; see `extend_sets`."""
+    """Add the nodes before set q that map to node c of the coarser graph; see `extend_sets`."""
     nodes, taken = counts
     size, paid = given.above.sizes[q], given.coarser.paid[c]
     left, least = given.budget - paid, given.coarser.graph.slacks[c]
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Every choice of added requests that complete as well, depth first.
+    # Enumerate every choice of added requests that complete as well, depth first.
     depth, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(
@@ -425,21 +425,21 @@ def _add_choices(
 def extend_sets(
     given: Extension, begin: int, end: int, counts: tuple[int, int], found: Found, room: int
 ) -> tuple[int, int]:
-    """Find the nodes at tau, within the budget, whose next epoch has one of some sets.
+    """Find the nodes at tau, within the budget, whose next epoch has one of the given sets.
 
-    Returns how many nodes there are now, or -1 where ``room`` is short, and how much of ``ended``
-    is taken; `join_parents` adds the others when all sets are through.
+    Returns the number of nodes so far, or -1 if ``room`` is too small, and the entries of ``ended``
+    in use; `join_parents` adds the other nodes once all sets are extended.
 
     Parameters
     ----------
     given : Extension
-        What they are made from.
+        Data to build from.
     begin, end : int
-        Which of the sets ``above`` are extended: begin .. end - 1.
+        Range of the sets ``above`` to extend: begin .. end - 1.
     counts : tuple[int, int]
-        Nodes found so far, and how much of ``ended`` is taken.
+        Nodes found so far, and entries of ``ended`` in use.
     found : Found
-        Filled.
+        Output arrays.
     room : int
         Most nodes.
     """
@@ -448,7 +448,7 @@ def extend_sets(
     for q in range(begin, end):
         of_set = _place_set(given, q, members)
         beside = above.coarser[q]
-        # The nodes of the coarser graph that lead to this one's there.
+        # Nodes of the coarser graph that lead to the coarser node of this set.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
             c = coarser.earlier[e]
             if coarser.paid[c] < FAR:
@@ -468,10 +468,10 @@ def join_parents(  # noqa: C901
     random_keys: Masks,
     room: int,
 ) -> int:
-    """Add the nodes before each start at tau, carry costs to them, and number all; how many, or -1.
+    """Add the nodes before each start at tau, pass costs on, number all; return how many, or -1.
 
-    Members that start at tau stand last, the one of the largest index at the end: starts at one
-    epoch are taken in the order of indices. Numbers go from most fresh members to none.
+    Members that start at tau come last, in the order of indices, as starts at one epoch are taken
+    in that order. Numbers go from most fresh members to none.
     """
     for v in range(nodes):
         slot, _ = _find(here, scratch.table, here.keys[v], here.members[v], here.sizes[v])
@@ -535,7 +535,7 @@ def store_epoch(
 ) -> int:
     """Write the nodes of an epoch into the graph from number ``first`` on.
 
-    Returns how many start nothing at tau: they are copied to ``above``.
+    Returns the number of nodes with no start at tau, which are copied to ``above``.
     """
     count = 0
     for v in range(nodes):

@@ -2,8 +2,9 @@
 
 Numbers of nodes fall along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
 The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`), those to nodes in which
-one request more starts cost 0. Long loops take a range of nodes, so that whoever calls them can
-look at the clock in between.
+The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`); arcs to nodes with one
+more start cost 0. Long loops take a range of nodes, so that their caller can poll the clock in
+between.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .layer_kernels import FAR, Codes, PathGraph
 
 @partial(njit, makes_arrays=True)
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
-    """What each arc to the next epoch costs: the slack, and P - u of all that complete."""
+    """Return the cost of each arc to the next epoch: the slack, and P - u of what completes."""
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
     for g in range(len(arcs)):
@@ -36,7 +37,7 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
 def costs_to_the_end(
     graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
 ) -> None:
-    """value[g]: least cost from node g to 0, begin <= g < end; FAR to begin with, 0 at node 0."""
+    """Write value[g], the least cost from node g to 0; begins at FAR, with 0 at node 0."""
     later, parents = graph.later, graph.parents
     for g in range(begin, end):
         h = later[g]
@@ -51,7 +52,7 @@ def costs_to_the_end(
 def costs_from_the_start(
     graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
 ) -> None:
-    """value[g]: least cost from the last node to g, for end > g >= begin; FAR to begin with."""
+    """Write value[g], the least cost from the last node to g, end > g >= begin; begins at FAR."""
     later, parents = graph.later, graph.parents
     for g in range(end - 1, begin - 1, -1):
         p = parents[g]
@@ -72,10 +73,10 @@ def gibbs_paths(
     shares: FloatArray,
     completions: FloatArray,
 ) -> None:
-    """completions[i]: how often a path has i complete, paths weighted by exp(-cost / heat).
+    """Return how often a path has i complete, with paths weighted by exp(-cost / heat).
 
-    ``value`` is that of `costs_to_the_end`: relative to it no weight exceeds the number of paths.
-    ``weights`` and ``shares`` are scratch, shape (N,).
+    ``value`` is that of `costs_to_the_end`; relative to it no weight exceeds the number of paths.
+    ``weights`` and ``shares`` are work space, shape (N,).
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
@@ -108,7 +109,7 @@ def gibbs_paths(
 
 @partial(njit, makes_arrays=True)
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
-    """The nodes with target g are members[first[g]:first[g + 1]]; -1 is no target."""
+    """Group nodes by target: those of target g are members[first[g]:first[g + 1]]; -1 is none."""
     size = len(targets)
     first = np.zeros(size + 1, np.int64)
     for g in range(size):
@@ -134,10 +135,10 @@ def best_path(
     starts: IntArray,
     counts: IntArray,
 ) -> None:
-    """How often a cheapest path starts each request, and when it last did.
+    """Return how often a cheapest path starts each request, and its last start of each.
 
-    Nodes in which one request more starts are looked for downwards: all that a path passes has
-    smaller and smaller numbers, so that this is one walk through them.
+    The search for nodes with one more start goes downwards: a path passes ever smaller numbers, so
+    one walk through them is enough.
     """
     counts.fill(0)
     g: Any = len(graph.later) - 1
@@ -157,11 +158,11 @@ def best_path(
 
 
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
-    """Make the graph of the chosen nodes, numbered as they are listed.
+    """Return the graph of the chosen nodes, numbered as they are listed.
 
-    What completes stays where it is.
+    ``ended`` stays as it is.
     """
-    # Entry -1, which stands for no node, is the last: it stays -1.
+    # The last entry stands for index -1, which means no node, and must stay -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
     new[chosen] = np.arange(len(chosen), dtype=np.int32)
     columns: Any = [column[chosen] for column in graph[2:-1]]
@@ -170,26 +171,26 @@ def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
 
 
 class Split(NamedTuple):
-    """Nodes of a graph told apart by which tracked requests have been started.
+    """Nodes of a graph, split by which tracked requests have been started.
 
     Attributes
     ----------
     heads : int32 array, shape (N,)
-        Of each old node the last of its new ones, or -1.
+        The last new node of each old one, or -1.
     linked : int32 array, shape (capacity,)
         The next new node of the same old one, or -1.
     old : int32 array, shape (capacity,)
-        The old node.
+        Old node of each new one.
     masks : uint64 array, shape (capacity,)
-        Tracked requests started.
+        Tracked requests that have been started.
     costs : int64 array, shape (capacity,)
         Least cost from the start.
     later, parents : int32 array, shape (capacity,)
         Arcs.
     alive : bool array, shape (capacity,)
-        Whether a path within the limit may pass.
+        Whether a path within the limit may pass the node.
     table : int32 array
-        Open addressing, a power of two of places.
+        Hash table with open addressing and a power of two of places.
     """
 
     heads: Codes
@@ -204,18 +205,18 @@ class Split(NamedTuple):
 
 
 class Tracking(NamedTuple):
-    """What nodes are told apart by, and what their paths may cost.
+    """Data by which nodes are split, and limits on the cost of their paths.
 
     Attributes
     ----------
     arcs, value : int64 array, shape (N,)
         Costs of arcs, and least costs to the end.
     first, children : int64, int32 array
-        The nodes with one start more, `grouped` by their parents.
+        Nodes with one more start, `grouped` by their parents.
     bits : uint64 array, shape (n,)
-        The bit of each tracked request; 0 of others.
+        Bit of each tracked request; 0 for all others.
     required : uint64 array, shape (epochs,)
-        The tracked requests that nothing starts from each epoch on.
+        Tracked requests that no arc starts from each epoch on.
     budget : int
         Largest cost of a path.
     """
@@ -248,7 +249,7 @@ def _place_of(split: Split, h: int, mask: Any) -> int:
 
 @partial(njit, is_step=True)
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
-    """Write a new node of old node h."""
+    """Write a new node for old node h."""
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
     split.linked[count] = split.heads[h]
@@ -257,12 +258,12 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 
 @partial(njit, is_step=True)
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Add the nodes with one start more than x; the number of new nodes, or -1 without room."""
+    """Add the nodes with one more start than x; return the number of new nodes, or -1 if full."""
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
-        # A tracked request is started once.
+        # A tracked request starts only once.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -274,7 +275,7 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 
 @partial(njit, is_step=True)
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Go from x to the next epoch; the number of new nodes, or -1 without room."""
+    """Go from x to the next epoch; return the number of new nodes, or -1 if full."""
     g = split.old[x]
     h = graph.later[g]
     cost = split.costs[x] + track.arcs[g]
@@ -299,16 +300,16 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 def split_nodes(
     graph: PathGraph, track: Tracking, split: Split, count: int, begin: int, end: int
 ) -> int:
-    """Split the nodes end > g >= begin; the number of new nodes, or -1 where there is no room.
+    """Split the nodes end > g >= begin; return the number of new nodes, or -1 if full.
 
-    A tracked request is started once at most, and by its last epoch.
+    A tracked request starts at most once, and by its last epoch.
     """
     value, budget = track.value, track.budget
     for g in range(end - 1, begin - 1, -1):
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # What starts at this epoch is not in the mask of the nodes before it.
+            # Requests that start at this epoch are not in the mask of the nodes before it.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

@@ -1,11 +1,11 @@
 """Graphs of paths that follow more and more requests, each pruned by the one before.
 
-A graph that follows everybody is small once it is there, but far too large while nothing is known
-of what its paths pay before and after an epoch. So the first graph follows the longest requests
-only; its start prices are improved and its nodes dropped from both ends
-(`hindsight.paths.relaxation`), and what its paths pay up to each node is the bound that prunes the
-next finer graph (`hindsight.paths.graph`), until all requests are followed. Bounds rise from graph
-to graph: also those that follow only some prove something.
+A graph that follows every request is small once built, but far too large while the costs of its
+paths before and after an epoch are unknown. So the first graph follows only the longest requests.
+Its start prices are improved and its nodes dropped from both ends (`hindsight.paths.relaxation`).
+The least cost of its paths up to each node then prunes the next finer graph
+(`hindsight.paths.graph`), until all requests are followed. Bounds rise from graph to graph, and a
+graph that follows only some requests already proves one.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from .graph import (
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
-"""Of the requests, which the first graph follows."""
+"""Share of the requests that the first graph follows."""
 
 WORTHWHILE = 0.04
-"""Share of the way from bound to limit which a graph gains, below which the next one follows twice
-as many more."""
+"""Share of the way from bound to limit which a graph must gain; below it the next graph adds twice
+as many requests."""
 
 
 @dataclass(frozen=True, eq=False)
 class PathOutcome:
-    """What became of the paths within a limit.
+    """Result of the paths within a limit.
 
     Attributes
     ----------
     lower_bound : int
-        Proved: no schedule has a smaller total latency.
+        Proved lower bound on total latency.
     start_times : int64 array or None
-        The best schedule within the limit that was seen, shape (n,).
+        The best schedule within the limit, shape (n,), or None if none was seen.
     root_bound : int
-        Proved by graphs and prices alone, before any request was tracked.
+        Bound proved by graphs and prices alone, before any request was tracked.
     followed : int
-        Requests followed at the end.
+        Number of requests followed at the end.
     nodes : int
-        Of all graphs, as built.
+        Nodes of all graphs when built.
     most_nodes : int
-        Of the largest.
+        Nodes of the largest graph.
     is_whole : bool
-        Whether it ended by itself, and not for want of time or room.
+        Whether it ended by itself, and not for lack of time or room.
     stages : tuple[PathStage, ...]
-        What proves the bound.
+        Stages that prove the bound.
     """
 
     lower_bound: int
@@ -72,36 +72,36 @@ class PathOutcome:
 
 
 def order_of_following(priced: PricedInstance) -> IntArray:
-    """The requests in the order in which they are followed: longest first, kinds together."""
+    """Return the requests in the order in which they are followed: longest first, by kinds."""
     s, o, _, _ = priced.columns
     return np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
 
 
 def _stages_of(relaxation: PathRelaxation) -> list[PathStage]:
-    """What decided which nodes of a graph are left, and what its bound is of."""
+    """Return the stages that drop nodes of a graph, from the steps of its relaxation."""
     stages = [PathStage(step.start_prices, (), tuple(step.tracked)) for step in relaxation.steps]
     told = sum(len(step.tracked) for step in relaxation.steps)
-    # Where nothing was left of those told apart, no step says so.
+    # If no split node was left, no step records the last tracking.
     last = relaxation.start_prices
     return [*stages, PathStage(last, (), tuple(relaxation.tracked[told:])), PathStage(last)]
 
 
 class Refinement:
-    """Graph after graph for one limit.
+    """Sequence of finer and finer graphs for one limit.
 
     Parameters
     ----------
     priced : PricedInstance
         The problem and the limit.
     room : Room
-        What a graph may take.
+        Limits on the size of a graph.
     climb : Climb
-        The ascent on a graph.
+        Parameters of the price ascent on a graph.
     should_stop : Callable[[], bool]
-        Asked all the time.
+        Polled throughout.
     dropping, in_steps : bool, default True
-        Whether nodes are dropped, and whether there are graphs that follow only some; the optimum
-        is the same without.
+        Whether nodes are dropped, and whether some graphs follow only part of the requests; neither
+        changes the optimum.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Refinement:
         self._nodes = self._most_nodes = 0
 
     def run(self) -> PathOutcome:
-        """All of it, or as far as time and room allow."""
+        """Build graph after graph, as far as time and room allow."""
         is_whole = False
         try:
             if not self._priced.is_within:
@@ -155,7 +155,7 @@ class Refinement:
         self._lower, self._is_open = self._priced.limit + 1, False
 
     def _refine(self) -> None:
-        """One graph more."""
+        """Build one more graph and improve its bound."""
         added = self._next_ones()
         self._stages.append(PathStage(self._u, tuple(added.tolist())))
         graph = finer_graph(
@@ -172,7 +172,7 @@ class Refinement:
         if graph is None:
             self._close()
             return
-        # The coarser one has done its work, and large ones take most of the memory.
+        # The coarser graph is no longer needed, and large graphs take most of the memory.
         self._graph = graph
         self._nodes += len(graph.later)
         self._most_nodes = max(self._most_nodes, len(graph.later))
@@ -205,7 +205,7 @@ class Refinement:
         self._graph, self._u = relaxation.graph, relaxation.start_prices
 
     def _next_ones(self) -> IntArray:
-        """Whom to follow next: many at the beginning, few where graphs are large, whole kinds."""
+        """Return the requests to follow next: many at first, few in large graphs, whole kinds."""
         size = len(self._graph.later)
         if not self._in_steps:
             step = self._n

@@ -60,14 +60,14 @@ from .path_kernels import (
 )
 
 CHUNK = 1 << 20
-"""Nodes between two looks at the clock."""
+"""Nodes between two polls of ``should_stop``."""
 
 FARTHEST = float(1 << 17)
-"""Largest start price in a climb, in rounds. A path has less than 2^15 epochs, and completes at
-most 2^8 requests in one: so its cost stays within 2^60, whatever the steps."""
+"""Largest start price in a climb, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
+requests complete in each: so its cost stays within 2^60, whatever the steps."""
 
 STEPS_AT_ONCE = 25
-"""Of the prices, on one core."""
+"""Steps of the price ascent on one core of the graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class PathStep:
     Attributes
     ----------
     tracked : list[int]
-        Requests.
+        Numbers of the tracked requests.
     start_prices : int64 array, shape (n,)
         u, in units of 1 / SCALE.
     """
@@ -87,27 +87,27 @@ class PathStep:
 
 
 CORE_MARGIN = 7.0
-"""Of the first core, in rounds."""
+"""Margin of the first core, in rounds."""
 
 CORE_SHARE = 0.5
-"""Of the nodes: larger cores are not worth the while."""
+"""Largest share of the nodes for which a core is worthwhile."""
 
 SETTLED = 0.02
-"""Largest difference of expected starts from 1 at which prices are good enough."""
+"""Largest deviation of expected starts from 1 at which prices count as good."""
 
 
 @dataclass(frozen=True)
 class Climb:
-    """An ascent of start prices.
+    """Parameters of an ascent of start prices.
 
     Attributes
     ----------
     iterations : int, default 50
-        Steps.
+        Number of steps.
     heats : tuple[float, float], default (1.0, 0.2)
-        First and last, of the paths' weights, in rounds.
+        First and last heat of the paths' weights, in rounds.
     rate : float, default 1.0
-        First step, in rounds; it falls tenfold.
+        First step, in rounds; the last is a tenth of it.
     """
 
     iterations: int = ranged(50, minimum=1)
@@ -119,37 +119,37 @@ class Climb:
 
 
 class PathRelaxation:
-    """The relaxation on one graph.
+    """Relaxation on one graph.
 
     Parameters
     ----------
     priced : PricedInstance
         The problem and the limit.
     graph : PathGraph
-        That holds every schedule within the limit; nodes are dropped from it, in place.
+        Graph that holds every schedule within the limit; nodes are dropped from it in place.
     followed : bool array, shape (n,)
-        Whom it follows.
+        Requests that the graph follows.
     u : int64 array, shape (n,)
         First start prices, in units of 1 / SCALE.
     most_nodes : int
-        While nodes are told apart.
+        Most nodes while nodes are split.
     should_stop : Callable[[], bool]
-        Asked all the time.
+        Polled throughout.
     dropping : bool, default True
-        Whether nodes are dropped; the optimum is the same without.
+        Whether nodes are dropped; this does not change the optimum.
 
     Attributes
     ----------
     graph : PathGraph
-        What is left.
+        The graph that is left.
     found : int64 array or None
-        The best schedule within the first limit that was seen, shape (n,).
+        The best schedule found within the first limit, shape (n,).
     limit : int
-        One less than its total latency: the optimum may be within it still.
+        One less than the total latency of ``found``: the optimum may still be within it.
     tracked : list[int]
         Requests tracked so far.
     steps : list[PathStep]
-        All that decided which nodes are left.
+        All steps that decided which nodes are left.
     """
 
     def __init__(
@@ -181,17 +181,17 @@ class PathRelaxation:
 
     @property
     def start_prices(self) -> IntArray:
-        """The best u so far, in units of 1 / SCALE."""
+        """Return the best u so far, in units of 1 / SCALE."""
         return self._best_u
 
     @property
     def is_open(self) -> bool:
-        """Whether a path within the limit is left."""
+        """Tell whether a path within the limit is left."""
         return len(self) > 0
 
     @property
     def lower_bound(self) -> int:
-        """No schedule has a smaller total latency."""
+        """Return the proved lower bound on total latency."""
         if not len(self):
             return self.limit + 1
         if self._best is None:
@@ -199,16 +199,16 @@ class PathRelaxation:
         return min(self.limit + 1, -(-self._best // SCALE))
 
     def climb(self, ascent: Climb) -> None:
-        """Prices along the gradient, with nodes dropped in between.
+        """Improve prices along the gradient, and drop nodes in between.
 
-        Most nodes are far from every cheap path and weigh nothing: steps look at the *core* of the
-        graph only, the nodes on paths that cost little more than the cheapest, and every few steps
-        their prices are tried on the whole.
+        Most nodes are far from every cheap path and have no weight. So steps use only the *core* of
+        the graph, the nodes on paths that cost little more than the cheapest, and every few steps
+        the prices are evaluated on the whole graph.
 
         Raises
         ------
         StoppedError
-            The caller wants the work to end.
+            The caller wants the work to stop.
         """
         x = np.zeros(self._n)
         adam = Adam(x, lowest=-FARTHEST, highest=FARTHEST)
@@ -232,7 +232,7 @@ class PathRelaxation:
                 steps += 1
                 if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
                     steps = ascent.iterations
-                # Hot paths may be so many that their weights overflow: then it cools only.
+                # Hot paths may be so many that their weights overflow: then only the heat falls.
                 if np.isfinite(gradient).all():
                     adam.step(gradient, ascent.rate * 0.1**share)
                 u = np.rint(SCALE * x).astype(np.int64)
@@ -247,12 +247,12 @@ class PathRelaxation:
         Returns
         -------
         int64 array or None
-            The least cost of paths through each node left; None where none is.
+            Least cost of paths through each remaining node; None if no node is left.
 
         Raises
         ------
         StoppedError
-            The caller wants the work to end.
+            The caller wants the work to stop.
         """
         if not len(self):
             return None
@@ -261,7 +261,7 @@ class PathRelaxation:
         self.steps.append(PathStep(self._untold, u))
         self._untold = []
         self._record(self.graph, arcs, to_end)
-        # A schedule that was found lowers the limit below its own cost.
+        # A schedule found lowers the limit below its own cost.
         budget = self._priced.budget(u, self.limit)
         if to_end[-1] > budget:
             self._keep(np.zeros(len(self), np.bool_))
@@ -280,7 +280,7 @@ class PathRelaxation:
         return through
 
     def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> None:
-        """Keep the cheapest path where it is a schedule within the limit, and lower the limit."""
+        """Save the cheapest path if it is a schedule within the limit, and lower the limit."""
         if to_end[-1] >= FAR:
             return
         starts, counts = np.zeros((2, self._n), np.int64)
@@ -291,7 +291,7 @@ class PathRelaxation:
             self.found, self.limit = starts, latency - 1
 
     def _core(self, through: IntArray, margin: float) -> PathGraph:
-        """The nodes on paths that cost at most the margin more than the cheapest."""
+        """Return the nodes on paths that cost at most the margin more than the cheapest."""
         graph = self.graph
         near = through <= through.min() + int(margin * SCALE)
         if near.sum() > CORE_SHARE * len(near):
@@ -299,7 +299,7 @@ class PathRelaxation:
         return keep_nodes(graph, np.flatnonzero(near))
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
-        """The bound of a core under u, which proves nothing, and its smoothed gradient."""
+        """Return the bound of a core under u, which proves nothing, and its smoothed gradient."""
         if self._should_stop():
             raise StoppedError
         priced, size = self._priced, len(graph.later)
@@ -315,12 +315,12 @@ class PathRelaxation:
         return priced.constant(u) + int(to_end[-1]), gradient
 
     def sublimate(self, ascent: Climb) -> None:
-        """Track more and more requests until nothing is open.
+        """Track more and more requests until no path is left.
 
         Raises
         ------
         StoppedError, TooLargeError
-            The caller wants the work to end; no room for the nodes told apart.
+            The caller wants the work to stop; the split nodes exceed the room.
         """
         while self.is_open and len(self.tracked) < self._n:
             self.track(self._most_missed())
@@ -335,7 +335,7 @@ class PathRelaxation:
             kernel(self.graph, *arguments, begin, min(size, begin + CHUNK))
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Costs of arcs, and of ways to the end, under u; remembers the best bound."""
+        """Return costs of arcs, and of paths to the end, under u; save the best bound."""
         priced = self._priced
         arcs = costs_of_arcs(self.graph, priced.starts, u, priced.columns.output_lengths)
         to_end = np.full(len(self), FAR)
@@ -351,22 +351,22 @@ class PathRelaxation:
         self.graph = keep_nodes(self.graph, np.flatnonzero(kept))
 
     def _most_missed(self) -> list[int]:
-        """Requests to track next: fewer of them where each may double many nodes."""
+        """Return the requests to track next: fewer if each may double many nodes."""
         rest = [i for i in range(self._n) if i not in self.tracked]
         rest.sort(key=lambda i: -self._misses[i])
         return rest[: 1 if len(self) > 300_000 else 2 if len(self) > 30_000 else 4]
 
     def track(self, new: list[int]) -> None:
-        """Tell nodes apart by which of the new tracked requests have been started.
+        """Split nodes by which of the newly tracked requests have been started.
 
         Raises
         ------
         StoppedError, TooLargeError
-            The caller wants the work to end; no room for the nodes told apart.
+            The caller wants the work to stop; the split nodes exceed the room.
         """
         arcs, to_end = self._evaluate(self._best_u)
         bits = np.zeros(self._n, np.uint64)
-        # Those tracked before are told apart already, by different nodes.
+        # Requests tracked before are distinguished already, by different nodes.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
@@ -388,7 +388,7 @@ class PathRelaxation:
         self.tracked += new
         self._untold = self._untold + new
         old, alive = split.old[:count], split.alive[:count]
-        # Along arcs old numbers fall, so the order of old numbers is one for the new nodes.
+        # Old numbers fall along arcs, so ordering by old numbers is valid for the new nodes.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
@@ -409,7 +409,7 @@ class PathRelaxation:
         self.drop()
 
     def _split(self, split: Split, tracking: Tracking) -> int:
-        """Fill the room for the nodes told apart; how many they are, or -1 where it is short."""
+        """Split all nodes into the arrays; return the number of new nodes, or -1 if full."""
         count, size = 1, len(self)
         split.old[0], split.heads[size - 1] = size - 1, 0
         for begin in reversed(range(0, size, CHUNK)):

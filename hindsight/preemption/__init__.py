@@ -1,1 +1,1 @@
-"""The least total latency when requests may be stopped and keep their tokens."""
+"""The least total latency if requests may be stopped and keep their tokens."""

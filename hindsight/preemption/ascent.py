@@ -1,4 +1,4 @@
-"""Prices for the preemptive bound by smoothed ascent on its dual.
+"""Price ascent for the preemptive bound on its smoothed dual.
 
 `hindsight.preemption.prices` states the bound. Its minimum over the rounds of a request and its
 maximum over the sets of a round are made soft at a temperature, by the same dynamic programs with
@@ -81,7 +81,7 @@ def set_shares(
     weight = np.zeros(limit + 1)
     total = 0.0
     for r in range(1, table.shape[0]):
-        # Prices relative to the dearest price a token keep every weight at most 1.
+        # Relative to the highest price of a token, every weight is at most 1.
         slope = 0.0
         for m in range(1, limit + 1):
             slope = max(slope, table[r, m] / m)
@@ -129,7 +129,7 @@ def ascend(
     step: tuple[float, float] = (0.02, 0.001),
     should_stop: Callable[[], bool] = never,
 ) -> FloatArray:
-    """Improve a table of prices, shape (T + 1, M + 1), from step to step until ``should_stop``."""
+    """Improve a price table, shape (T + 1, M + 1), step by step until ``should_stop``."""
     prices = table.copy()
     adam = Adam(prices, damping=1e-9)
     scratch = np.zeros((2, int(instance.output_lengths.max()), len(prices)))

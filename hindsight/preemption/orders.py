@@ -1,12 +1,12 @@
-"""Preemptive schedules: every request in turn takes the earliest rounds that its next token fits.
+"""Preemptive schedules in which each request in turn takes the earliest rounds that fit.
 
 An order of the requests is a schedule: the first request takes rounds a + 1, a + 2, ..., and each
 later one the earliest rounds, in order of time, in which the memory left by those before it holds
 its next token. Orders are annealed.
 
-Every such schedule is feasible: a round takes a token only where it fits beside all before it. That
-some order leads to an optimum is not claimed: a request inserted early may take rounds in which an
-optimal schedule runs others. `hindsight.preemption.state_search` covers what orders miss.
+Every such schedule is feasible: a round takes a token only if it fits beside all earlier ones. No
+order need lead to an optimum, because a request inserted early may take rounds that an optimal
+schedule gives to others. `hindsight.preemption.state_search` covers such schedules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def place_in_order(
     """Insert requests in ``order`` one after another; return their total latency.
 
     ``profile[r]`` is the memory of round r, and grows; ``rounds[offset[i] + k - 1]`` becomes the
-    round of the k-th token of request i. Gives up, with -1, above ``stop_above``.
+    round of the k-th token of request i. Returns -1 once the total exceeds ``stop_above``.
     """
     total = 0
     for i in order:
@@ -63,8 +63,8 @@ def anneal_order(
 ) -> int:
     """Anneal orders by swaps and moves; return the best total latency.
 
-    ``profile`` is zero and has room for all; ``draws`` has four uniform numbers of [0, 1) for each
-    move; ``heats`` are the first and the last temperature; ``order`` becomes the best one.
+    ``profile`` is zero and has enough rounds; ``draws`` has four uniform numbers in [0, 1) for each
+    move; ``heats`` are the first and last temperatures; ``order`` becomes the best order.
     """
     hot, cold = heats
     n, moves = len(order), len(draws)
@@ -97,7 +97,7 @@ def anneal_order(
 
 
 class OrderSearch:
-    """Annealed orders, from smallest volume first."""
+    """Search over annealed orders, starting from smallest volume first."""
 
     def __init__(self, instance: Instance, seed: int) -> None:
         outputs = instance.output_lengths
@@ -105,11 +105,11 @@ class OrderSearch:
         self._rng = np.random.default_rng(seed)
         self._order = np.argsort(instance.volumes, kind="stable").astype(np.int64)
         self._offset = np.concatenate([[0], np.cumsum(outputs)[:-1]]).astype(np.int64)
-        # After the last arrival a token waits only in rounds that hold others' tokens.
+        # After the last arrival, a token waits only in rounds that hold other requests' tokens.
         self._length = int(instance.arrival_times.max()) + int(outputs.sum()) + 2
 
     def anneal(self, moves: int, hot: float, cold: float) -> PreemptiveSchedule:
-        """The best schedule of one annealing, which goes on from the best order of the last."""
+        """Return the best schedule of one annealing, which starts from the best order so far."""
         instance = self._instance
         rounds = np.zeros(int(instance.output_lengths.sum()), dtype=np.int64)
         profile = np.zeros(self._length, dtype=np.int64)

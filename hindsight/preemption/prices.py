@@ -64,7 +64,7 @@ class PreemptivePrices(Proof):
     Raises
     ------
     InvalidValueError
-        A negative price, or a denominator below 1.
+        A price is negative, or the denominator is below 1.
     """
 
     numerators: IntArray
@@ -77,7 +77,7 @@ class PreemptivePrices(Proof):
 
     @property
     def is_linear(self) -> bool:
-        """Whether a round has one price a token."""
+        """Tell whether each round has a single price per token."""
         return bool(self.numerators.shape[1] == 1)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
@@ -87,7 +87,7 @@ class PreemptivePrices(Proof):
         return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; in the shortest units that lose nothing, without prices nobody pays."""
+        """See `Proof`; write the shortest units that lose nothing, without prices nobody pays."""
         table = self.numerators
 
         def bound(scale: int) -> int:
@@ -122,7 +122,7 @@ def _costs_with(
     ahead: npt.NDArray[Any],
     costs: npt.NDArray[Any],
 ) -> None:
-    """Fill ``costs[t]`` of `costs_to_go` for k tokens, from those for one token more."""
+    """Fill ``costs[t]`` of `costs_to_go` for k tokens from the costs for one token more."""
     s, o, a = request
     last, tokens, is_linear = table.shape[0] - 1, s + k + 1, table.shape[1] == 1
     costs[last] = unit * (last + o - k - a)
@@ -136,10 +136,10 @@ def _costs_with(
 def costs_to_go(
     table: npt.NDArray[Any], unit: Any, request: tuple[int, int, int], costs: npt.NDArray[Any]
 ) -> None:
-    """Fill ``costs[k, t]``: the least a request with k tokens after round t still has to pay.
+    """Fill ``costs[k, t]``: the least that a request with k tokens after round t still pays.
 
-    Its latency, times ``unit``, counts as a whole, in the round of its last token; prices count in
-    rounds after t only. Before its arrival it waits.
+    Its latency, times ``unit``, counts in the round of its last token; prices count only in rounds
+    after t. Before its arrival the request waits.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def costs_to_go(
 def _path_values(
     table: npt.NDArray[Any], unit: Any, requests: RequestColumns, values: npt.NDArray[Any]
 ) -> None:
-    """Fill ``values[i]`` with V_i, keeping two rows of `costs_to_go` at a time."""
+    """Fill ``values[i]`` with V_i, storing two rows of `costs_to_go` at a time."""
     prompt, output, arrival, _ = requests
     rows = np.empty((2, table.shape[0]), dtype=values.dtype)
     for i in range(len(arrival)):
@@ -187,7 +187,7 @@ def heaviest_sets(
             most = min(output[i], r - arrival[i], limit - prompt[i])
             if most < 1:
                 continue
-            # Downwards: a smaller capacity is still without request i when it is looked up.
+            # Downwards: a smaller capacity does not contain request i yet when it is read.
             for capacity in range(limit, prompt[i], -1):
                 value = best[capacity]
                 for k in range(1, min(most, capacity - prompt[i]) + 1):
@@ -198,13 +198,13 @@ def heaviest_sets(
 
 
 def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> PreemptivePrices:
-    """Floats to integers; negative and non-finite ones become 0. Any prices give a valid bound."""
+    """Round floats to integers; negative and non-finite ones become 0. Any prices are valid."""
     cleaned = np.where(np.isfinite(table), np.maximum(table, 0.0), 0.0)
     return PreemptivePrices(np.rint(cleaned * denominator).astype(np.int64), denominator)
 
 
 def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
-    """The bound of given prices, rounded up: total latencies are integers.
+    """Return the bound of given prices, rounded up because total latencies are integers.
 
     Raises
     ------

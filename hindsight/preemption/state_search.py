@@ -48,29 +48,29 @@ from instances.arrays import IntArray, RequestColumns
 from .prices import PreemptivePrices, costs_to_go, heaviest_sets
 
 SLICE = 2_000
-"""States expanded between two questions whether to stop."""
+"""States expanded between two polls of ``should_stop``."""
 
 DOMINANCE_WINDOW = 30
-"""Cheaper states that a state is compared with."""
+"""Number of cheaper states that a state is compared with."""
 
 Progress = npt.NDArray[np.int16]
 
 
 class _Task(NamedTuple):
-    """What the search is about.
+    """Problem data of the search.
 
     Attributes
     ----------
     requests : RequestColumns
         The problem.
     twin : int64 array, shape (n,)
-        The previous request alike, or -1.
+        Previous request with equal arrival and lengths, or -1.
     offset : int64 array, shape (n,)
-        Where the o + 1 entries of each request begin in arrays with one for each progress.
+        First of the o + 1 entries of each request in arrays with one entry for each progress.
     marks : uint64 array
         Random numbers, one for each progress of each request, for hashes of states.
     unit : int
-        Units of the prices in a round of latency.
+        Number of price units in a round of latency.
     """
 
     requests: RequestColumns
@@ -81,7 +81,7 @@ class _Task(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """One round, as bounds see it.
+    """Data of one round that the bounds use.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class _Round(NamedTuple):
 
 
 class _States(NamedTuple):
-    """States after one round, and how they were found.
+    """States after one round, with the states they came from.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class _States(NamedTuple):
     parents: IntArray
 
     def at(self, rows: IntArray | slice) -> _States:
-        """Return some of the states."""
+        """Select states by row."""
         progress, costs, bounds, parents = self
         return _States(progress[rows], costs[rows], bounds[rows], parents[rows])
 
@@ -131,14 +131,14 @@ class _Table(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """The requests that may run in a state, by gain, and those that are chosen.
+    """Requests that may run in a state, by gain, and the chosen ones.
 
     Attributes
     ----------
     candidates, size, gain : int64 array, shape (n,)
-        Requests, the tokens they would hold, and by how much the bound falls where they run.
+        Requests, the tokens they would hold, and how much the bound falls if they run.
     rest : int64 array, shape (n + 1,)
-        Sum of the positive gains of a candidate and those after it.
+        Sum of the positive gains of a candidate and all after it.
     chosen : bool array, shape (n,)
         Whether each candidate runs.
     runs : bool array, shape (n,)
@@ -158,7 +158,7 @@ class _Choice(NamedTuple):
 
 @partial(njit, is_step=True)
 def _slot(table: _Table, key: np.uint64, progress: Progress, row: Progress) -> int:
-    """Return where a state of this progress is, or the empty slot for it."""
+    """Return the place of a state with this progress, or the empty slot for it."""
     slots, keys = table
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
@@ -178,9 +178,9 @@ def _slot(table: _Table, key: np.uint64, progress: Progress, row: Progress) -> i
 def _candidates(
     state: int, states: _States, task: _Task, now: _Round, choice: _Choice
 ) -> tuple[int, int]:
-    """List the requests that may run, largest gain first; return how many, and the bound if none.
+    """List requests that may run, largest gain first; return how many, and the bound if none runs.
 
-    The bound is -1 where nothing is left to do.
+    The bound is -1 if every request is complete.
     """
     (prompt, output, arrival, _), _, offset, _, unit = task
     candidates, size, gain, rest, _, runs, _ = choice
@@ -199,7 +199,7 @@ def _candidates(
             continue
         later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
         own_gain = to_go[offset[i] + p] - to_go[offset[i] + p + 1] - later
-        # Ties by index, so that twins stand in order.
+        # Ties go by index, so that twins stay in order.
         y = total
         while y > 0 and own_gain > gain[y - 1]:
             gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
@@ -216,7 +216,7 @@ def _candidates(
 def _may_run(
     x: int, room: int, state: int, progress: Progress, twin: IntArray, choice: _Choice
 ) -> bool:
-    """Whether a candidate fits and no twin with as many tokens should run before it."""
+    """Tell whether a candidate fits and no twin with equal progress should run before it."""
     i = choice.candidates[x]
     before = twin[i]
     while before >= 0 and progress[state, before] != progress[state, i]:
@@ -226,7 +226,7 @@ def _may_run(
 
 @partial(njit, is_step=True)
 def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
-    """Whether no further candidate fits."""
+    """Tell whether no further candidate fits."""
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
         x += 1
@@ -244,7 +244,7 @@ def _add_child(
     choice: _Choice,
     found: tuple[_States, _Table],
 ) -> int:
-    """Add the child in which the chosen run, or merge it; the number of children, -1 if full."""
+    """Add the child in which the chosen requests run, or merge it; return the count, -1 if full."""
     (progress, costs, bounds, parents), table = found
     requests, _, offset, marks, unit = task
     row = choice.row
@@ -285,7 +285,7 @@ def expand_states(
     states: _States,
     found: tuple[_States, _Table],
 ) -> int:
-    """Add the children of states begin .. end - 1; return how many there are, -1 if too many."""
+    """Add the children of states begin .. end - 1; return their number, or -1 if too many."""
     n = states.progress.shape[1]
     candidates, size, gain, rest = np.zeros((4, n + 1), dtype=np.int64)
     chosen, runs = np.zeros((2, n), dtype=np.bool_)
@@ -300,7 +300,7 @@ def expand_states(
         need = base - budget
         depth, room, gained = 0, limit, 0
         while True:
-            # Down: every candidate that may run does, while the gain can still be enough.
+            # Go down: include every candidate that fits, while the gain can still suffice.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, twin, choice)
                 if chosen[depth]:
@@ -313,7 +313,7 @@ def expand_states(
                 count = _add_child(count, bound, state, states, task, r, choice, found)
                 if count < 0:
                     return -1
-            # Back to the last candidate that is in, and leave it out.
+            # Go back to the last included candidate, and exclude it.
             depth -= 1
             while depth >= 0 and not chosen[depth]:
                 depth -= 1
@@ -331,7 +331,7 @@ def expand_states(
 def dominated(
     progress: Progress, spent: IntArray, order: IntArray, window: int, gone: npt.NDArray[np.bool_]
 ) -> None:
-    """Mark states that one of the ``window`` cheaper ones before them dominates."""
+    """Mark states that are dominated by one of the ``window`` cheaper states before them."""
     n = progress.shape[1]
     for position in range(1, len(order)):
         y = order[position]
@@ -356,7 +356,7 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = table.shape[0] - 1
-        # Costs to go after each round, one block of o + 1 entries a request; 0 when completed.
+        # Costs to go after each round, o + 1 entries for each request; 0 when completed.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
@@ -375,7 +375,7 @@ class PreemptiveSearch:
 
     @property
     def root(self) -> int:
-        """Bound of the empty schedule, in units of 1 / denominator."""
+        """Return the bound of the empty schedule, in units of 1 / denominator."""
         return int(self._to_go[0, self._task.offset].sum() - self._tails[0])
 
     def run(
@@ -392,16 +392,16 @@ class PreemptiveSearch:
         Parameters
         ----------
         budget : int
-            Rounds of total latency; lowered to one less than each schedule found.
+            Largest total latency to search for; lowered to one less than each schedule found.
         max_states : int
-            States of one round, above which the run ends.
+            Most states of one round; the run ends if there are more.
         should_stop : Callable[[], bool]
-            Asked every few thousand states.
+            Polled every few thousand states.
         window : int, default 30
-            Cheaper states that a state is compared with for dominance; 0 switches it off.
+            Number of cheaper states that a state is compared with for dominance; 0 disables it.
         width : int or None, default None
-            Keep only that many states a round, those of the least bounds: a beam search, whose
-            schedules are feasible but which proves nothing.
+            Most states kept per round, those with the least bounds: a beam search, whose schedules
+            are feasible but which proves nothing. None keeps all.
         """
         layers = [_new_states(1, len(self._instance))]
         best: tuple[int, int] | None = None
@@ -419,11 +419,11 @@ class PreemptiveSearch:
             layer = found.at(kept)
             layers.append(layer)
             states, peak = states + len(kept), max(peak, len(kept))
-            # Prices of later rounds may leave an end in that is dearer than the budget.
+            # Without prices in later rounds, a complete state may still exceed the budget.
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # Equal progress was merged, so there is one such state.
+                # States of equal progress were merged, so there is only one such state.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
@@ -436,14 +436,14 @@ class PreemptiveSearch:
         max_states: int,
         should_stop: Callable[[], bool],
     ) -> _States | SearchStatus:
-        """Return all children of the last layer, or why there are none."""
+        """Return all children of the last layer, or the reason why there are none."""
         now, last, unit = len(layers), layers[-1], self._task.unit
         tail = int(self._tails[now]) if now <= self._last else 0
         in_round = _Round(now, self._costs_after(now), tail, budget * unit)
         states = len(last.progress)
         room = min(max_states, max(1024, 4 * states))
         while True:
-            # Once more in four times the room, unless there is enough.
+            # Repeat with four times the room until it suffices.
             found = _new_states(room, len(self._instance))
             table = _Table(np.full(2 * room, -1, dtype=np.int64), np.zeros(room, dtype=np.uint64))
             begin = count = 0
@@ -460,7 +460,7 @@ class PreemptiveSearch:
             room = min(max_states, 4 * room)
 
     def _costs_after(self, t: int) -> IntArray:
-        """Costs to go after round t, which may lie beyond the prices: then a round costs a unit."""
+        """Return costs to go after round t; past the last price a round costs a unit."""
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
             column += (t - self._last) * self._task.unit
@@ -468,7 +468,7 @@ class PreemptiveSearch:
         return column
 
     def _not_dominated(self, found: _States, r: int, window: int) -> IntArray:
-        """Return the indices of the children that no other one dominates."""
+        """Return the indices of the children that no other child dominates."""
         _, output, arrival, _ = self._task.requests
         progress = found.progress
         waiting = (progress < output) & (arrival < r)

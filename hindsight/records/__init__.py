@@ -1,1 +1,1 @@
-"""Records of the library: verified without a solver, improved with one, submitted by anybody."""
+"""Records of the library: verification without a solver, improvement, and submission."""

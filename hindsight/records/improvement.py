@@ -1,4 +1,4 @@
-"""Results of a solve as records, and one attempt to improve a record."""
+"""Records from results of a solve, and attempts to improve a record."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from .verification import (
 )
 
 SOLVING_SHARE = 0.7
-"""Of an attempt's time; the rest writes and checks the certificate."""
+"""Share of an attempt's time for the solve; the rest writes and checks the certificate."""
 
 LEAST_SECONDS = 5.0
-"""For a certificate, however little time is left."""
+"""Least seconds for a certificate, however little time is left."""
 
 
 MOST_BYTES = 100_000
-"""Of a compressed certificate of state prices that closes nothing: larger ones are rounded."""
+"""Bytes of a compressed certificate that closes no gap, above which its prices are rounded."""
 
 COARSER_SCALES = (64, 32, 16)
-"""Denominators of rounded prices. At thirty requests the first loses 2 rounds in 4284, and takes
-127,000 bytes in place of 208,000; the last loses 11, and takes 92,000."""
+"""Denominators of rounded prices. At thirty requests the first loses 2 rounds in 4284 and shrinks
+the certificate from 208,000 bytes to 127,000; the last loses 11 rounds and needs 92,000 bytes."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What became of a record.
+    """Change of a record.
 
     Attributes
     ----------
     entry : LibraryEntry
-        Of which instance.
+        Library entry of the instance.
     before : Record or None
-        As it was known.
+        The record before; None if there was none.
     after : Record
-        As it is known now.
+        The record now.
     found : str, default ""
-        What was handed in, whether it is better or not.
+        Description of the submission, whether or not it is better.
     claimed_bound : int or float or None, default None
-        What the solve that was handed in claims, whether it is kept or not.
+        Bound that the submitted solve claims, whether or not it is kept.
     """
 
     entry: LibraryEntry
@@ -67,7 +67,7 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Tell whether a bound is better than it was, or proved where it was claimed."""
+        """Tell whether a bound improved, or was claimed before and is now proved."""
         before, after = self.before, self.after
         return (
             before is None
@@ -78,14 +78,14 @@ class Gain:
 
     @property
     def refuted_claim(self) -> Bound | None:
-        """Return the largest bound a solve claimed, where the schedule now known costs less."""
+        """Return the largest bound claimed by a solve if the best known schedule refutes it."""
         known = None if self.before is None else self.before.claimed_bound
         claim = max(known or 0, self.claimed_bound or 0)
         return claim if claim > self.after.upper_bound else None
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:
-    """Pack a certificate as the library keeps it."""
+    """Compress a certificate as the library stores it."""
     text = json.dumps(certificate, separators=(",", ":")) + "\n"
     return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
@@ -98,31 +98,31 @@ def record_of(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
-    """Say what a result of `hindsight.solve` tells of an entry, with the certificate of its bound.
+    """Create a record from a result of `hindsight.solve`, with the certificate of its bound.
 
-    A certificate is written where the result's bound is above the one known, and checked; the
-    verified bound is what it proves. What the solve proved in exact arithmetic beyond that is
-    claimed.
+    If the result's bound is above the known one, a certificate is written and checked, and the
+    bound it proves becomes the verified bound. A larger bound that the solve proved in exact
+    arithmetic is kept as a claim.
 
     Parameters
     ----------
     entry : LibraryEntry
-        Of the library.
+        An entry of the library.
     result : SolveResult or SecondsResult
-        Of its instance, for its goal.
+        Result for the entry's instance and goal.
     known : Record or None, default None
-        What is known already.
+        The record known so far.
     method : str, default "solve"
-        To be kept with the record.
+        Method to store with the record.
     time_limit : float or None, default None
-        Seconds for the certificate, as in `make_certificate`.
+        Seconds for the certificate; see `make_certificate`.
 
     Raises
     ------
     InvalidValueError
-        The result is of another instance, or another goal.
+        The result belongs to another instance or another goal.
     RefusedRecordError
-        Its schedule is infeasible.
+        The schedule is infeasible.
     """
     goal, digest = _goal_of(result)
     if (goal, digest) != (entry.goal, entry.digest):
@@ -155,9 +155,9 @@ def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
 def _certified(
     entry: LibraryEntry, result: SolveResult, verified: int, time_limit: float | None
 ) -> tuple[int, str, bytes]:
-    """Write a certificate as small as it may be; return its bound as checked, its kind, and it.
+    """Write a certificate as small as possible; return its checked bound, its kind and its bytes.
 
-    No price is rounded so far that the bound is not above the one verified before.
+    Prices are not rounded so far that the bound falls to the one verified before.
     """
     clock = Clock(time_limit)
     proved = result.status == "optimal"
@@ -194,27 +194,27 @@ def take_result(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> Gain:
-    """Take a result of `hindsight.solve` into the records, where it is better.
+    """Add a result of `hindsight.solve` to the records if it is better.
 
     Parameters
     ----------
     entry : LibraryEntry
-        Of the library.
+        An entry of the library.
     result : SolveResult or SecondsResult
-        Of its instance, for its goal.
+        Result for the entry's instance and goal.
     store : RecordStore
-        Where the record is, and will be.
+        Store of the old and the new record.
     method : str, default "solve"
-        To be kept with the record.
+        Method to store with the record.
     time_limit : float or None, default None
-        Seconds for the certificate, as in `make_certificate`.
+        Seconds for the certificate; see `make_certificate`.
 
     Raises
     ------
     InvalidValueError
-        The result is of another instance, or another goal.
+        The result belongs to another instance or another goal.
     RefusedRecordError
-        Its schedule is infeasible.
+        The schedule is infeasible.
     OSError
         The store cannot be written.
     """
@@ -224,7 +224,7 @@ def take_result(
 
 
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
-    """Put what was found, and the certificate of its bound, into the store."""
+    """Merge a result, and the certificate of its bound, into the store."""
     known = store.record(entry)
     return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
 
@@ -237,27 +237,27 @@ def attempt(
     threads: int = 1,
     should_stop: Any = None,
 ) -> tuple[Record, bytes | None]:
-    """Solve an entry from its best schedule and its prices on, and say what that found.
+    """Solve an entry, starting from its best schedule and prices; return a record of the result.
 
-    Each attempt has a seed of its own.
+    Each attempt uses a different seed.
 
     Parameters
     ----------
     entry : LibraryEntry
-        Of the library.
+        An entry of the library.
     known : Record or None
-        What is known.
+        The record known so far.
     seconds : float
-        For the solve and its certificate.
+        Seconds for the solve and its certificate.
     threads : int, default 1
-        Of the solve.
+        Threads of the solve.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts the solve.
+        Polled; returning True interrupts the solve.
 
     Raises
     ------
     RefusedRecordError
-        A record that does not hold.
+        The known record does not hold.
     """
     from hindsight.solver import solve
 
@@ -277,7 +277,7 @@ def attempt(
         options["bounds"] = lambda _: prices
     instance = cast(Instance, entry.instance)
     result = solve(instance, SOLVING_SHARE * seconds, **options)
-    # Whoever presses Ctrl-C waits for no better certificate than these seconds give.
+    # After Ctrl-C the user waits only these seconds for a better certificate.
     is_stopped = should_stop is not None and should_stop()
     left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())
     method = f"improve, {seconds:.0f} s, seed {attempts}"
@@ -286,18 +286,18 @@ def attempt(
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
-    """Read the state prices that the certificate of a record has, where a solve takes them.
+    """Read the state prices from the certificate of a record, if the solve can use them.
 
     Raises
     ------
     RefusedRecordError
         The certificate is malformed.
     FileFormatError
-        It is none.
+        The file is not a certificate.
     """
     if known is None or known.certificate is None or entry.goal != "total_latency":
         return None
-    if not known.certificate.exists():  # A wheel has records, and no certificates.
+    if not known.certificate.exists():  # A wheel has records but no certificates.
         return None
     if entry.problem.memory_rule != TOKENS:
         return None

@@ -1,4 +1,4 @@
-"""What others found, checked and taken into the records: a schedule, a certificate, a solution."""
+"""Submissions to the records: schedules, certificates and solutions, checked before they count."""
 
 from __future__ import annotations
 
@@ -51,45 +51,45 @@ def submit(
     *,
     by: str | None = None,
 ) -> list[Gain]:
-    """Check what a file holds, and take what improves a record.
+    """Check a submitted file, and take what improves a record.
 
-    A schedule as `instances.save_schedule` writes it, an instance with known bounds, of which only
-    the schedule counts, and a certificate tell by the digest which instances of the library they
-    are of; any other file is taken for a solution of the model of ``entry``
-    (`hindsight.export_model`) as another solver wrote it.
+    Three kinds of files name their library instances by digest: a schedule from
+    `instances.save_schedule`, an instance with known bounds (of which only the schedule counts),
+    and a certificate. Any other file is read as another solver's solution of the model of ``entry``
+    (`hindsight.export_model`).
 
     Parameters
     ----------
     path : str or os.PathLike
         The file.
     store : RecordStore
-        Where records are, and will be.
+        Store of the old and the new records.
     entry : LibraryEntry or None, default None
-        The instance; needed for a solution, and held against what the others say.
+        The instance; required for a solution, and compared with the digest of other files.
     by : str or None, default None
-        Whom the record is to name.
+        Name of the submitter, stored with the record.
 
     Returns
     -------
     list[Gain]
-        One for each instance of the library that the file is about; ask which ``improves``.
+        One for each library instance that the file concerns; see their ``improves``.
 
     Raises
     ------
     OSError
         The file cannot be read, or the store cannot be written.
     FileFormatError
-        The file is none of these.
+        The file has none of these formats.
     InvalidValueError, InvalidTypeError
-        ``by`` names nobody, or a value in the file is none that its format has.
+        ``by`` is empty, or a value in the file does not fit its format.
     RefusedRecordError
-        The schedule is infeasible, the certificate does not hold, or no instance of the library is
-        the one it is of; or the record known does not hold.
+        The schedule is infeasible, the certificate does not hold, or its instance is not in the
+        library; or the known record does not hold.
     """
     if by is not None and not as_name(by, None, "by").strip():
         raise InvalidValueError(None, "by", by, "names nobody")
     method = "submitted" if by is None else f"submitted by {by}"
-    # Once: a pipe has nothing left to be read again.
+    # Read only once: the file may be a pipe.
     content = read_bytes(path, XZ_MAGIC)
     is_json = content.removeprefix(BOM_UTF8).lstrip()[:1] == b"{"
     document = parse_json(content, path) if is_json else {}
@@ -148,7 +148,7 @@ def _of_schedule(
 
 
 def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
-    """Return the schedule as one for the goal of an entry; None where it is of another kind."""
+    """Return the schedule in the form that an entry's goal needs, or None if it does not suit."""
     instance = entry.instance
     if not isinstance(instance, Instance):
         return None
@@ -171,7 +171,7 @@ def _of_certificate(
 ) -> list[Gain]:
     instance = document.get("instance")
     digest = instance.get("digest") if isinstance(instance, dict) else None
-    # Here the schedule comes along, and is as good as one that is handed in by itself.
+    # The schedule in a certificate counts like one submitted by itself.
     gains = []
     for one in _entries(str(digest), entry):
         if one.goal not in LATENCIES:
@@ -229,7 +229,7 @@ def _of_solution(
 
 
 def _known(entry: LibraryEntry, store: RecordStore) -> Record | None:
-    """Read and check the record to compare with: a wrong one would refuse what holds."""
+    """Read and check the known record, since a wrong one would refuse correct submissions."""
     known = store.record(entry)
     if known is not None:
         try:
@@ -249,7 +249,7 @@ def _taken(
     found: Record,
     certificate: bytes | None,
 ) -> Gain:
-    # One of two things that were checked is wrong then, or the checker.
+    # Then one of two things that were checked is wrong, or the checker is.
     if known is not None and known.contradicts(found):
         raise RefusedRecordError(
             f"its bounds {found.interval} contradict those known, {known.interval}"

@@ -1,4 +1,4 @@
-"""Verify records: schedule, cost, certificate, digest.
+"""Verification of records: schedule, cost, certificate and digest.
 
 Costs, and bounds that need no certificate, are computed anew by arithmetic. No solver and no
 compiled loop is loaded.
@@ -32,23 +32,23 @@ RecordVerdictKind = Literal["closed", "open", "refused", "none"]
 
 @dataclass(frozen=True)
 class RecordVerdict:
-    """What a record of the library turned out to be.
+    """Verdict on a record of the library.
 
     Attributes
     ----------
     name, goal : str
-        Of which instance.
+        Instance and goal.
     kind : str
-        ``"closed"`` or ``"open"`` where everything holds, ``"refused"`` where something does not,
-        ``"none"`` where there is no record.
+        ``"closed"`` or ``"open"`` if everything holds, ``"refused"`` if something does not,
+        ``"none"`` if there is no record.
     lower_bound, upper_bound : int or float or None
-        The interval around the optimum that holds; None where none does.
+        Verified bounds on the optimum; None if there are none.
     proof : str
-        Of the lower bound: the kind of its certificate, or the closed form.
+        Kind of the lower bound's certificate, or name of the closed form.
     has_certificate : bool
-        Whether a certificate proves the lower bound; else it was computed anew.
+        Whether a certificate proves the lower bound; otherwise it was recomputed.
     reason : str
-        Why it is refused.
+        Reason for a refusal.
     """
 
     name: str
@@ -62,21 +62,21 @@ class RecordVerdict:
 
 
 class RefusedRecordError(ValueError):
-    """A record, or what was handed in for one, does not hold; the message says why."""
+    """A record, or a submission for one, does not hold; the message says why."""
 
 
 def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
-    """Check all that a record claims, but for bounds that it calls claims.
+    """Check everything that a record states, except bounds that it calls claims.
 
-    The instance is made and held against its digest; the schedule is checked and costed anew; the
-    certificate is checked, or the closed form computed where there is none.
+    The instance is generated and compared with its digest; the schedule is checked and its cost
+    recomputed; the certificate is checked, or the closed form computed if there is none.
 
     Parameters
     ----------
     entry : LibraryEntry
-        Of the library.
+        An entry of the library.
     store : RecordStore
-        Where its record is.
+        Store of its record.
     """
     try:
         stale = store.stale(entry)
@@ -105,7 +105,7 @@ def checked_record(
     proof: str,
     method: str,
 ) -> Record:
-    """Make a record of a schedule and a bound found today by this version.
+    """Create a record from a schedule and a bound found today by this version.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
     Raises
     ------
     RefusedRecordError
-        It is none of the instance, infeasible, or costs something else.
+        It belongs to another instance, is infeasible, or has another cost.
     """
     try:
         schedule = record.schedule
@@ -145,7 +145,7 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
     Raises
     ------
     RefusedRecordError
-        It is not proved, or not by what it says.
+        The bound is not proved, or not by the proof that the record names.
     """
     if record.certificate is None:
         proved, how = closed_form_bound(entry)
@@ -170,35 +170,35 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
 
 
 def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[int, str]:
-    """Return the lower bound that a certificate proves of an entry, and the kind of its proof.
+    """Return the lower bound that a certificate proves for an entry, and the kind of proof.
 
     Parameters
     ----------
     entry : LibraryEntry
-        Of the library.
+        An entry of the library.
     document : dict[str, object]
-        As from `hindsight.read_certificate`.
+        The document, as `hindsight.read_certificate` returns it.
 
     Raises
     ------
     RefusedRecordError
-        It is of another instance, or of another optimum.
+        The certificate belongs to another instance or another optimum.
     CertificateError
-        It does not hold.
+        The certificate does not hold.
     """
     if entry.goal not in ("total_latency", "preemptive_total_latency"):
         raise RefusedRecordError(f"no certificate is about {entry.goal}")
     verdict = check_certificate(document)
     if verdict.digest != entry.digest:
         raise RefusedRecordError("the certificate is of another instance")
-    # What bounds every schedule that may stop requests bounds those that may not.
+    # A bound on schedules that may stop requests also bounds those that may not.
     if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
         raise RefusedRecordError("the certificate is of the optimum without preemption")
     return verdict.lower_bound, verdict.kind
 
 
 def cost(schedule: AnySchedule | SecondsSchedule, goal: str) -> Bound:
-    """Recompute what a goal counts of a schedule; seconds are rounded up."""
+    """Recompute the cost of a schedule under a goal; seconds are rounded up."""
     if isinstance(schedule, SecondsSchedule):
         exact = exact_total_latency(schedule)
         return schedule.total_latency if exact is None else -rounded_down(-exact)
@@ -208,9 +208,9 @@ def cost(schedule: AnySchedule | SecondsSchedule, goal: str) -> Bound:
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     """Compute a lower bound that needs no certificate; return it and its name.
 
-    Of total latency in rounds, the output lengths; of the makespan, volumes
-    (`hindsight.bounds.makespan.makespan_lower_bound`) or, where two rounds would have to hold all
-    requests, whether any part of them fills one; in seconds the best of
+    For total latency in rounds this is the sum of output lengths. For the makespan it is a bound by
+    volumes (`hindsight.bounds.makespan.makespan_lower_bound`), or, if two rounds would have to hold
+    all requests, a test whether any subset fills one. In seconds it is the best of
     `hindsight.seconds.machine_bounds`, rounded down.
     """
     instance = entry.instance
@@ -228,10 +228,10 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
 
 
 def fits_two_rounds(instance: Instance) -> bool:
-    """Tell whether requests of one round each, all there at round 0, fit into two rounds.
+    """Tell whether requests of one round each, all arriving at 0, fit into two rounds.
 
-    They do iff some of them hold at most M together, and all others too. Which sums some of them
-    have is told by one bit a sum. True where that says nothing: where a request runs longer or
+    They do iff some subset holds at most M tokens, and its complement too. One bit per possible sum
+    tells which sums occur. Returns True if the test does not apply because a request runs longer or
     arrives later.
     """
     if instance.arrival_times.any() or (instance.output_lengths > 1).any():

@@ -1,1 +1,1 @@
-"""The linear relaxation of that program, by rows and by memory prices."""
+"""The linear relaxation of the integer program, by rows and by memory prices."""

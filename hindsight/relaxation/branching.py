@@ -1,9 +1,9 @@
-"""Bounds beyond the relaxation: its prices, branched on when the requests it smears begin.
+"""Bounds beyond the relaxation, by branching on the starts of requests that it spreads out.
 
-A request that the relaxation spreads over many starts must begin by some round or after it: both
-cases are priced anew by the ascent of `hindsight.relaxation.price_ascent`, and the weaker case is
-split again (`hindsight.bounds.branched_prices`). It pays where few requests fill the memory: where
-many do, each of them is a small part of what the relaxation leaves open.
+A request that the relaxation spreads over many starts must begin by some round or after it. The
+ascent of `hindsight.relaxation.price_ascent` prices both cases again, and the weaker case is split
+again (`hindsight.bounds.branched_prices`). This pays off if few requests fill the memory: if many
+do, each of them is a small part of the gap that the relaxation leaves.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from instances.arrays import FloatArray, IntArray
 from .price_ascent import PriceAscent, mean_starts
 
 TEMPERATURES = (2.0, 0.6)
-"""Of the ascent in a new leaf, in rounds."""
+"""Temperatures of the ascent in a new leaf, in rounds."""
 
 STEPS = 30
-"""At each of them."""
+"""Most steps at each temperature."""
 
 CANDIDATES = 2
-"""Requests tried for a split."""
+"""Most requests tried for a split."""
 
 SMEARED = 0.5
-"""Standard deviation of starts, in rounds, from which a request may be split."""
+"""Least standard deviation of starts, in rounds, at which a request may be split."""
 
 MOST_PRICES = 5_000_000
-"""Of all leaves together, beyond which none is split: a certificate holds them all."""
+"""Most prices of all leaves together, as a certificate stores them all; then splitting ends."""
 
 ENOUGH = 1000.0
-"""Rounds of latency that a leaf may gain at once: one without schedules has any bound."""
+"""Most rounds of latency that a leaf may gain at once: a leaf without schedules has any bound."""
 
 
 @dataclass(eq=False)
 class _Node:
-    """A leaf, or a split where it has children."""
+    """A leaf, or a split if it has children."""
 
     first: IntArray
     last: IntArray
@@ -56,23 +56,23 @@ class _Node:
 
 
 class BranchedRelaxation:
-    """A branch and bound for the bound alone, begun from memory prices of the relaxation.
+    """Branch and bound for the lower bound alone, starting from memory prices of the relaxation.
 
-    Deterministic but for where it stops.
+    Deterministic except for the point at which the clock stops it.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     memory_prices : MemoryPrices
-        Good ones.
+        Good prices of memory, as the relaxation returns them.
     clock : Clock
-        When to stop.
+        Clock that stops the branching.
 
     Attributes
     ----------
     splits : int
-        So far.
+        Number of splits so far.
     """
 
     def __init__(self, instance: Instance, memory_prices: MemoryPrices, clock: Clock) -> None:
@@ -88,13 +88,13 @@ class BranchedRelaxation:
 
     @property
     def certified_bound(self) -> int:
-        """The least of the leaves' bounds, exact."""
+        """Return the least of the leaves' bounds, exact."""
         return self._open[0][0] if self._open else self._root.bound
 
     def go_on(self, told: Callable[[BranchedRelaxation], None] | None = None) -> None:
-        """Split until the clock says stop, or no price and no smeared start is left.
+        """Split until the clock stops it, or no price and no request with spread starts is left.
 
-        ``told`` hears of it after every split.
+        ``told`` is called after every split.
         """
         if not self._root.prices.horizon:
             return
@@ -114,7 +114,7 @@ class BranchedRelaxation:
             return
 
     def proof(self) -> BranchedPrices:
-        """The prices of `certified_bound`."""
+        """Return the prices that prove `certified_bound`."""
         nodes: list[tuple[int, int] | MemoryPrices] = []
         walk = [self._root]
         while walk:
@@ -140,9 +140,9 @@ class BranchedRelaxation:
             heapq.heappush(self._open, (child.bound, 2 * self.splits + number + 1, child))
 
     def _priced(self, parent: _Node, first: IntArray, last: IntArray) -> _Node:
-        """A leaf with the best prices found from those of its parent on."""
+        """Return a leaf with the best prices found, starting from those of its parent."""
         instance, must_stop = self._instance, self._clock.must_stop
-        # Rounding drops the last prices where they are 0; each leaf may raise them again.
+        # Rounding drops trailing zero prices; each leaf may raise these prices again.
         T, known = self._rounds, parent.prices.as_floats()
         prices = np.zeros(T)
         prices[: len(known)] = known
@@ -155,7 +155,7 @@ class BranchedRelaxation:
             if not best:
                 best.append((value, tried))
             elif value > best[0][0]:
-                # L is concave: part of the way gains that part at least.
+                # L is concave: a part of the way gains at least that part.
                 start, begun = best[0]
                 part = min(1.0, (enough - start) / (value - start))
                 best[0] = start + part * (value - start), begun + part * (tried - begun)
@@ -193,7 +193,7 @@ class BranchedRelaxation:
     def _candidates(
         self, ascent: PriceAscent, first: IntArray, last: IntArray
     ) -> list[tuple[int, int]]:
-        """The requests that are smeared over most starts, and their mean starts."""
+        """Return the requests spread over the most starts, and their mean starts."""
         listed = mean_starts([ascent.now], 0, len(first))
         k, mass = listed.class_of, listed.masses
         means = np.bincount(k, listed.starts * mass, len(first))

@@ -1,4 +1,4 @@
-"""What prices of memory and of cuts prove, in exact arithmetic.
+"""Lower bounds from prices of memory and of cuts, in exact arithmetic.
 
 Take prices lambda_r >= 0 of a token in round r, and y_k >= 0 of the cuts' rows, which say that
 sum c_k(i, t) x[i, t] <= b_k. Relaxing the memory rows and these gives
@@ -28,18 +28,18 @@ from instances import Instance
 def conditional_value(
     instance: Instance, prices: MemoryPrices, rows: Sequence[Row], row_prices: Sequence[float]
 ) -> Fraction:
-    """L of this module.
+    """Evaluate L of this module.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     prices : MemoryPrices
-        Of a token in each round.
+        Price of a token in each round.
     rows : Sequence[Row]
-        Of the cuts.
+        Rows of the cuts.
     row_prices : Sequence[float]
-        Of each row; rounded to multiples of the memory prices' denominator, negative ones to 0.
+        Price of each row, rounded to multiples of the memory prices' denominator, at least 0.
     """
     unit = prices.denominator
     total = Fraction(-instance.memory_limit * sum(prices.numerators.tolist()))
@@ -55,7 +55,7 @@ def conditional_value(
         first, priced = costs.of(index)
         cost_of = dict(enumerate(priced.tolist(), first))
         last = first + len(priced) - 1
-        # Past the last price a start costs a round more each: the first uncharged one is enough.
+        # Past the last price a start costs one more per round: the first free one is enough.
         for start in range(last + 1, max([last, *more]) + 2):
             cost_of[start] = cost_of[last] + unit * (start - last)
         total += min(cost + more.get(start, 0) for start, cost in cost_of.items())

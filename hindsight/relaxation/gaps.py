@@ -1,4 +1,4 @@
-"""The relaxation at scale of an instance whose arrivals lie far apart.
+"""Relaxation at scale of an instance whose arrivals lie far apart.
 
 Prices need an array entry a round, so arrivals at round 10^9 would need gigabytes for rounds in
 which nothing runs. Where the last arrival is beyond `LONGEST_AXIS`, `hindsight.bounds.idle_gaps`
@@ -27,14 +27,14 @@ from instances import Instance
 from instances.arrays import IntArray
 
 LONGEST_AXIS = 2**20
-"""Rounds up to the last arrival that are described one by one, gaps and all."""
+"""Most rounds, with gaps, up to the last arrival that are represented one by one."""
 
 
 def relax_without_gaps(instance: Instance, relax: Callable[[Instance], Relaxation]) -> Relaxation:
-    """``relax(instance)``, with idle gaps taken out where the last arrival is very late.
+    """Return ``relax(instance)``, with idle gaps removed if the last arrival is very late.
 
-    The answer is about ``instance``, but for its ``memory_prices``, which are those of the rounds
-    of ``compress(instance).instance``.
+    The result is about ``instance``, except that ``memory_prices`` are those of the rounds of
+    ``compress(instance).instance``.
     """
     if int(instance.arrival_times.max()) <= LONGEST_AXIS:
         return relax(instance)
@@ -49,7 +49,7 @@ def _moved_back(compressed: CompressedInstance, relaxed: Relaxation) -> Relaxati
     begins = next_block_begins(compressed)
     bound = price_bound(instance, relaxed.memory_prices)
     denominator = relaxed.memory_prices.denominator
-    # A block too late to matter is cut down, or the product would not fit in 64 bits.
+    # Limit very late blocks, so that products fit into 64 bits.
     most = int(bound.cheapest.max()) // denominator + 1
     late = np.minimum(begins + 1 - instance.arrival_times, most)
     lost = np.maximum(bound.cheapest - late * denominator, 0)
@@ -75,7 +75,7 @@ def _moved_back(compressed: CompressedInstance, relaxed: Relaxation) -> Relaxati
 
 
 def next_block_begins(compressed: CompressedInstance) -> IntArray:
-    """For each request the moved round in which the next block begins, shape (n,).
+    """Return for each request the moved round in which the next block begins, shape (n,).
 
     2^62 for requests of the last block.
     """

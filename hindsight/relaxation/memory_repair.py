@@ -1,9 +1,9 @@
-"""Fractional solutions that all but keep to the memory limit, mended until they do.
+"""Repair of fractional solutions that slightly exceed the memory limit.
 
-Where a round holds more than M, starts whose lives touch it lose just enough of their weight: those
-of the largest requests, s + o, go first, since a little of them frees most. The pieces cut are put
-back, the last first, as near to their starts as the others leave room for them, beginning with
-earlier rounds, which even cost less. After the last round in use there is always room.
+In a round that holds more than M, starts whose lives touch it lose just enough of their weight. The
+largest requests, s + o, lose theirs first, since a little of them frees most. The removed pieces
+are put back, the last first, as near to their old starts as the others leave room; earlier rounds
+are tried first, as they cost less. There is always room after the last round in use.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 SMALLEST = 0.1
-"""Parts of a piece that are put back apart from one another, but for the last."""
+"""Most parts of a piece that are placed separately; the last of them takes the rest."""
 
 
 class ListedStarts(NamedTuple):
-    """A fractional solution, start by start.
+    """A fractional solution as a list of starts.
 
     Attributes
     ----------
     classes : RequestClasses
-        Of the requests.
+        Classes of the requests.
     class_of : int64 array
-        The class of each entry, increasing, shape (entries,).
+        Class of each entry, increasing, shape (entries,).
     starts : int64 array
-        Increasing for each class.
+        Starts, increasing for each class.
     masses : float64 array
-        Requests of the class that begin there: those of a class sum to its count.
+        Requests of the class that begin there, as a fraction; those of a class sum to its count.
     """
 
     classes: RequestClasses
@@ -46,12 +46,12 @@ class ListedStarts(NamedTuple):
 
     @property
     def offsets(self) -> IntArray:
-        """Where the entries of each class begin, and where the last ends, shape (classes + 1,)."""
+        """Return where the entries of each class begin, and the last end, shape (classes + 1,)."""
         classes = np.arange(len(self.classes.counts) + 1)
         return np.searchsorted(self.class_of, classes)
 
     def usage(self, must_stop: Callable[[], bool]) -> FloatArray:
-        """Memory, entry r for round r, up to the last in use."""
+        """Return memory, entry r for round r, up to the last round in use."""
         _, s, o = self._lengths()
         last = int((self.starts + o).max())
         entering, running = np.zeros((2, last + 2))
@@ -64,12 +64,12 @@ class ListedStarts(NamedTuple):
         return np.cumsum(entering + np.cumsum(running))[: last + 1]
 
     def cost(self) -> float:
-        """Total latency."""
+        """Return the total latency."""
         a, _, o = self._lengths()
         return float(self.masses @ (self.starts + o - a))
 
     def fractions(self) -> Fractions:
-        """The weights of a request of each class."""
+        """Return the weights of a request of each class."""
         counts, offsets = self.classes.counts, self.offsets
         means = np.bincount(self.class_of, self.starts * self.masses) / counts
         latest = self.starts[offsets[1:] - 1]
@@ -92,28 +92,28 @@ def within_memory(
     final: IntArray | None,
     must_stop: Callable[[], bool],
 ) -> ListedStarts | None:
-    """A fractional solution that keeps to the memory limit, near ``listed``.
+    """Find a fractional solution near ``listed`` within the memory limit.
 
     Parameters
     ----------
     listed : ListedStarts
-        Any.
+        Any fractional solution.
     memory_limit : int
         M, at least s + o of every request.
     final : int64 array or None
-        The last start of each class that is allowed; None allows all.
+        Last allowed start of each class; None allows all.
     must_stop : Callable[[], bool]
-        Polled.
+        Polled; returning True stops the repair.
 
     Returns
     -------
     ListedStarts or None
-        None where there is no room before the last starts.
+        The repaired solution, or None if there is no room before the last starts.
 
     Raises
     ------
     StoppedEarlyError
-        ``must_stop`` said so.
+        ``must_stop`` returned True.
     """
     classes = listed.classes
     limit = float(memory_limit)
@@ -160,7 +160,7 @@ def _cut(
     masses: FloatArray,
     usage: FloatArray,
 ) -> None:
-    """Take from ``masses`` what exceeds the limit, class after class in this order."""
+    """Remove from ``masses`` what exceeds the limit, class by class in the given order."""
     _, s, o, _, _ = classes
     for i in order:
         si, oi = s[i], o[i]
@@ -188,12 +188,12 @@ def _put_back(
     final: IntArray,
     usage: FloatArray,
 ) -> tuple[FloatArray, bool, IntArray, IntArray, FloatArray]:
-    """Room for ``pieces``, each as near to where it began as may be.
+    """Place ``pieces``, each as near as possible to its old start.
 
     Returns
     -------
     tuple[float64 array, bool, int64 array, int64 array, float64 array]
-        Usage with the pieces; whether there was room; class, start and mass of what was placed.
+        Usage with the pieces; whether there was room; class, start and mass of the placed parts.
     """
     a, s, o, _, _ = classes
     classes_found = np.empty(2 * len(pieces) + 16, np.int64)

@@ -44,19 +44,19 @@ from .scale import ScaleRelaxation
 METHODS = ("auto", "lp", "lagrangian")
 
 LARGEST_RELAXATION = 400_000
-"""Starts beyond which the row-by-row relaxation is not attempted."""
+"""Most starts for which the row-by-row relaxation is attempted."""
 
 TOLERANCE = 0.01
-"""Relative gap at which the method for scale stops unless told otherwise."""
+"""Default relative gap at which the method for scale stops."""
 
 BUILD_SECONDS_PER_ENTRY = 3e-5
-"""Rough cost of a start or a round in building and compiling the sparse model."""
+"""Rough seconds per start or round to build and compile the sparse model."""
 
 INTERIOR_POINT_FROM = 4_000
-"""Starts from which the interior-point method without crossover is faster than simplex."""
+"""Least starts for which interior point without crossover is faster than simplex."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""Reduced costs above minus this count as non-negative when the horizon is extended."""
+"""Reduced costs above minus this value count as non-negative when the horizon is extended."""
 
 
 @overload
@@ -105,57 +105,59 @@ def relax(  # noqa: C901, PLR0913
 ) -> Relaxation | SecondsResult:
     """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
-    Two methods have the same value. ``"lp"`` hands the model of all starts to HiGHS.
+    Two methods compute the same value. ``"lp"`` gives the model of all starts to HiGHS.
     ``"lagrangian"`` ascends in the memory prices and needs no model
     (`hindsight.relaxation.scale`): it takes any size, stops at the tolerance, the time limit,
-    ``should_stop`` or Ctrl-C, and returns what is proved by then.
+    ``should_stop`` or Ctrl-C, and returns what is proved so far.
 
-    Of an instance whose memory is not counted in tokens the one in tokens below it is relaxed
-    (`instances.problem.memory_translation.relaxed`): bounds and prices hold for both.
+    For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
+    (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both.
 
-    With ``batch_time`` rounds last as long as it says: lower bounds on the total latency in seconds
-    of every scheduler, beside list schedules (`hindsight.seconds.solving`).
+    With ``batch_time`` each round lasts as long as its batch takes. The result then has lower
+    bounds on the total latency in seconds of every scheduler, and list schedules
+    (`hindsight.seconds.solving`).
 
     Parameters
     ----------
     instance : Workload or Instance
-        The problem. A workload needs a batch time; with one, the arrival times of an instance count
-        as seconds.
+        The problem. A workload requires a batch time; with a batch time, the arrival times of an
+        instance count as seconds.
     formulation : Formulation, default "sparse"
-        Which of the two equivalent models ``"lp"`` solves.
+        Which of two equivalent models ``"lp"`` solves.
     horizon : int or None, default None
         Last round; None extends it until no start beyond it could lower the objective.
     method : {"auto", "lp", "lagrangian"}, default "auto"
-        ``"auto"`` takes ``"lp"`` up to `LARGEST_RELAXATION` starts; beyond them, and where HiGHS
-        finds no optimal solution, ``"lagrangian"``.
+        ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` beyond them
+        or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
         Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
     cuts : AnyCut or Iterable[AnyCut], optional
         Rows of your own, by name (`hindsight.register_cut`), as functions or as ``FILE.py:NAME``.
-        The model is the dense one then, up to a horizon that is proved to hold every optimal
-        schedule, and solved by ``"lp"``. What its prices prove holds as far as the cuts do:
+        They use the dense model up to a horizon proved to admit every optimal schedule, and
+        ``"lp"``. The bound that its prices prove is valid if the cuts are:
         `Relaxation.conditional_bound`.
     batch_time : BatchTime or None, default None
-        Seconds of a round; None relaxes in rounds. With one, ``formulation``, ``horizon``,
+        Seconds of a round; None counts in rounds. With a batch time, ``formulation``, ``horizon``,
         ``method``, ``tolerance`` and ``cuts`` are refused.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
         HiGHS threads.
     progress : Callable[[Any], None] or bool or None, default None
-        Of ``"lagrangian"``: told of every stage, by a `RelaxationProgress`; with a batch time of
-        every improvement, by a `SecondsProgress`. True shows it, in a notebook or a terminal.
+        Callback: ``"lagrangian"`` calls it with a `RelaxationProgress` at every stage; with a batch
+        time it gets a `SecondsProgress` at every improvement. True displays it in a notebook or
+        terminal.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts. None has ``"lagrangian"`` listen to Ctrl-C itself.
+        Polled; returning True interrupts. With None, ``"lagrangian"`` handles Ctrl-C itself.
 
     Raises
     ------
     SolverError
-        ``"lp"`` found no optimal solution within the limits, or ``"lagrangian"`` proved that there
-        is none within the horizon.
+        ``"lp"`` found no optimal solution within the limits, or ``"lagrangian"`` proved that none
+        exists within the horizon.
     InvalidValueError, InvalidTypeError
-        A horizon some request cannot meet, an unknown formulation or method, a tolerance that is
-        not a positive number, or a time limit that is none >= 0.
+        A horizon that some request cannot meet, an unknown formulation or method, a tolerance that
+        is not a positive number, or a time limit that is not a number >= 0.
     """
     own_cuts = CUTS.all_of(cuts)
     if batch_time is not None:
@@ -217,15 +219,15 @@ def _relax_by_prices(
         return run.result()
 
     with search.clock.listening():
-        # A horizon counts the rounds of gaps too.
+        # A given horizon counts the rounds of gaps too.
         return at_scale(instance) if horizon is not None else relax_without_gaps(instance, at_scale)
 
 
 def _fits(instance: Instance, horizon: int | None) -> bool:
-    """Whether the row-by-row model is small; without a horizon, judged by the volume alone."""
+    """Tell whether the row-by-row model is small; without a horizon, judge by the volume alone."""
     rounds = horizon
     if rounds is None:
-        # In Python's integers: a few volumes may exceed 64 bits.
+        # Use Python's integers: a few volumes may exceed 64 bits.
         served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
         rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
     return count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
@@ -271,7 +273,7 @@ def _relax_by_rows(
         instance=instance,
         objective=result.objective,
         certified_bound=bound.bound,
-        # Interior solutions leave dust: an average is a weighted mean of starts all the same.
+        # Interior solutions leave tiny weights; the average is still a weighted mean of starts.
         expected_start_times=np.array([np.average(at, weights=share) for at, share in fractions]),
         memory_prices=prices,
         horizon=rounds,
@@ -300,9 +302,9 @@ def relax_within(
     threads: int | None,
     should_stop: Callable[[], bool],
 ) -> Relaxation | None:
-    """`relax` for a caller with a clock: None where it cannot finish in time.
+    """Solve `relax` under a clock; return None if it cannot finish in time.
 
-    ``first_horizon`` is a makespan some feasible schedule has.
+    ``first_horizon`` is the makespan of some feasible schedule.
     """
     entries = first_horizon * (len(instance) + 1)
     if entries > 2 * LARGEST_RELAXATION:
@@ -337,7 +339,7 @@ def _solve(
     clock = search.clock
     begun = clock.seconds()
     model = BUILDERS[formulation](starts, relax=True)
-    # Compiling takes about as long again, and looks at no clock.
+    # Compiling takes about as long again, and cannot be interrupted.
     if clock.seconds_left() < clock.seconds() - begun or clock.must_stop():
         raise SolverError("the relaxation took longer to build than there was time")
     compiled = with_rows(compile_model(model), rows)
@@ -359,7 +361,7 @@ def _solve(
 def _memory_prices(
     compiled: CompiledModel, result: LinearResult, formulation: Formulation, horizon: int
 ) -> np.ndarray:
-    """lambda_r >= 0 for rounds 1 .. horizon, shape (horizon,)."""
+    """Return lambda_r >= 0 for rounds 1 .. horizon, shape (horizon,)."""
     assert result.row_duals is not None
     assert result.column_duals is not None
     prices = np.zeros(horizon)
@@ -368,7 +370,7 @@ def _memory_prices(
             if name == "memory":
                 prices[index - 1] = -dual
     else:
-        # W_r <= M is a column bound there: its price is the reduced cost.
+        # There W_r <= M is a column bound: its price is the reduced cost.
         for (name, index), dual in zip(compiled.columns, result.column_duals, strict=True):
             if name == "memory_used":
                 prices[index - 1] = -dual
@@ -376,10 +378,10 @@ def _memory_prices(
 
 
 def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) -> int:
-    """The last completion of a start outside the model whose reduced cost is negative.
+    """Return the last completion of a start outside the model with negative reduced cost.
 
-    The cost of a request inside the model is the cheapest of its modelled starts; a start beyond
-    that is cheaper under the same prices could lower the objective.
+    Inside the model, a request costs the cheapest of its modelled starts. A start outside it that
+    is cheaper under the same prices could lower the objective.
     """
     prices: MemoryPrices = bound.prices
     costs = PricedCosts(instance, prices)

@@ -1,4 +1,4 @@
-"""The best memory prices by first-order ascent on a smoothed dual, one price a round.
+"""The best memory prices, one per round, by first-order ascent on a smoothed dual.
 
 The dual of the relaxation asks for prices lambda >= 0 that maximise
 
@@ -39,20 +39,20 @@ from .memory_repair import ListedStarts
 from .soft_starts import StartWindows, add_weights, soft_starts
 
 MOST_PRICES = 300_000
-"""Rounds up to which each has a price of its own: L-BFGS-B keeps some fifty numbers for each."""
+"""Most rounds with a price of their own each: L-BFGS-B stores some fifty numbers for each price."""
 
 REMEMBERED = 20
-"""Steps back from which L-BFGS-B tells curvature."""
+"""Number of previous steps from which L-BFGS-B estimates curvature."""
 
 AVERAGED = 200
 """Steps, spread over those at a temperature, whose fractional solutions are averaged: prices swing
-about the best ones, and memory about M, so that the mean exceeds it by far less."""
+about the best ones, and memory about M, so the mean exceeds M by far less."""
 
 MOST_KEPT = 120_000_000
-"""Numbers of steps that are kept for it."""
+"""Most entries stored for the averaged steps."""
 
 LISTED = 1e-6
-"""Weights below this are left out where weights are listed."""
+"""Smallest weight that is listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,23 +62,23 @@ class GibbsStarts:
     Attributes
     ----------
     classes : RequestClasses
-        Of the requests.
+        Classes of the requests.
     prices : float64 array
-        Per round, entry r for round r, shape (length,).
+        Price per round, entry r for round r, shape (length,).
     rounds : PricedRounds
-        The same, as starts are priced.
+        The same prices, prepared for pricing starts.
     temperature : float
-        Of the weights.
+        Temperature of the weights.
     windows : StartWindows
         Weights of each class.
     value : float
-        Of the dual function at ``prices``, in floating point.
+        Value of the dual function at ``prices``, in floating point.
     soft_value : float
-        The same, but for soft minima and what the capacity costs.
+        The same with soft minima, before the cost of the capacity.
     cost : float
         Total latency of the fractional solution, feasible or not.
     usage : float64 array
-        Its memory, entry r for round r, shape (length,).
+        Memory of the fractional solution, entry r for round r, shape (length,).
     """
 
     classes: RequestClasses
@@ -92,7 +92,7 @@ class GibbsStarts:
     usage: FloatArray
 
     def fractions(self) -> Fractions:
-        """Weights of every request."""
+        """Return the weights of every request."""
         class_of, windows = self.classes.class_of, self.windows
         return Fractions(
             self._weights,
@@ -108,7 +108,7 @@ class GibbsStarts:
 
 
 def mean_starts(found: Sequence[GibbsStarts], begin_class: int, end_class: int) -> ListedStarts:
-    """The mean of fractional solutions, of classes begin_class .. end_class - 1."""
+    """Average fractional solutions over classes begin_class .. end_class - 1."""
     part = slice(begin_class, end_class)
     classes = found[0].classes
     first = np.min([one.windows.first[part] for one in found], axis=0)
@@ -138,39 +138,39 @@ def mean_starts(found: Sequence[GibbsStarts], begin_class: int, end_class: int) 
 
 
 class PriceAscent:
-    """Prices, temperature, and the fractional solution that belongs to them.
+    """Ascent of prices at a temperature, with the fractional solution of the present prices.
 
     Parameters
     ----------
     classes : RequestClasses
-        Of the requests.
+        Classes of the requests.
     memory_limit : int
-        M.
+        M, tokens.
     prices : float64 array
-        To begin with, of rounds 1 .. T, shape (T,).
+        Initial prices of rounds 1 .. T, shape (T,).
     temperature : float
-        To begin with, in rounds.
+        Initial temperature, in rounds.
     final : int64 array or None, default None
-        Last start of each class of requests that is considered; None takes max(T, a), after which a
+        Last start considered for each class of requests; None uses max(T, a), after which a later
         start only costs more.
     stepped : Callable[[PriceAscent], None] or None, default None
-        Told of the ascent after every step.
+        Called with the ascent after every step.
     must_stop : Callable[[], bool], default never
-        Polled, a few times a second. `climb` ends then; everything else raises
-        `StoppedEarlyError`, and `now` stays what it was.
+        Polled a few times a second. `climb` ends if it returns True; everything else raises
+        `StoppedEarlyError`, and `now` stays as it was.
 
     Attributes
     ----------
     now : GibbsStarts
-        Prices and fractional solution. Its value is a lower bound, but for rounding.
+        Present prices and fractional solution; the value is a lower bound up to rounding.
     T : int
         Last round with a price.
     temperature : float
-        In rounds.
+        Temperature, in rounds.
     capacity : float
-        Memory that the fractional solution is to keep to.
+        Memory limit that the fractional solution aims for.
     steps, iterations : int
-        Of L-BFGS-B, at this temperature and in all.
+        Steps of L-BFGS-B at this temperature, and iterations in all.
     """
 
     def __init__(
@@ -195,11 +195,11 @@ class PriceAscent:
         self.steps, self.iterations = 0, 0
         longest = int(classes.output_lengths.max())
         self._length = max(int(self.final.max()), self.T) + longest + 2
-        # One price stands for so many rounds.
+        # Each price covers this many rounds.
         self._width = -(-self.T // MOST_PRICES)
         self._firsts = np.arange(0, self.T, self._width)
         self._sizes = self._gathered(np.ones(self._length))
-        # Steps of order one: the prices at which waiting costs as much as memory.
+        # Scale steps to order one: the prices at which waiting costs as much as memory.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
         self._unit = float(np.average(1 / volumes, weights=classes.counts)) / np.sqrt(self._sizes)
         self._hints = classes.arrival_times.copy()
@@ -212,25 +212,25 @@ class PriceAscent:
         self._recent = deque([self.now], maxlen=self._kept)
 
     def climb(self, most: int, tolerance: float) -> bool:
-        """Steps at this temperature until there were ``most``, or they gain next to nothing.
+        """Step at this temperature until ``most`` steps are made or a step gains almost nothing.
 
         Parameters
         ----------
         most : int
-            Steps since the last change of temperature.
+            Most steps since the last change of temperature.
         tolerance : float
-            Gain of a step, over the value, after which it ends.
+            Smallest gain of a step, relative to the value; smaller gains end the climb.
 
         Returns
         -------
         bool
-            Whether it got there, rather than being told to stop.
+            Whether the climb finished rather than being stopped.
         """
         if self.steps >= most:
             return True
         self._every = -(-most // self._kept)
         try:
-            # Threads of BLAS would only spin: on a busy machine that takes most of the time.
+            # BLAS threads would only spin, which on a busy machine takes most of the time.
             with threadpool_limits(1, "blas"):
                 minimize(
                     self._descent,
@@ -252,7 +252,7 @@ class PriceAscent:
         return True
 
     def cool(self, factor: float) -> None:
-        """Lower the temperature; the prices stay."""
+        """Lower the temperature; prices stay the same."""
         self.now = self._evaluated(self._y, self.temperature * factor)
         self.temperature *= factor
         self.steps = 0
@@ -260,15 +260,15 @@ class PriceAscent:
         self._recent.append(self.now)
 
     def recent(self) -> list[GibbsStarts]:
-        """What the last steps at this temperature found, not those far from the best prices."""
+        """Return the results of the last steps at this temperature, near the best prices."""
         return list(self._recent)[-max(1, 3 * len(self._recent) // 4) :]
 
     def round_prices(self) -> FloatArray:
-        """Prices of rounds 1 .. T, shape (T,)."""
+        """Return prices of rounds 1 .. T, shape (T,)."""
         return self.now.prices[1 : self.T + 1]
 
     def _gathered(self, usage: FloatArray) -> FloatArray:
-        """A quantity per round, summed over the rounds of each price."""
+        """Sum a quantity per round over the rounds of each price."""
         summed: FloatArray = np.add.reduceat(usage[1 : self.T + 1], self._firsts)
         return summed
 

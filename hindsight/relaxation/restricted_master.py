@@ -1,9 +1,8 @@
-"""The relaxation over few starts, with more added as their prices ask for them.
+"""The relaxation over a few starts, to which column generation adds more.
 
-Once `hindsight.relaxation.price_ascent` has prices that are all but optimal, the starts an optimal
-solution uses are among those whose reduced cost is next to nothing: a linear program over them
-alone has, mostly at once, the value of the whole relaxation. Its own prices find what is missing
-otherwise.
+When `hindsight.relaxation.price_ascent` has nearly optimal prices, the starts of an optimal
+solution have almost zero reduced cost. A linear program over such starts alone usually attains the
+value of the whole relaxation at once. Otherwise its own prices find the missing starts.
 """
 
 from __future__ import annotations
@@ -21,35 +20,35 @@ from instances import Schedule
 from instances.arrays import FloatArray, IntArray
 
 LARGEST_MASTER = 6_000_000
-"""Non-zeros beyond which no linear program is built."""
+"""Most non-zeros of a linear program."""
 
 NEGATIVE = 1e-7
-"""A start whose reduced cost is below minus this, in rounds, is missing."""
+"""A start with a reduced cost below minus this value, in rounds, is missing."""
 
 PRESOLVING = 10
-"""Time that HiGHS takes before it looks at the clock, in that of putting the program together."""
+"""Time before HiGHS polls the clock, as a multiple of the time to build the program."""
 
 CLOCK_EVERY = 100
-"""Classes of requests whose starts are priced between two looks at the clock."""
+"""Classes of requests whose starts are priced between two polls of the clock."""
 
 MOST_ADDED = 8
-"""Missing starts added for a class at once: the cheapest."""
+"""Most starts added for a class at once: the cheapest missing ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class MasterSolution:
-    """An optimal solution over the starts there are.
+    """Optimal solution over the present starts.
 
     Attributes
     ----------
     objective : float
-        Its value; the solution keeps to memory within HiGHS's tolerance of 1e-7.
+        Objective value; the solution keeps the memory limit within HiGHS's tolerance of 1e-7.
     prices : float64 array
         Dual prices of rounds 1 .. horizon, shape (horizon,).
     class_prices : float64 array
-        What a request of each class costs, shape (classes,).
+        Cost of a request of each class, shape (classes,).
     weights : list[tuple[int64 array, float64 array]]
-        Of the starts, per class, as (starts, weights), weights summing to 1.
+        Starts of each class, as (starts, weights), with weights summing to 1.
     """
 
     objective: float
@@ -59,16 +58,16 @@ class MasterSolution:
 
 
 class RestrictedMaster:
-    """Starts per class of requests, and the linear program over them.
+    """Starts of each class of requests, and the linear program over them.
 
     Parameters
     ----------
     classes : RequestClasses
-        Of the requests.
+        Classes of the requests.
     memory_limit : int
-        M.
+        M, tokens.
     schedule : Schedule or None
-        Feasible: its starts make the program feasible. None leaves that to `add`.
+        A feasible schedule, whose starts make the program feasible. None leaves that to `add`.
     """
 
     def __init__(
@@ -84,18 +83,18 @@ class RestrictedMaster:
 
     @property
     def entries(self) -> int:
-        """Non-zeros of the memory rows."""
+        """Return the non-zeros of the memory rows."""
         lengths = self._classes.output_lengths.tolist()
         return sum(len(at) * o for at, o in zip(self._starts, lengths, strict=True))
 
     def add(self, starts: list[IntArray]) -> int:
-        """Add starts for each class; returns how many were new."""
+        """Add starts for each class; return how many were new."""
         before = sum(map(len, self._starts))
         self._starts = [np.union1d(old, new) for old, new in zip(self._starts, starts, strict=True)]
         return sum(map(len, self._starts)) - before
 
     def solve(self, clock: Clock, threads: int | None) -> MasterSolution | None:
-        """None where HiGHS did not finish, or was not begun for want of time."""
+        """Solve the program; return None if HiGHS did not finish or there was no time to begin."""
         begun = clock.seconds()
         model, horizon = self._model()
         if clock.seconds_left() < PRESOLVING * (clock.seconds() - begun):
@@ -180,26 +179,26 @@ def starts_near(
     should_stop: Callable[[], bool],
     floor: FloatArray | None = None,
 ) -> list[IntArray] | None:
-    """For each class up to ``most`` starts, the cheapest, whose priced cost is low enough.
+    """Return for each class up to ``most`` of its cheapest starts within a priced cost.
 
-    None where ``should_stop`` broke it off: all starts of all requests are looked at.
+    Returns None if ``should_stop`` returned True: all starts of all requests are examined.
 
     Parameters
     ----------
     classes : RequestClasses
-        Requests that are alike.
+        Classes of identical requests.
     prices : float64 array
-        Of rounds 1, 2, ..., shape (rounds,); later rounds are free.
+        Prices of rounds 1, 2, ..., shape (rounds,); later rounds are free.
     final : IntArray
         Last start of each class.
     within : float
-        Of the cheapest start, or of ``floor``.
+        Largest excess over the cheapest start, or over ``floor``.
     most : int
-        Starts of a class at most.
+        Most starts of a class.
     should_stop : Callable[[], bool]
-        Polled; True ends it.
+        Polled; returning True stops the computation.
     floor : float64 array or None, default None
-        Priced cost to compare with, per class, instead of the cheapest.
+        Priced cost per class to compare with, instead of the cheapest.
     """
     reach = max(len(prices), int(final.max())) + int(classes.output_lengths.max()) + 1
     padded = np.zeros(reach + 1)

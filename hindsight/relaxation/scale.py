@@ -1,17 +1,16 @@
-"""The relaxation without its model: prices first, columns only where they are needed.
+"""The relaxation without its model: prices first, and columns only where needed.
 
 1. Volumes give the mean-busy-time bound and first prices, and a list schedule the first upper
    bound: a certified interval within moments.
-2. `hindsight.relaxation.price_ascent` improves the prices, one a round, by L-BFGS-B on a smoothed
-   dual whose temperature falls. Its fractional solutions all but keep to the memory limit:
-   `hindsight.relaxation.memory_repair` moves what does not, and their cost is then an upper bound
-   on the relaxation.
-3. Where a small tolerance is asked for and the size permits,
-   `hindsight.relaxation.restricted_master` ends it: a linear program over the starts of next to no
-   reduced cost.
+2. `hindsight.relaxation.price_ascent` improves the prices, one per round, by L-BFGS-B on a smoothed
+dual whose temperature falls. Its fractional solutions nearly keep the memory limit.
+`hindsight.relaxation.memory_repair` moves the excess, and their cost is then an upper bound on the
+relaxation.
+3. If a small tolerance is requested and the size permits, `hindsight.relaxation.restricted_master`
+finishes: a linear program over starts with almost zero reduced cost.
 
-All prices are evaluated in integers (`hindsight.bounds.memory_prices`), so whenever it stops, what
-it has is proved. Beyond `LONGEST_PRICES` rounds there is only the first of these.
+All prices are evaluated in integers (`hindsight.bounds.memory_prices`), so the result is proved
+whenever the method stops. Beyond `LONGEST_PRICES` rounds only step 1 runs.
 """
 
 from __future__ import annotations
@@ -57,70 +56,69 @@ from .price_ascent import PriceAscent, mean_starts
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 
 MOMENTARY = 2000
-"""Requests up to which the first list schedule is not broken off."""
+"""Most requests for which the first list schedule cannot be interrupted."""
 
 FIRST_TEMPERATURE = 0.13
-"""Of the mean output length."""
+"""First temperature, in mean output lengths."""
 
 FLAT = 0.2
-"""Price of every round, over the mean of 1 / (s + o / 2): a start where requests keep arriving."""
+"""Initial price of every round, over the mean of 1 / (s + o / 2), if requests keep arriving."""
 
 COOLING = 0.35
-"""Of the temperature, from stage to stage."""
+"""Factor on the temperature from stage to stage."""
 
 FIRST_STEPS, STEPS = 200, 200
-"""Of the first stage, whose prices begin anywhere, and of each later one; twice as many after
-each that was idle, and twice as many once mending was dear."""
+"""Steps of the first stage, whose initial prices are arbitrary, and of each later stage; twice as
+many after each idle stage, and twice as many once the repair was expensive."""
 
 DEAR = 0.5
-"""Cost of mending, over the tolerance and that of the solution, from which on more steps are worth
-their time: the mean over them exceeds the memory by less."""
+"""Cost of repair, relative to the tolerance and the solution's cost, above which more steps are
+worthwhile: their mean exceeds the memory limit by less."""
 
 GAIN = 0.05
-"""Of a stage, over the tolerance and the value, below which it was idle."""
+"""Gain of a stage, relative to the tolerance and the value, below which it counts as idle."""
 
 PATIENCE = 4
-"""Idle stages in turn after which the ascent ends."""
+"""Consecutive idle stages after which the ascent ends."""
 
 CERTIFIED_EVERY = 10
 """Steps between two exact evaluations."""
 
 SETTLED = 1e-6
-"""Gain of a step, over the tolerance and the value, after which a stage ends."""
+"""Gain of a step, relative to the tolerance and the value, after which a stage ends."""
 
 PROMISING = 0.05
-"""Gap of a fractional solution that does not fit, from which on it is mended."""
+"""Gap of an infeasible fractional solution below which it is repaired."""
 
 TIGHTENING = 9.0
-"""What the capacity asked for is below the limit, over the mean by which the last fractional
-solution exceeded it. Of the bound it costs the square, and less than mending does of the
-solution."""
+"""Reduction of the target capacity below M, relative to the mean excess of the last fractional
+solution. Its cost in the bound is quadratic, and less than the cost of repair to the solution."""
 
 TIGHTEST = 0.3
-"""What it loses at most, over the tolerance and M."""
+"""Most that the reduction costs, relative to the tolerance and M."""
 
 MOST_LISTED = 20_000_000
-"""Starts with weights of fractional solutions that are mended."""
+"""Most starts with weights of fractional solutions that are repaired."""
 
 FIRST_REACH = 2e-3
-"""Reduced costs of the first columns, over the mean latency."""
+"""Largest reduced cost of the first columns, relative to the mean latency."""
 
 MOST = 40
-"""First columns of a class of requests."""
+"""Most initial columns of a class of requests."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Prices of a token are of the order of 1 / M, and their rounding should not cost the tolerance."""
+"""Prices of a token are of the order of 1 / M, and rounding them should not cost the tolerance."""
 
 LARGEST_COARSE_MASTER = 200_000
-"""Non-zeros up to which the linear program ends coarse tolerances too: beyond, it looks at no clock
-for seconds in which prices gain more."""
+"""Most non-zeros for which the linear program also serves coarse tolerances: a larger one ignores
+the clock for seconds in which prices would gain more."""
 
 FINE = 1e-4
-"""Tolerances below this are for the linear program, where it fits."""
+"""Tolerances below this value use the linear program if it fits."""
 
 
 class ScaleRelaxation:
-    """What is known so far, and the phases that add to it; the tolerance is relative."""
+    """State of the relaxation, and the phases that improve it; the tolerance is relative."""
 
     def __init__(
         self,
@@ -162,7 +160,7 @@ class ScaleRelaxation:
         self.is_feasible = False
 
     def go_on(self) -> None:
-        """Go on from where it stopped, as the clock allows, or until nothing more is gained."""
+        """Continue from where it stopped, as the clock allows, until nothing more is gained."""
         try:
             if self.first_schedule is None:
                 self.begin()
@@ -173,15 +171,15 @@ class ScaleRelaxation:
 
     @property
     def gap(self) -> float:
-        """Relative gap between the value and the best schedule's."""
+        """Return the relative gap between the value and the best solution."""
         return relative_gap(self.value, self.upper)
 
     def is_done(self) -> bool:
-        """Whether the gap is closed, or it must stop."""
+        """Tell whether the gap is closed or the clock requires a stop."""
         return self.gap <= self.tolerance or self.clock.must_stop()
 
     def begin(self) -> None:
-        """Volume bound, its prices, and a list schedule."""
+        """Compute the volume bound, its prices, and a list schedule."""
         instance = self.instance
         filling = fill_by_volume(instance)
         bound = max(mean_busy_time_bound(instance, filling), int(instance.output_lengths.sum()))
@@ -213,7 +211,7 @@ class ScaleRelaxation:
             self.schedule = schedule
             self.upper = float(schedule.total_latency)
         latest = int(instance.arrival_times.max())
-        # Fractional solutions waste little of the rounds; a schedule's makespan is ample.
+        # Fractional solutions waste few rounds, so a schedule's makespan is long enough.
         longest = int(instance.output_lengths.max())
         rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self.rounds = rounds if self.horizon is None else min(rounds, self.horizon)
@@ -236,7 +234,7 @@ class ScaleRelaxation:
             self.ascent = self.new_ascent(prices, temperature)
         tolerance, patience = self.tolerance, PATIENCE
         if self.fine and self.columns_fit(LARGEST_COARSE_MASTER):
-            # A tiny linear program does the last of it faster.
+            # A tiny linear program finishes faster.
             tolerance, patience = FINE, 1
         while self.idle < patience:
             if self.stage_began is None:
@@ -253,7 +251,7 @@ class ScaleRelaxation:
             self.offer_ascent(ascent)
             if self.is_done():
                 return
-            # The capacity that is not asked for is no fault of the temperature.
+            # The reduction of the target capacity is not due to the temperature.
             spared = (self.instance.memory_limit - ascent.capacity) * ascent.now.prices.sum()
             smoothing = relative_gap(self.value, ascent.now.cost - spared)
             moved = 0.0
@@ -266,17 +264,17 @@ class ScaleRelaxation:
             gains = gained > GAIN * tolerance * abs(self.value)
             self.stages, self.stage_began = self.stages + 1, None
             self.idle = 0 if gains else self.idle + 1
-            # Where mending costs more than the temperature does, it is the prices that are amiss.
+            # If repair costs more than the temperature does, the prices are to blame.
             if not gains or moved < smoothing:
                 ascent.cool(COOLING)
         self.ascent_ended = True
 
     def columns_fit(self, largest: int) -> bool:
-        """Whether a linear program over a few starts each has so many non-zeros at most."""
+        """Tell whether a linear program over a few starts each has few enough non-zeros."""
         return 8 * int(self.classes.output_lengths.sum()) <= largest
 
     def solve_columns(self) -> None:
-        """Column generation from the starts of least reduced cost."""
+        """Generate columns from the starts of least reduced cost."""
         largest = LARGEST_MASTER if self.fine else LARGEST_COARSE_MASTER
         if self.is_done() or self.ascent is None or self.bound is None:
             return
@@ -317,18 +315,18 @@ class ScaleRelaxation:
                 return
 
     def length(self, rounds: int) -> int:
-        """Rounds 0 .. length - 1 hold every start considered and its completion."""
+        """Return a length such that rounds 0 .. length - 1 hold every start and its completion."""
         return int(self.last_starts(rounds).max() + self.classes.output_lengths.max()) + 2
 
     def last_starts(self, rounds: int | None = None) -> IntArray:
-        """Last start of each class that is considered, shape (classes,)."""
+        """Return the last start considered for each class, shape (classes,)."""
         if self.final is not None:
             return self.final
         priced = self.rounds if rounds is None else rounds
         return np.maximum(self.classes.arrival_times, priced)
 
     def new_ascent(self, prices: FloatArray, temperature: float) -> PriceAscent:
-        """An ascent from these prices of as many rounds."""
+        """Create an ascent from these prices of as many rounds."""
         return PriceAscent(
             self.classes,
             self.instance.memory_limit,
@@ -340,18 +338,18 @@ class ScaleRelaxation:
         )
 
     def hear(self, ascent: PriceAscent) -> None:
-        """Certify what some steps have gained: on large instances a stage takes minutes."""
+        """Certify the gains of some steps, as on large instances a stage takes minutes."""
         if ascent.steps % CERTIFIED_EVERY == 0:
             self.iterations = ascent.iterations
             self.offer_ascent(ascent)
 
     def offer_ascent(self, ascent: PriceAscent) -> None:
-        """Certify the prices, if they seem to prove more."""
+        """Certify the prices if they seem to prove more."""
         if ascent.now.value > self.value and self.offer_prices(ascent.round_prices()):
             self.report()
 
     def lengthened(self, ascent: PriceAscent) -> PriceAscent:
-        """More rounds, where the fractional solution needs memory after the last price."""
+        """Add rounds if the fractional solution needs memory after the last price."""
         if self.horizon is not None and self.rounds >= self.horizon:
             return ascent
         limit = self.instance.memory_limit
@@ -374,12 +372,12 @@ class ScaleRelaxation:
         return ascent
 
     def offer_repaired(self, ascent: PriceAscent) -> float:
-        """Keep the fractional solution, mended where it exceeds the memory limit, if it is best.
+        """Repair the fractional solution if it exceeds the memory limit; keep it if it is the best.
 
         Returns
         -------
         float
-            Cost of mending it, over that of the solution.
+            Cost of the repair, relative to that of the solution.
         """
         recent, count = ascent.recent(), len(self.classes.counts)
         windows = ascent.now.windows
@@ -414,18 +412,18 @@ class ScaleRelaxation:
         return cost / listed.cost() - 1
 
     def keep(self, fractions: Fractions) -> None:
-        """A fractional solution within the memory limit, the best so far."""
+        """Store a fractional solution within the memory limit, the best so far."""
         self.fractions = fractions
         self.is_feasible = True
 
     def offer_prices(self, prices: FloatArray) -> bool:
-        """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more, and say so."""
+        """Evaluate prices of rounds 1, 2, ... exactly; if they prove more, keep them; say so."""
         exact = round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         bound = self.evaluated(exact)
         value = bound.scaled_value / exact.denominator
         self.certified = max(self.certified, bound.bound)
         if self.final is not None:
-            # A horizon bars starts, so that more can be proved of this relaxation.
+            # A horizon excludes starts, so that more can be proved about this relaxation.
             value = self.evaluated(exact, self.final).scaled_value / exact.denominator
         better = value > self.value
         if better:
@@ -435,7 +433,7 @@ class ScaleRelaxation:
         return better
 
     def evaluated(self, prices: MemoryPrices, final: IntArray | None = None) -> PriceBound:
-        """The exact bound of these prices."""
+        """Return the exact bound of these prices."""
         return price_bound(
             self.instance,
             prices,
@@ -445,11 +443,11 @@ class ScaleRelaxation:
         )
 
     def latest_cost(self, horizon: int) -> int:
-        """Total latency of completing everything in the last round: none within it costs more."""
+        """Return the total latency if every request completes in the last round, an upper bound."""
         return len(self.instance) * horizon - int(self.instance.arrival_times.sum())
 
     def report(self) -> None:
-        """Tell the caller how far it is."""
+        """Report the progress to the caller."""
         if self.progress is not None:
             self.progress(
                 RelaxationProgress(
@@ -464,13 +462,13 @@ class ScaleRelaxation:
             )
 
     def stop_reason(self) -> RelaxationStop:
-        """Why it ended."""
+        """Return the reason why it ended."""
         if self.gap <= self.tolerance:
             return "tolerance"
         return self.clock.stop_reason()
 
     def result(self) -> Relaxation:
-        """What is known by now."""
+        """Return the present result."""
         assert self.first_schedule is not None
         assert self.bound is not None
         reason = self.stop_reason()
@@ -497,7 +495,7 @@ class ScaleRelaxation:
         )
 
     def schedule_fractions(self, schedule: Schedule) -> Fractions:
-        """A schedule as a fractional solution, requests that are alike sharing."""
+        """Return a schedule as a fractional solution that identical requests share."""
         grouped = self.classes.grouped(schedule.start_times)
         class_of = self.classes.class_of
         means = np.bincount(class_of, schedule.start_times) / self.classes.counts

@@ -1,8 +1,8 @@
 """Gibbs weights over starts, from memory prices per round, at any size.
 
-What a request pays for its start is told in `hindsight.bounds.cheapest_starts`. The weights
-exp(-P(t) / temperature), normalised over t, are the gradient of a smooth stand-in for min P and a
-fractional solution of the relaxation but for its memory rows.
+`hindsight.bounds.cheapest_starts` defines the price P(t) of a start. The weights exp(-P(t) /
+temperature), normalised over t, are the gradient of a smooth approximation of min P. They are a
+fractional solution of the relaxation except for its memory rows.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 SPREAD = 18.0
-"""Weights below exp(-18) of the largest are left out: the rest of the mass moves together."""
+"""Weights below exp(-18) of the largest are dropped: the rest of the mass moves together."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""Sums and minima in any order: weights are never evidence, and are the same in every run."""
+"""Allow reordering of sums and minima: weights prove nothing, and are the same in every run."""
 
 
 class StartWindows(NamedTuple):
-    """The Gibbs weights of each class, all of shape (classes,).
+    """Gibbs weights of each class, all of shape (classes,).
 
     Attributes
     ----------
     first, last : int64 array
-        Starts with weights are among first .. last - 1, and these two have some.
+        Starts with weights lie in first .. last - 1; the first and last of these have weight.
     hints : int64 array
         A cheapest start.
     cheapest : float64 array
@@ -43,7 +43,7 @@ class StartWindows(NamedTuple):
     mass : float64 array
         Sum of the weights, the largest of which is 1.
     mean_starts : float64 array
-        Under the weights.
+        Mean start under the weights.
     """
 
     first: IntArray
@@ -58,7 +58,7 @@ class StartWindows(NamedTuple):
 def _price(
     prices: PricedRounds, a: int, s: int, o: int, begin: int, end: int, costs: FloatArray
 ) -> float:
-    """Write the priced costs of begin .. end - 1 to ``costs`` from 0 on; returns the least."""
+    """Write the priced costs of starts begin .. end - 1 to ``costs``; return the least."""
     sums, weighted, _, _ = prices
     least = np.inf
     for k in range(end - begin):
@@ -71,8 +71,8 @@ def _price(
 
 @vectorised
 def _weigh(costs: FloatArray, cheapest: float, temperature: float) -> tuple[float, float]:
-    """Turn costs into weights; returns their sum, and that of weight times position."""
-    # Of (1 + x / 64 + ...)^64, which compilers make vector code of, unlike of exp.
+    """Turn costs into weights; return their sum, and the sum of weight times position."""
+    # Compilers can vectorise (1 + x / 64 + ...)^64 but not exp.
     unit = -1 / (64 * temperature)
     total, moment = 0.0, 0.0
     for k in range(len(costs)):
@@ -97,7 +97,7 @@ def _weigh(costs: FloatArray, cheapest: float, temperature: float) -> tuple[floa
 def _hold(
     weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
 ) -> None:
-    """Add the memory of requests that start from ``begin`` on, so many each round."""
+    """Add the memory of requests that start from ``begin`` on, with a mass for each round."""
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
     start, end = running[begin + 1 :], running[begin + 1 + o :]
@@ -112,16 +112,16 @@ def _hold(
 
 
 class _Blocks(NamedTuple):
-    """Blocks of starts of a class that may hold weights.
+    """Blocks of starts of a class that may have weights.
 
     Attributes
     ----------
     costs : float64 array
         Priced costs, then weights, `BLOCK` places for each block.
     begins : int64 array
-        Where each begins.
+        First start of each block.
     leasts : float64 array
-        Its least cost.
+        Least cost of each block.
     """
 
     costs: FloatArray
@@ -138,9 +138,9 @@ def _price_blocks(
     reach: float,
     blocks: _Blocks,
 ) -> tuple[int, float, int]:
-    """Price the blocks of starts before ``end`` that may hold weights.
+    """Price the blocks of starts before ``end`` that may have weights.
 
-    Returns how many blocks there are, the least cost, and a start that has it.
+    Returns the number of blocks, the least cost, and a start that attains it.
     """
     sums, weighted_sums, minima, _ = prices
     a, s, o = request
@@ -172,11 +172,11 @@ def soft_starts(
     memory: tuple[FloatArray, FloatArray],
     windows: StartWindows,
 ) -> None:
-    """Find the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
+    """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
 
     ``memory`` is (entering, running): memory in round r is the running sum to r of ``entering``
-    plus that of the running sum of ``running``, to which this adds. Of ``windows`` the hints are
-    read too.
+    plus that of the running sum of ``running``; this function adds to both. It also reads the hints
+    of ``windows``.
     """
     a, s, o, counts, _ = classes
     first, last, hints, cheapest, mass, mean_starts = windows
@@ -188,7 +188,7 @@ def soft_starts(
         end = final[i] + 1
         where = min(max(hints[i], a[i]), end - 1)
         count, best, where = _price_blocks(prices, (a[i], s[i], o[i]), end, where, reach, blocks)
-        # Blocks priced before the least cost was known may hold no weights after all.
+        # Blocks priced before the least cost was known may have no weights after all.
         total, moment = 0.0, 0.0
         for j in range(count):
             if leasts[j] <= best + reach:
@@ -224,8 +224,8 @@ def add_weights(
 ) -> None:
     """Add the weights of classes part[0] .. part[1] - 1 to ``masses``, one by one.
 
-    Those of a class sum to ``share`` times its count; start 0 of it has entry origins[k], k from 0
-    for the first of these classes.
+    Weights of a class sum to ``share`` times its count. Start 0 of the k-th of these classes, from
+    k = 0, has entry origins[k].
     """
     a, s, o, counts, _ = classes
     first, last, _, cheapest, mass, _ = windows

@@ -1,1 +1,1 @@
-"""Services for long computations: clock, memory, Ctrl-C, compiled loops."""
+"""Services for long computations: clock, memory use, Ctrl-C and compiled loops."""

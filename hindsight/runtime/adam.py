@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba, 2015), upwards, on a box."""
+"""Adam (Kingma and Ba, 2015), as an ascent within a box."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def _step(
 
 
 class Adam:
-    """Running means of the gradient and of its square, and steps along their quotient.
+    """Adam: steps along the running mean of the gradient over the root of its mean square.
 
     Parameters
     ----------
     x : float64 array
-        Where to begin, contiguous, of any shape; steps change it in place.
+        Initial point, a contiguous array of any shape; steps change it in place.
     gains : tuple[float, float], default (0.1, 0.01)
-        Weight of the latest gradient in the mean, and of its square.
+        Weights of the latest gradient in the mean, and of its square in the mean square.
     damping : float, default 1e-3
         Added to the root of the mean square: gradients far below it make small steps.
     lowest, highest : float, optional
-        The box that x is kept in: x >= 0 unless told otherwise.
+        Bounds of x; the default is x >= 0.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Adam:
     def step(self, gradient: FloatArray, rate: float) -> None:
         """Take one step of about ``rate`` in every entry, upwards along ``gradient``."""
         self._steps += 1
-        # The means begin at 0: what they lack is divided out.
+        # The means begin at 0; divide out that bias.
         gain, square_gain = self._settings.gains
         corrections = (1.0 - (1.0 - gain) ** self._steps, 1.0 - (1.0 - square_gain) ** self._steps)
         flat = gradient.reshape(-1)

@@ -1,4 +1,4 @@
-"""When a computation must stop: at its time limit, or when someone interrupts it."""
+"""Stopping of a computation, by its time limit or by an interruption."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Literal
 from .interruption import interruption
 
 SLICE_SECONDS = 0.05
-"""Long loops look at the clock about this often."""
+"""Target seconds between two polls of the clock in long loops."""
 
 
 def never() -> bool:
-    """Return False: nothing breaks the computation off."""
+    """Return False, so that a computation is never stopped."""
     return False
 
 
 class StoppedEarlyError(Exception):
-    """A part of a computation was told to stop before it had anything to show."""
+    """A part of a computation was stopped before it had a result."""
 
 
 class Clock:
-    """Began when it was made; runs out, or is interrupted, which it remembers.
+    """Time limit and interruption of a computation that begins when the clock is created.
 
     Parameters
     ----------
     time_limit : float or None, default None
-        Seconds from now on.
+        Seconds from now on; None for no limit.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts.
+        Polled; returning True interrupts, and the clock remembers it.
 
     Attributes
     ----------
     is_interrupted : bool
-        As far as anyone has asked.
+        Whether an interruption was noticed so far.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Clock:
         self.allow(time_limit)
 
     def allow(self, seconds: float | None) -> None:
-        """Run out so many seconds from now on; never for None."""
+        """Set the time limit to ``seconds`` from now on; None removes it."""
         self._deadline = math.inf if seconds is None else time.monotonic() + seconds
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Run out after ``seconds`` at the latest in the ``with`` block, then as before."""
+        """Limit the time to ``seconds`` within the ``with`` block."""
         whole = self._deadline
         self._deadline = min(whole, time.monotonic() + seconds)
         try:
@@ -71,24 +71,24 @@ class Clock:
             yield
 
     def interrupt(self) -> None:
-        """Have it stopped from now on."""
+        """Mark the computation as interrupted from now on."""
         self.is_interrupted = True
 
     def seconds(self) -> float:
-        """Return the seconds since it was made."""
+        """Return the seconds since the clock was created."""
         return time.monotonic() - self._began
 
     def seconds_left(self) -> float:
-        """Infinite without a limit, negative after it."""
+        """Return the seconds left: infinite without a limit, negative after it."""
         return self._deadline - time.monotonic()
 
     def limit_left(self) -> float | None:
-        """`seconds_left` as a time limit: not negative, and None for no limit."""
+        """Return `seconds_left` as a time limit: not negative, and None for no limit."""
         left = self.seconds_left()
         return None if math.isinf(left) else max(0.0, left)
 
     def must_stop(self) -> bool:
-        """Tell whether it ran out or was interrupted; long computations poll this."""
+        """Tell whether the time is up or the computation was interrupted; poll this often."""
         if self._should_stop is not None and self._should_stop():
             self.is_interrupted = True
         return self.is_interrupted or self.seconds_left() <= 0
@@ -101,14 +101,14 @@ class Clock:
 
 
 class Slices:
-    """Lengths of the slices of a long loop, so that the body of each takes `SLICE_SECONDS`."""
+    """Sizes of the slices of a long loop, such that each slice takes about `SLICE_SECONDS`."""
 
     def __init__(self) -> None:
         self._length = 1
 
     @contextmanager
     def next(self, most: int) -> Iterator[int]:
-        """Yield how many items, 1 to ``most``, the ``with`` block is to work on."""
+        """Yield the number of items, 1 to ``most``, for the ``with`` block to process."""
         length = min(self._length, most)
         begun = time.monotonic()
         yield length
@@ -120,15 +120,15 @@ class Slices:
 
 
 def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]:
-    """Consecutive slices of ``range(count)`` whose loop bodies take about `SLICE_SECONDS` each.
+    """Yield consecutive slices of ``range(count)`` that take about `SLICE_SECONDS` each.
 
-    ``should_stop`` is asked between them, once that long has passed: work that is over sooner is
-    never broken off.
+    ``should_stop`` is polled between slices once `SLICE_SECONDS` have passed: shorter work is never
+    interrupted.
 
     Raises
     ------
     StoppedEarlyError
-        ``should_stop`` said so.
+        ``should_stop`` returned True.
     """
     slices, done = Slices(), 0
     asked = time.monotonic()

@@ -24,19 +24,19 @@ def njit(
 ) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
-    Compiled code runs without the interpreter's lock, so that threads may share its work. Where no
-    directory for the machine code can be written to (a read-only installation without a home),
-    every process compiles for itself.
+    Compiled code releases the interpreter's lock, so threads can share its work. If no directory
+    for the machine code is writable (a read-only installation without a home directory), every
+    process compiles for itself.
 
     Parameters
     ----------
     function : Function
-        In the subset of Python that numba compiles.
+        A function in the subset of Python that numba compiles.
     fastmath : collection of str, optional
-        Liberties that LLVM may take with floats; none unless named.
+        Floating-point liberties for LLVM; none by default.
     is_step : bool, default False
-        Write the machine code into that of every compiled caller. Such a function takes named
-        tuples at no cost; it makes and returns no array, and assigns no slice.
+        Whether to compile the function into each compiled caller. Such a function takes named
+        tuples at no cost; it must not create or return arrays, or assign slices.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) if fastmath else False}
     if not makes_arrays:

@@ -1,4 +1,4 @@
-"""Cores that a computation may use."""
+"""Number of cores that a computation may use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 
 def available_cores() -> int:
-    """Cores this process may use; all of them where the system does not say."""
+    """Return the cores this process may use, or all cores if the system does not report it."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a computation early instead of losing it."""
+"""Ctrl-C handling that ends a computation early and keeps its result."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from instances.ctrl_c import Interruption
 def interruption(raises_from: float = 2) -> Iterator[Interruption]:
     """Yield a function that tells whether Ctrl-C was pressed inside the ``with`` block.
 
-    The first Ctrl-C only sets the flag; a later one, `FLURRY_SECONDS` after it or more, raises
+    The first Ctrl-C only sets the flag; a later one, at least `FLURRY_SECONDS` after it, raises
     KeyboardInterrupt as usual. Outside the main thread signals cannot be caught, and the flag stays
     False.
 
     Parameters
     ----------
     raises_from : float, default 2
-        The press from which on each raises; infinity only counts them.
+        The first press that raises KeyboardInterrupt; with infinity none does.
     """
     pressed = Interruption(raises_from)
     if threading.current_thread() is not threading.main_thread():

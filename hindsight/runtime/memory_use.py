@@ -1,4 +1,4 @@
-"""Memory that this process uses, and that there is."""
+"""Memory that this process uses, and memory that is available."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _sharers = 1
 
 
 def share_memory(processes: int) -> None:
-    """Count on only a part of the memory from now on: so many processes do the same.
+    """Use only one part of the available memory from now on, as ``processes`` processes share it.
 
-    A limit on the address space is each process's own, and not shared.
+    A limit on the address space belongs to each process and is not shared.
     """
     global _sharers
     _sharers = max(1, processes)
 
 
 def resident_bytes() -> int:
-    """Resident set size now, or 0 where the system does not tell (no /proc)."""
+    """Return the present resident set size in bytes, or 0 if the system has no /proc."""
     return _pages(1)
 
 
 def available_bytes() -> int:
-    """Memory that this process may still take without swapping: the least that anything says.
+    """Return the bytes that this process may still take without swapping: the least of all limits.
 
-    Asked are the machine, the control group of this process and those around it, of version 1 or
-    2, and the limit on the address space. Pages of files that a group may drop count as free.
-    Processes that share memory (`share_memory`) have a part each, but a whole address space.
+    The limits are those of the machine, of this process's control group and its ancestors (version
+    1 or 2), and of the address space. File pages that a group may drop count as free. Processes
+    that share memory (`share_memory`) get one part each, but a whole address space.
     """
     found = [
         1024 * int(line.split()[1]) for line in _lines(MACHINE) if line.startswith("MemAvailable:")
@@ -58,7 +58,7 @@ def available_bytes() -> int:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Bytes below the limit of each control group that this process is in."""
+    """Yield the bytes below the limit of each control group of this process."""
     for line in _lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         if not controllers:
@@ -68,7 +68,7 @@ def _left_in_groups() -> Iterator[int]:
             usage, reclaimable = "usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # A container may see the path of its host, and its own group where the mount begins.
+        # A container may see its host's path but find its own group at the mount point.
         for group in (PurePosixPath(path), *PurePosixPath(path).parents):
             files = f"{mount}{group}/memory."
             most, used = _lines(files + limit), _lines(files + usage)

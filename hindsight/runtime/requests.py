@@ -1,4 +1,4 @@
-"""Requests column by column, as compiled loops take them."""
+"""Requests as columns, for compiled loops."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from instances.arrays import FloatArray, IntArray
 
 
 class Requests(NamedTuple):
-    """Requests by position.
+    """Columns of requests, by position.
 
     Attributes
     ----------
     arrival : int64 or float64 array, shape (n,)
-        Rounds or seconds.
+        Arrival, in rounds or seconds.
     prompt, output : int64 array, shape (n,)
-        Tokens.
+        Lengths, in tokens.
     """
 
     arrival: IntArray | FloatArray

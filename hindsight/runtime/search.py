@@ -1,4 +1,4 @@
-"""Options of every search: when it stops, where it starts, whom it tells."""
+"""Options common to all searches: when to stop, where to start, and callbacks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .clock import Clock
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The options that every solve understands.
+    """Options that every solve accepts.
 
     Attributes
     ----------
     clock : Clock
         Time limit and interruptions.
     threads : int or None
-        Of the solvers; None is each one's own choice.
+        Threads of the solvers; None leaves the choice to each solver.
     seed : int
-        Of every random choice.
+        Seed of every random choice.
     start : Any
         A feasible schedule to start from, or None.
     gap : float
         Relative gap at which to stop.
     progress : Callable[[Any], None] or None
-        Told of every improvement.
+        Called with every improvement.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -46,12 +46,12 @@ class Search:
         should_stop: Callable[[], bool] | None = None,
         **options: Any,
     ) -> Search:
-        """Make a search that begins now, of options as a user gives them.
+        """Create a search that begins now, from options given by the user.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            A bad time limit, number of threads, seed or gap.
+            A time limit, number of threads, seed or gap is invalid.
         """
         search = cls(Clock(as_time_limit(time_limit), should_stop), **options)
         if search.threads is not None:
@@ -63,21 +63,21 @@ class Search:
     def check_start(
         self, kinds: tuple[Any, ...], belongs: Callable[[Any], bool], elsewhere: str
     ) -> None:
-        """Check that `start`, if there is one, is a feasible schedule of the problem.
+        """Check that `start`, if given, is a feasible schedule of the problem.
 
         Parameters
         ----------
         kinds : tuple[type, ...]
-            Kinds of schedules that are looked for.
+            Accepted classes of schedules.
         belongs : Callable[[Any], bool]
-            Whether a schedule of these kinds is of the problem.
+            Tells whether a schedule of these classes belongs to the problem.
         elsewhere : str
-            What one that is not belongs to.
+            Words for the owner of a schedule that does not.
 
         Raises
         ------
         InvalidTypeError, InvalidValueError
-            It is not.
+            It is not a feasible schedule of the problem.
         """
         start = self.start
         if start is None:
@@ -94,5 +94,5 @@ class Search:
     def part(
         self, time_limit: float | None, should_stop: Callable[[], bool] | None, **changes: Any
     ) -> Search:
-        """Return a search that begins now, alike but for ``changes``, for a part of the work."""
+        """Return a search that begins now, with the same options except ``changes``."""
         return replace(self, clock=Clock(time_limit, should_stop), **changes)

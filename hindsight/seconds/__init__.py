@@ -1,1 +1,1 @@
-"""Intervals around the least latency in seconds of every scheduler; no solver."""
+"""Intervals around the least latency in seconds of every scheduler, without a solver."""

@@ -76,7 +76,7 @@ from instances.problem.memory_translation import relaxed
 from .minorants import AffineMinorant, affine_minorants, decimal, is_known
 
 MEAN_UNIT = 2**60
-"""A mean busy time is rounded down to a multiple of its inverse, or denominators would multiply."""
+"""Mean busy times are rounded down to multiples of its inverse, to keep denominators small."""
 
 
 class SecondsBound(NamedTuple):
@@ -89,12 +89,12 @@ class SecondsBound(NamedTuple):
     name : str
         "own time", "one machine" or "mean busy times".
     minorant : AffineMinorant or None
-        The one it was computed with; None where it needs none.
+        Minorant used for the bound; None if it needs none.
     requests : int
-        How many the sum is over.
+        Number of requests in the sum.
     certified : bool
-        Whether the minorant follows from the definition of the batch time, instead of being its
-        word. All bounds are computed in fractions or in floats with outward rounding.
+        Whether the minorant follows from the definition of the batch time, rather than from its
+        own claim. All bounds are computed in fractions or in floats with outward rounding.
     """
 
     total: Fraction
@@ -105,19 +105,19 @@ class SecondsBound(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Seconds a request, to the nearest float."""
+        """Return the bound per request in seconds, to the nearest float."""
         return float(self.total / self.requests)
 
 
 class _Job(NamedTuple):
-    """A request on the machine, in units of time of which the bound in hand has so many a second.
+    """A request on the machine, in integer units of time chosen for the bound.
 
     Attributes
     ----------
     release : int
         Arrival time a_i.
     own : int
-        Least time from the beginning of its first round to the end of its last.
+        Least time from the start of its first round to the end of its last.
     seconds : int
         Machine seconds p_i.
     moment : int
@@ -133,7 +133,7 @@ class _Job(NamedTuple):
 def _jobs(
     workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
 ) -> tuple[list[_Job], int]:
-    """The requests, and the units of time in a second: all that is needed is whole in them."""
+    """Return the requests, and the units of time per second that make all quantities integers."""
     workload = relaxed(workload)
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
@@ -157,7 +157,7 @@ def _jobs(
 
 
 class _Piece(NamedTuple):
-    """The machine serves one job from ``start`` for ``length`` seconds; ``last`` completes it."""
+    """A piece of a job that the machine serves; ``last`` marks the piece that completes it."""
 
     job: int
     start: int
@@ -166,7 +166,7 @@ class _Piece(NamedTuple):
 
 
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
-    """One machine that serves the job of least p_i, or of least remaining p_i, preempting."""
+    """Simulate one machine that serves the job of least (remaining) p_i, with preemption."""
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
@@ -223,10 +223,11 @@ _BOUNDS = {
 def mean_busy_prices(
     workload: Workload, minorant: AffineMinorant
 ) -> tuple[list[float], list[float]]:
-    """Times and, at each, what a second of the machine that the mean busy times stand for is worth.
+    """Return times and, at each, the value of a second of the machine in the mean busy times.
 
-    That is how many requests a second's delay of all that follows delays, in fractions of them:
-    the integral of 1 / p of the job served, up to the next idle time. Floats: prices prove nothing.
+    The value is the number of requests, counted in fractions, that a delay of a second delays: the
+    integral of 1 / p of the job served, up to the next idle time. Floats suffice: prices prove
+    nothing.
     """
     jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
     times: list[float] = []
@@ -261,9 +262,9 @@ def _bounds(
 
 
 def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
-    """Three lower bounds on the total latency in seconds of every scheduler, by name.
+    """Return three lower bounds on the total latency in seconds of every scheduler, by name.
 
-    Statements and proofs stand at the head of this module. Where a batch time has several affine
+    The module docstring has the statements and proofs. If a batch time has several affine
     minorants, each bound is the best over them.
 
     Parameters
@@ -271,19 +272,19 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
     workload : Workload
         Requests at their arrival times.
     batch_time : BatchTime
-        One that `affine_minorants` knows.
+        A batch time that `affine_minorants` supports.
 
     Raises
     ------
     InvalidTypeError
-        A batch time of which no minorant is known.
+        No minorant of the batch time is known.
     """
     return _bounds(workload, batch_time, workload.output_lengths.tolist())
 
 
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
-    """Three lower bounds on the sum of the times to first token, by name.
+    """Return three lower bounds on the sum of times to first token, by name.
 
-    As `machine_bounds`, of the rounds up to the one that emits the first token.
+    They are as in `machine_bounds`, for the rounds up to the one that emits the first token.
     """
     return _bounds(workload, batch_time, [1] * len(workload))

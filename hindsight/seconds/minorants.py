@@ -1,4 +1,4 @@
-"""Affine functions below a batch time, all that the bounds in seconds know of it."""
+"""Affine functions below a batch time, the only facts that the bounds in seconds use of it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from instances.validation import as_fraction
 
 
 class AffineMinorant(NamedTuple):
-    """No round is shorter than d0 + d1 * (tokens processed) + d2 * (tokens of the batch).
+    """Affine lower bound d0 + d1 * (tokens processed) + d2 * (tokens of the batch) on a round.
 
-    The batch is what advances or processes a chunk of its prompt: what is only held may cost more,
-    and is not counted. The coefficients are exact.
+    The batch is the set of requests that advance or process a chunk of their prompt. Requests that
+    are only held may cost more time, which is not counted. The coefficients are exact.
 
     Attributes
     ----------
@@ -45,16 +45,16 @@ class AffineMinorant(NamedTuple):
 
 
 def decimal(value: float) -> Fraction:
-    """The number that ``value`` is written as: 0.1 is a tenth."""
+    """Return the decimal number that ``value`` is written as: 0.1 is a tenth."""
     return Fraction(repr(float(value)))
 
 
 @runtime_checkable
 class DeclaresMinorants(Protocol):
-    """A batch time that says itself which affine functions its rounds are no shorter than."""
+    """A batch time that declares affine lower bounds on the length of its rounds."""
 
     def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
-        """Coefficients (d0, d1, d2) as those of `AffineMinorant`, one or more."""
+        """Return coefficients (d0, d1, d2) as in `AffineMinorant`, one triple or more."""
 
 
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
@@ -72,7 +72,7 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 def _interpolation(
     tokens: Sequence[float], seconds: Sequence[float]
 ) -> Callable[[Fraction | int], Fraction]:
-    """A table in fractions: its first entry up to there, the slope of the last piece beyond it."""
+    """Return a table in fractions: its first entry up to there, the last slope beyond it."""
     table = [decimal(one) for one in tokens]
     values = [decimal(one) for one in seconds]
 
@@ -87,7 +87,7 @@ def _interpolation(
 
 
 def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
-    """Seconds of a single round; None where they are not known exactly."""
+    """Return a function for the exact seconds of one round, or None if they are not known."""
     if type(batch_time) is IterationTime:
         d0, d1 = decimal(batch_time.d0), decimal(batch_time.d1)
         return lambda one: d0 + d1 * (one.memory - one.held_memory)
@@ -122,7 +122,7 @@ def _exact_tiled(time: TiledTime) -> Callable[[BatchStretch], Fraction]:
 
 
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
-    """Lines of slope 0 or more that no point lies below, each through one of them or two."""
+    """Return lines of slope >= 0 that no point lies below, each through one or two points."""
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
         slope = (y1 - y0) / (x1 - x0)
@@ -166,7 +166,7 @@ _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
 
 
 def is_known(batch_time: object) -> bool:
-    """Tell whether minorants follow from its definition; those of a subclass do not."""
+    """Tell whether minorants follow from its definition; for a subclass they do not."""
     return type(batch_time) in _KNOWN
 
 
@@ -191,7 +191,7 @@ def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMi
 
 
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
-    """Affine functions that no round of a batch time is shorter than.
+    """Return affine functions that no round of a batch time is shorter than.
 
     A round that advances or processes anything processes at least one token, and at
     most M: a request processes no more tokens than it holds, and all hold M at most. So it is
@@ -216,16 +216,16 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     Parameters
     ----------
     batch_time : BatchTime
-        One of the above, exactly: a subclass may compute something else.
+        One of the classes above, exactly: a subclass may compute something else.
     memory_limit : int
         Capacity M, tokens.
 
     Raises
     ------
     InvalidTypeError
-        Another batch time: nothing is known of how short its rounds may be.
+        Any other batch time, as nothing is known about the length of its rounds.
     InvalidValueError
-        Declared coefficients out of range.
+        Declared coefficients are out of range.
     """
     find = _KNOWN.get(type(batch_time))
     if find is None and isinstance(batch_time, DeclaresMinorants):

@@ -1,10 +1,10 @@
-"""Schedules in seconds: orders of admission with caps on a round, and their annealing.
+"""Schedules in seconds: admission orders with caps per round, improved by annealing.
 
-A list schedule in seconds: before each round the waiting requests are offered in ascending key,
-and one is admitted where it fits, beside all that run, for its whole life. Fuller rounds last
-longer for everybody in them, so a cap on the prompt tokens of a round delays prompts to the good of
-those that run; which cap is best is tried. Then single keys are moved, as in simulated annealing
-(Kirkpatrick, Gelatt and Vecchi, 1983).
+A list schedule in seconds admits requests before each round: waiting requests are tried in
+ascending key, and one is admitted if it fits beside all running ones for its whole life. Fuller
+rounds last longer for every request in them, so a cap on the prompt tokens of a round delays
+prompts and speeds up running requests; several caps are tried. Then single keys are moved by
+simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983).
 
 Deterministic: the schedule after k moves depends on the arguments and the seed alone.
 """
@@ -32,36 +32,36 @@ from instances.batch_time import (
 from instances.problem.memory_translation import restricted
 
 SKIPS = (0, 3, 10)
-"""Waiting requests that may be passed over in a round as they do not fit."""
+"""Numbers of waiting requests that may be skipped in a round because they do not fit."""
 
 PROMPT_CAPS = (0.5, 1.0, 1.5, 2.0, 3.0, 6.0, math.inf)
-"""Prompt tokens of a round, in units of those that double the length of a small round."""
+"""Caps on prompt tokens of a round, in units of those that double the length of a small round."""
 
 FIRST_CYCLE = 2_000
-"""Moves of the first annealing; later ones have twice as many as the one before."""
+"""Moves of the first annealing; each later one has twice as many."""
 
 FRUITLESS = 3
-"""Annealings in a row without a better schedule after which there are no more."""
+"""Consecutive annealings without a better schedule after which the search ends."""
 
 SLICE_WORK = 400_000
-"""Requests times moves after which an annealing looks at the clock."""
+"""Requests times moves between two polls of the clock."""
 
 HOT, COLD = 0.25, 0.005
-"""Temperatures, in mean latencies of the best list schedule."""
+"""First and last temperature, in mean latencies of the best list schedule."""
 
 REACH = 0.4
-"""Standard deviation of a move of the logarithm of a key."""
+"""Standard deviation of a move, in the logarithm of a key."""
 
 
 class Rule(NamedTuple):
-    """Rule by which an order is run.
+    """Rule that turns an order into a schedule.
 
     Attributes
     ----------
     skips : int
-        Requests that may be passed over in a round.
+        Number of requests that may be skipped in a round.
     prompt_cap : float
-        Prompt tokens of a round.
+        Most prompt tokens of a round.
     """
 
     skips: int
@@ -69,7 +69,7 @@ class Rule(NamedTuple):
 
 
 class _Rounds(NamedTuple):
-    """Requests, memory, and the length of a round: seconds[tokens] + d2 x resident tokens."""
+    """Requests, memory, and seconds of a round: seconds[tokens] + d2 x resident tokens."""
 
     arrival: FloatArray
     prompt: IntArray
@@ -87,9 +87,9 @@ class _Moves(NamedTuple):
     heat : float64 array, shape (k,)
         Temperatures, seconds of total latency.
     draws : float64 array, shape (k, 2)
-        Uniform in [0, 1): which key moves, and the chance of a worse total.
+        Uniform in [0, 1): choose the key that moves, and accept a worse total.
     steps : float64 array, shape (k,)
-        What is added to the key.
+        Changes of the key.
     """
 
     heat: FloatArray
@@ -98,7 +98,7 @@ class _Moves(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """The requests that run, in ascending order of their last rounds.
+    """Running requests, in ascending order of their last rounds.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class _Batch(NamedTuple):
 
 @partial(njit, is_step=True)
 def _queue(waiting: IntArray, queued: int, key: FloatArray, request: int) -> None:
-    """Insert a request into those that wait, the best last."""
+    """Insert a request into the waiting requests, with the best last."""
     x = queued
     while x > 0 and key[waiting[x - 1]] < key[request]:
         waiting[x] = waiting[x - 1]
@@ -125,12 +125,12 @@ def _queue(waiting: IntArray, queued: int, key: FloatArray, request: int) -> Non
 def _fits(
     batch: _Batch, running: int, base_sum: int, base: int, end: int, r: int, limit: int
 ) -> bool:
-    """Tell whether memory holds one more request, from round ``r`` + 1 to its last."""
+    """Tell whether memory holds one more request from round ``r`` + 1 to its last."""
     held = running + 1
     total = base_sum + base
     fits = total + held * (r + 1) <= limit
     y = 0
-    # Memory is largest in rounds in which somebody completes.
+    # Memory is largest in rounds in which some request completes.
     while fits and y < running and batch.end[y] < end:
         fits = total + held * batch.end[y] <= limit
         total -= batch.base[y]
@@ -141,7 +141,7 @@ def _fits(
 
 @partial(njit, is_step=True)
 def _admit(batch: _Batch, running: int, request: int, base: int, end: int) -> None:
-    """Insert a request into those that run."""
+    """Insert a request into the running requests."""
     y = running
     while y > 0 and batch.end[y - 1] > end:
         batch.end[y] = batch.end[y - 1]
@@ -155,7 +155,7 @@ def _admit(batch: _Batch, running: int, request: int, base: int, end: int) -> No
 
 @partial(njit, is_step=True)
 def _release(batch: _Batch, completed: int, running: int) -> None:
-    """Leave out the first ``completed``; ``running`` are left."""
+    """Drop the first ``completed`` requests; ``running`` are left."""
     for y in range(running):
         batch.end[y] = batch.end[y + completed]
         batch.base[y] = batch.base[y + completed]
@@ -168,9 +168,9 @@ def _run_order(
 ) -> float:
     """Return the total latency of admitting in ascending ``key``; infinity once above ``bound``.
 
-    A round admits until ``rule.skips`` requests were passed over or the next prompt would exceed
-    ``rule.prompt_cap`` tokens, but one prompt always may. ``start_round[i]`` becomes the number of
-    rounds before the first of request i.
+    A round admits until ``rule.skips`` requests were skipped or the next prompt would exceed
+    ``rule.prompt_cap`` tokens, but one prompt is always allowed. ``start_round[i]`` becomes the
+    number of rounds before the first of request i.
     """
     a, s, o = rounds.arrival, rounds.prompt, rounds.output
     M, seconds, d2 = rounds.memory_limit, rounds.seconds, rounds.d2
@@ -183,14 +183,14 @@ def _run_order(
     t = 0.0
     total = 0.0
     while done < n:
-        # Arrivals: where nothing is to be done the machine waits for the next one.
+        # Arrivals: the machine waits for the next one if there is nothing to do.
         if running == 0 and queued == 0:
             t = max(t, a[position])
         while position < n and a[position] <= t:
             _queue(waiting, queued, key, position)
             queued += 1
             position += 1
-        # Admissions, from the best on.
+        # Admissions, best first.
         prompts = fresh = refused = 0
         x = queued - 1
         while x >= 0 and refused <= skips:
@@ -240,7 +240,7 @@ def _anneal(
     start_round: IntArray,
     best_key: FloatArray,
 ) -> tuple[float, float]:
-    """Make ``moves``; ``key`` and its total go on, ``best_key`` is the best so far."""
+    """Make all ``moves``; update ``key`` and its total, and ``best_key``, the best so far."""
     for move in range(moves.heat.size):
         i = int(moves.draws[move, 0] * key.size)
         old = key[i]
@@ -258,10 +258,10 @@ def _anneal(
 
 
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
-    """Seconds of a round by tokens processed, 0 .. ``most``, and by a resident token.
+    """Return seconds of a round by tokens processed, 0 .. ``most``, and by a resident token.
 
-    Whatever else a batch time depends on is left out: what this is used for are schedules, whose
-    durations are recomputed.
+    Other dependencies of the batch time are ignored, because the schedules that use this have their
+    durations recomputed.
     """
     tokens = np.arange(most + 1)
     if isinstance(batch_time, AffineTime):
@@ -282,7 +282,7 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
 
 
 class SecondsOrders:
-    """The search for orders of one workload.
+    """Search for admission orders of one workload.
 
     Parameters
     ----------
@@ -291,12 +291,12 @@ class SecondsOrders:
     batch_time : BatchTime
         Seconds of each round.
     seed : int
-        Of the annealing.
+        Seed of the annealing.
 
     Attributes
     ----------
     cycle : int
-        Annealings completed.
+        Number of annealings completed.
     """
 
     def __init__(self, workload: Workload, batch_time: BatchTime, seed: int) -> None:
@@ -306,7 +306,7 @@ class SecondsOrders:
         self._batch_time = batch_time
         self._rng = np.random.default_rng(seed)
         prompts = np.maximum(workload.prompt_lengths, 1)
-        # No round of a list schedule processes more, and M may be very much more.
+        # No round of a list schedule processes more tokens, and M may be much larger.
         most = min(workload.memory_limit, int(prompts.sum()))
         seconds, d2 = round_seconds(batch_time, most)
         if not (np.isfinite(seconds).all() and seconds.min() > 0):
@@ -328,7 +328,7 @@ class SecondsOrders:
         self.cycle = 0
 
     def openings(self, should_stop: Callable[[], bool]) -> SecondsSchedule:
-        """The best of all orders and caps, as far as there was time; the first is always tried."""
+        """Return the best of all orders and caps tried in time; the first is always tried."""
         for key in self._keys():
             for rule in self._rules():
                 total = self._run(key, rule, self._best)
@@ -339,7 +339,7 @@ class SecondsOrders:
         return self._schedule()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[SecondsSchedule]:
-        """Better schedules, one after another; ends after `FRUITLESS` cycles without any."""
+        """Yield better and better schedules; end after `FRUITLESS` cycles without any."""
         n = len(self._workload)
         fruitless = 0
         slice_moves = max(1, min(FIRST_CYCLE, SLICE_WORK // n))
@@ -368,7 +368,7 @@ class SecondsOrders:
             self.cycle += 1
 
     def _keys(self) -> list[FloatArray]:
-        """Logarithms: machine seconds, volumes, output lengths."""
+        """Return the keys to try, as logarithms: machine seconds, volumes, output lengths."""
         _, s, o, M, seconds, d2 = self._problem
         volume = o * (s + (o + 1) / 2)
         slope = max(0.0, seconds[-1] - seconds[1]) / max(1, len(seconds) - 2)
@@ -376,7 +376,7 @@ class SecondsOrders:
         return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
 
     def _rules(self) -> list[Rule]:
-        """Caps around the tokens that double a small round, or that a few prompts have."""
+        """Return the rules to try, which vary the cap on prompt tokens and the skips."""
         seconds = self._seconds
         most = len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]

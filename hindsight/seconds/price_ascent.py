@@ -31,43 +31,43 @@ from .minorants import AffineMinorant
 from .round_length_prices import Machine, RoundLengthPrices
 
 BLOCK = 15
-"""Steps of a request that run alike; with many more, long requests come out too dear."""
+"""Steps of a request that run alike; with many more, long requests seem too expensive."""
 
 BLOCKS = 40
-"""Blocks of a request at most."""
+"""Most blocks of a request."""
 
 SLICES = 8
-"""Parts of the requests that threads share; fixed, so that sums do not depend on their number."""
+"""Number of parts of the requests, fixed so that sums do not depend on the number of threads."""
 
 DENSITY_UNIT = 2.0**-12
-"""Prices of a second are multiples of it: they are then the same on every grid."""
+"""Prices of a second are multiples of it, and hence the same on every grid."""
 
 ROW_CELLS = 8
-"""Cells with one gamma."""
+"""Number of cells with one gamma."""
 
 BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
-"""Of the machine's worth and of the requests present, where prices start."""
+"""Initial prices, as shares of the machine's value and of the number of requests present."""
 
 FULL = 0.8
-"""Of the memory: a round that holds more starts with a part of its price shared by memory."""
+"""Share of the memory above which a round's price is at first partly shared by memory."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
-"""Work a round offers, in units of d0; the longest possible round comes on top."""
+"""Work that a round offers, in units of d0; the longest possible round is added."""
 
 
 class _Model(NamedTuple):
-    """Machine, prices and lengths of rounds, as a request meets them.
+    """Machine, prices and lengths of rounds for the values of requests.
 
     Attributes
     ----------
     machine : Machine
         M and the minorant.
     cell : float
-        Seconds with one price.
+        Lengths of rounds, seconds, ascending.
     lengths : float64 array, shape (classes,)
         Of rounds, seconds, ascending.
     price : float64 array, shape (cells,)
-        Of a second.
+        Price of a second in each cell.
     gamma : float64 array, shape (rows,)
         Share of a price that is paid by memory.
     row : int64 array, shape (cells,)
@@ -83,7 +83,7 @@ class _Model(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """Values of requests, and the derivatives of their sum by prices and shares."""
+    """Values of requests, and the derivatives of their sum in prices and shares."""
 
     values: FloatArray
     by_price: FloatArray
@@ -91,16 +91,16 @@ class _Answer(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """The blocks of steps of one request, in order.
+    """Blocks of steps of one request, in order.
 
     Attributes
     ----------
     size : float64 array
-        Steps of a block.
+        Number of steps of a block.
     work, shared : float64 array
-        What is shared by work and by memory, seconds a step.
+        Charges shared by work and by memory, seconds per step.
     own : float64 array
-        Own seconds from the block on.
+        Least own seconds from the block on.
     """
 
     size: FloatArray
@@ -110,7 +110,7 @@ class _Blocks(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """One block, and own seconds ``rest`` of those after it."""
+    """A block, and the own seconds ``rest`` of the blocks after it."""
 
     size: float
     work: float
@@ -119,7 +119,7 @@ class _Block(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Grid points ``begin`` .. ``begin`` + ``width``, at which values of a request are kept."""
+    """Grid points ``begin`` .. ``begin`` + ``width`` at which values of a request are stored."""
 
     begin: int
     width: int
@@ -127,7 +127,7 @@ class _Window(NamedTuple):
 
 @partial(njit, is_step=True)
 def _split(prompt: int, output: int, machine: Machine, blocks: _Blocks) -> int:
-    """Cut the steps of a request into blocks, the first step its own; how many there are."""
+    """Cut the steps of a request into blocks, the first step alone; return their number."""
     M, d0, d1, d2 = machine.memory, machine.d0, machine.d1, machine.d2
     blocks.size[0] = 1.0
     blocks.work[0] = d1 * prompt + d2 * (prompt + 1.0)
@@ -151,7 +151,7 @@ def _split(prompt: int, output: int, machine: Machine, blocks: _Blocks) -> int:
 
 @partial(njit, is_step=True)
 def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, float, int, float]:
-    """Length of the rounds of a block in class j, seconds of all, their cell, and work's share."""
+    """Return the length of class j's rounds, their total seconds, cell, and work's share."""
     d0 = model.machine.d0
     length = max(model.lengths[j], d0 + block.work)
     lasts = length * block.size
@@ -164,7 +164,7 @@ def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, fl
 def _cheapest(
     block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: _Model
 ) -> tuple[float, int]:
-    """Least value where the block begins at m, and its class; ``best`` and -1 if none is below."""
+    """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
     choice = -1
     now = (window.begin + m) * model.cell
     lengths, shortest = model.lengths, model.machine.d0 + block.work
@@ -176,7 +176,7 @@ def _cheapest(
         cost = model.price[cell] * lasts * (part * block.shared / length + (1.0 - part) * free)
         if cost >= best:
             continue
-        # What follows: interpolated, beyond the window own time alone.
+        # The value after the block is interpolated; beyond the window it is own time alone.
         place = m + lasts / model.cell
         k = int(place)
         if k >= window.width:
@@ -201,7 +201,7 @@ def _pay(
     model: _Model,
     answer: _Answer,
 ) -> None:
-    """Have a share of the request run the block from m on in class j; it arrives in ``after``."""
+    """Let a share of the request run the block from m on in class j; add it to ``after``."""
     now = (window.begin + m) * model.cell
     length, lasts, cell, free = _rounds(block, j, now, model)
     row = model.row[cell]
@@ -258,37 +258,37 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
                 if choice[g, m] >= 0:
                     _pay(block, choice[g, m], share, m, window, after, model, answer)
                 if choice[g, m] < 0 and m < width:
-                    # Later is cheaper: it waits.
+                    # A later start is cheaper: the request waits.
                     flow[g, m + 1] += share
 
 
 class PriceAscent:
-    """Prices by Adam on log pi and logit gamma.
+    """Price ascent by Adam on log pi and logit gamma.
 
-    They start where `mean_busy_prices` or the requests present in a schedule put them: what delays
-    a moment delays all of those.
+    Prices start from `mean_busy_prices` or from the number of requests present in a schedule, since
+    a delay at any moment delays all of those.
 
     Parameters
     ----------
     schedule : SecondsSchedule
-        A good one of the workload.
+        A good schedule of the workload.
     minorant : AffineMinorant
-        As `priced_bound` takes it.
+        Minorant for `priced_bound`.
     horizon : float
-        Seconds from 0 on that have prices; beyond the end of the schedule.
+        Seconds from 0 on that have prices, beyond the end of the schedule.
     cell : float
         Seconds with one price, a power of two.
     iterations : int, default 150
-        After which steps are smallest.
+        Number of iterations over which steps become smallest.
 
     Attributes
     ----------
     cell : float
-        As given.
+        See the parameter.
     estimate : float
-        The bound on the mean latency that the best prices would give. Not certified.
+        Bound on the mean latency that the best prices would give, not certified.
     horizon : float
-        As given.
+        See the parameter.
     values : float64 array
         Approximations of V_i, seconds, shape (n,): for the allowance of `priced_bound`.
     turns : int
@@ -330,7 +330,7 @@ class PriceAscent:
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         self._window = self._latest
-        # Dealt out, so that slices are alike.
+        # Deal requests out, so that the parts are alike.
         self._slices = [np.arange(n)[part::SLICES] for part in range(min(n, SLICES))]
         self._requests = [Requests(a[one], s[one], o[one]) for one in self._slices]
         self.cell = cell
@@ -342,16 +342,16 @@ class PriceAscent:
         self.turns = 0
 
     def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
-        """``turns`` evaluations, or fewer where told to stop; at least one in all."""
+        """Run ``turns`` evaluations, or fewer if stopped, but at least one in all."""
         for _ in range(turns):
             if self.turns and should_stop():
                 return
             self._turn(pool)
 
     def prices(self, step: float) -> RoundLengthPrices:
-        """The best prices so far on a grid of ``step`` seconds, a power of two up to the cell.
+        """Return the best prices so far on a grid of ``step`` seconds, a power of two.
 
-        They are the same function of time for every step.
+        ``step`` is at most the cell; prices are the same function of time for every step.
         """
         density, gamma = self._best
         count = math.ceil(self.horizon / self.cell) * round(self.cell / step)

@@ -23,7 +23,7 @@ SecondsStop = Literal["proof", "gap", "time-limit", "interrupted", "stalled"]
 
 @dataclass(frozen=True, slots=True)
 class SecondsProgress(Interval[float]):
-    """A line of a solve in seconds: the interval is around the least mean latency.
+    """Progress of a solve in seconds; the interval is around the least mean latency.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class SecondsProgress(Interval[float]):
 class SecondsResult:
     """An interval around the least total latency in seconds of every scheduler.
 
-    "Every" includes those that know the future, pause, cut prompts into chunks, evict, preempt and
-    keep tokens, or idle.
+    "Every scheduler" includes those that know the future, pause, split prompts into chunks, evict,
+    preempt and keep tokens, or idle.
 
     Attributes
     ----------
@@ -52,19 +52,17 @@ class SecondsResult:
     schedule : SecondsSchedule
         The best schedule found, checked.
     upper_bound : Fraction
-        Seconds: the total latency of ``schedule`` with arrival times and batch time as the decimals
-        they are written as; where the batch time is not known exactly, as the schedule's floats
-        have it.
+        Total latency of ``schedule`` in seconds, with arrival times and batch time as the decimals
+        they are written as; if the batch time is not known exactly, from the schedule's floats.
     lower_bounds : Mapping[str, SecondsBound]
-        All lower bounds on the total by name; each says whether it is certified.
+        All lower bounds on the total latency by name; each says whether it is certified.
     best_bound : str
-        Name of the largest.
+        Name of the largest lower bound.
     mean_first_token_bound : float
-        No scheduler's mean time to first token is below it, seconds.
+        Lower bound on every scheduler's mean time to first token, seconds.
     stop_reason : SecondsStop
-        ``"proof"`` (the bounds meet), ``"gap"``
-        (as small as asked for), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
-        here goes on).
+        ``"proof"`` (the bounds meet), ``"gap"`` (the gap asked for is reached), ``"time-limit"``,
+        ``"interrupted"`` or ``"stalled"`` (no method here continues).
     runtime : float
         Seconds.
     log : tuple[SecondsProgress, ...]
@@ -101,55 +99,55 @@ class SecondsResult:
 
     @property
     def lower_bound(self) -> Fraction:
-        """The largest lower bound on the total, seconds."""
+        """Return the largest lower bound on the total latency, seconds."""
         return self.lower_bounds[self.best_bound].total
 
     @property
     def certified_lower_bound(self) -> Fraction:
-        """The largest that is certified."""
+        """Return the largest certified lower bound, seconds."""
         return max(one.total for one in self.lower_bounds.values() if one.certified)
 
     @property
     def total_latency_interval(self) -> tuple[float, float]:
-        """(lower, upper) around the least total latency, seconds, rounded outward."""
+        """Return bounds (lower, upper) on the least total latency, seconds, rounded outward."""
         return rounded_down(self.lower_bound), -rounded_down(-self.upper_bound)
 
     @property
     def mean_latency_interval(self) -> tuple[float, float]:
-        """(lower, upper) around the least mean latency, seconds, rounded outward."""
+        """Return bounds (lower, upper) on the least mean latency, seconds, rounded outward."""
         count = len(self.workload)
         return rounded_down(self.lower_bound / count), -rounded_down(-self.upper_bound / count)
 
     @property
     def certified(self) -> bool:
-        """True where the lower end is certified: see `SecondsBound`."""
+        """Tell whether the lower bound is certified: see `SecondsBound`."""
         return self.lower_bounds[self.best_bound].certified
 
     @property
     def status(self) -> SolveStatus:
-        """``"optimal"`` only where the bounds meet exactly."""
+        """Return the status, ``"optimal"`` only if the bounds meet exactly."""
         return "optimal" if self.stop_reason == "proof" else "feasible"
 
     @property
     def gap(self) -> float:
-        """(upper - lower) / upper; 0 when proved."""
+        """Return (upper - lower) / upper; 0 if proved optimal."""
         lower, upper = self.total_latency_interval
         return 0.0 if self.status == "optimal" else (upper - lower) / upper
 
 
 def _outward(lower: float, upper: float) -> str:
-    """Write an interval in microseconds, rounded outward."""
+    """Format an interval in microseconds, rounded outward."""
     return f"[{math.floor(lower * 1e6) / 1e6:.6f}, {math.ceil(upper * 1e6) / 1e6:.6f}]"
 
 
 def rounded_down(value: Fraction) -> float:
-    """The largest float that is not above ``value``."""
+    """Return the largest float that is not above ``value``."""
     nearest = float(value)
     return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
 
 
 def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
-    """Total latency in fractions; None where the batch time is not known exactly.
+    """Return total latency as a fraction, or None if the batch time is not known exactly.
 
     Arrival times are the decimals they are written as, and so is the start of a round where the
     schedule has the machine wait for it.

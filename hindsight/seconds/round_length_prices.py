@@ -1,4 +1,4 @@
-r"""Bounds on the total latency in seconds by prices of machine time that know a round's length.
+r"""Bounds on total latency in seconds by prices of machine time that use a round's length.
 
 **Statement.** Let pi(t) >= 0 be a price of a second of machine time and gamma(t) in [0, 1]. A
 request that advances in a round of length D, tok tokens and kv = s + k held, pays for each second
@@ -84,10 +84,10 @@ ROUNDING = 1e-9
 """Relative deflation of a value, beyond (4 o + 100) 2^-53 for o < 10^6."""
 
 LONGEST_OUTPUT = 10**6
-"""For `ROUNDING`, and because schedules in seconds list every round."""
+"""Outputs are shorter, for `ROUNDING` and because schedules in seconds list every round."""
 
 SHRINK = 1 - 1e-12
-"""Shortest lengths are multiplied by it before they are cut to whole cells."""
+"""Factor on shortest lengths before they are truncated to whole cells."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
@@ -111,7 +111,7 @@ class RoundLengthPrices:
     Raises
     ------
     InvalidValueError
-        Not so.
+        The arrays do not have this form.
     """
 
     step: float
@@ -135,7 +135,7 @@ class RoundLengthPrices:
 
 
 def round_down(price: FloatArray) -> FloatArray:
-    """Prices of cells as multiples of a power of two, so few that their sums are exact."""
+    """Round prices of cells down to multiples of a power of two with exact sums."""
     unit = 2.0 ** (math.frexp(float(price.sum()))[1] - 52)
     return np.floor(price / unit) * unit
 
@@ -212,7 +212,7 @@ class _LongRounds(NamedTuple):
 
 
 class _Chunks(NamedTuple):
-    """First steps in two chunk rounds or more, see *Chunks*.
+    """First steps that take two or more chunk rounds; see *Chunks*.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class _Chunks(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """Tables that the values of all requests are made from."""
+    """Tables from which the values of all requests are computed."""
 
     machine: Machine
     grid: _Grid
@@ -240,7 +240,7 @@ class _Tables(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """One request, and the time from which on little is known of it, see *Window*."""
+    """A request, and the time from which only little is known of it; see *Window*."""
 
     arrival: float
     prompt: int
@@ -297,7 +297,7 @@ class _Step(NamedTuple):
 def _least(
     g: FloatArray, start: int, rate: FloatArray, prefix: FloatArray, m: int, step: _Step
 ) -> float:
-    """Least of g + rate x (price of the cells), rounds that begin at m, all lengths of ``step``."""
+    """Return the least of g + rate x (price of cells) over rounds that begin at m."""
     best = math.inf
     here = prefix[m]
     for count in range(step.shortest, step.longest + 1):
@@ -330,7 +330,7 @@ def _least_across(
 
 @partial(njit, is_step=True)
 def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
-    """G at a grid point beyond the window: own time or the last value, chord-safe."""
+    """Return G at a grid point beyond the window: own time or the last value, safe for chords."""
     if (point - 1) * step + remaining >= ceiling:
         return point * step + remaining
     return ceiling
@@ -338,7 +338,7 @@ def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
 
 @partial(njit, is_step=True)
 def _shortest_cells(request: _Request, k: int, tables: _Tables) -> int:
-    """Whole cells of the shortest round of step k."""
+    """Return the whole cells of the shortest round of step k."""
     d0, d1, d2 = tables.machine.d0, tables.machine.d1, tables.machine.d2
     tokens = request.prompt if k == 1 else 1
     seconds = d0 + d1 * tokens + d2 * (request.prompt + k)
@@ -354,10 +354,10 @@ def _window(request: _Request, k: int, low: int, following: _Values, tables: _Ta
     work = machine.d1 * tokens + machine.d2 * memory
     seconds = (machine.d0 + work) * SHRINK
     remaining = following.remaining + seconds
-    # Both are whole cells of the shortest round; rounding may tell them apart by one.
+    # Both are whole cells of the shortest round; rounding may make them differ by one.
     shortest = max(lengths.first, int(seconds / step), following.low - low)
     high = max(int((request.cut - remaining) / step) + 1, low + 1)
-    # What costs more than the allowance need not be told apart.
+    # Values above the allowance need not be distinguished.
     while (
         high > low + 1
         and 0 <= high - 1 - following.low < following.computed
@@ -379,7 +379,7 @@ def _fill_tail(following: _Values, end: int, step: float) -> None:
 
 @partial(njit, is_step=True)
 def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -> None:
-    """rate[r, l]: price r(h l) of a second in a cell of row r, for the rows in reach."""
+    """Write rate[r, l], the price r(h l) of a second in a cell of row r, for rows in reach."""
     cells = grid.row.size
     first_row = grid.row[min(step.low, cells - 1)]
     last_row = grid.row[min(step.high + step.longest, cells - 1)]
@@ -395,7 +395,7 @@ def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -
 def _near_rounds(
     step: _Step, following: _Values, grid: _Grid, rate: FloatArray, values: FloatArray
 ) -> None:
-    """values[x]: least over the rounds that begin at ``low`` + x, length by length."""
+    """Lower values[x] to the least over rounds that begin at ``low`` + x, length by length."""
     g, prefix, cells = following.at, grid.prefix, grid.row.size
     least = rate[grid.gamma.size]
     for m in range(step.low, step.high + 1):
@@ -423,7 +423,7 @@ def _near_rounds(
 def _far_rounds(
     step: _Step, following: _Values, grid: _Grid, far: _LongRounds, values: FloatArray
 ) -> None:
-    """values[x]: least of itself and the longer rounds that begin at ``low`` + x, by classes."""
+    """Lower values[x] to the least over the longer rounds that begin at ``low`` + x, by class."""
     cells = grid.row.size
     for m in range(step.low, step.high + 1):
         at = min(m, cells)
@@ -439,7 +439,7 @@ def _far_rounds(
 def _in_chunks(
     m: int, request: _Request, following: _Values, tables: _Tables, best: float
 ) -> float:
-    """Least of ``best`` and two chunk rounds or more from m on, by the bin of the longest."""
+    """Return the least of ``best`` and two or more chunk rounds from m on, by the longest bin."""
     machine, grid, chunks = tables.machine, tables.grid, tables.chunks
     first, cells, s = tables.lengths.first, grid.row.size, request.prompt
     tokens = (1 + chunks.whole) * s + 1
@@ -472,7 +472,7 @@ def _step_back(
     rate: FloatArray,
     values: FloatArray,
 ) -> _Values:
-    """G_{k-1} from G_k, written to ``values``; ``following`` reaches as far as any round."""
+    """Compute G_{k-1} from G_k into ``values``; ``following`` reaches as far as any round."""
     # Step for rounds up to ``longest``, *Long rounds* for those beyond.
     _near_rounds(step, following, tables.grid, rate, values)
     if step.longest < tables.lengths.top:
@@ -493,7 +493,7 @@ def _step_back(
 
 @partial(njit, makes_arrays=True)
 def _request_value(request: _Request, tables: _Tables, rate: FloatArray, room: int) -> float:
-    """V_i + a_i, rounding errors aside: G_o, G_{o-1}, ..., G_0 on the grid, G_0 at the arrival."""
+    """Return V_i + a_i up to rounding, from G_o, G_{o-1}, ..., G_0 on the grid."""
     grid, lengths = tables.grid, tables.lengths
     begin = int(request.arrival / grid.step)
     low = begin
@@ -522,7 +522,7 @@ def _request_value(request: _Request, tables: _Tables, rate: FloatArray, room: i
 def _request_values(
     requests: Requests, allowance: FloatArray, tables: _Tables, values: FloatArray
 ) -> None:
-    """values[i]: least of C_i - a_i and what request i pays, rounding errors aside."""
+    """Write values[i], the least of C_i - a_i and the payments of request i, up to rounding."""
     lengths = tables.lengths
     widest = 0
     for one in allowance:
@@ -536,7 +536,7 @@ def _request_values(
 
 
 def _in_reach(table: FloatArray, row: IntArray, reach: int) -> FloatArray:
-    """Per row of the table, the least over the rows of cells in ``reach`` of its own."""
+    """Return, per row, the least over the rows of cells in ``reach`` of its own."""
     least = np.zeros_like(table)
     for r in np.unique(row):
         where = np.flatnonzero(row == r)
@@ -546,7 +546,7 @@ def _in_reach(table: FloatArray, row: IntArray, reach: int) -> FloatArray:
 
 
 def _least_in_windows(values: FloatArray, width: int) -> FloatArray:
-    """Least of each ``width`` consecutive values, by doubling."""
+    """Return the least of each ``width`` consecutive values, by doubling."""
     covered = 1
     least = values
     while 2 * covered <= width:
@@ -559,7 +559,7 @@ def _least_in_windows(values: FloatArray, width: int) -> FloatArray:
 def _long_rounds(
     prices: RoundLengthPrices, memory: FloatArray, work: FloatArray, last: int
 ) -> _LongRounds:
-    """Classes of rounds of ``last`` cells and more; ``memory`` and ``work`` are by row and bin."""
+    """Build classes of rounds of ``last`` cells and more; tables are given by row and bin."""
     cells, top = prices.price.size, last + memory.shape[1]
     lengths = [last]
     while lengths[-1] < 3 * last and int(lengths[-1] * 1.12) + 1 < top:
@@ -577,12 +577,12 @@ def _long_rounds(
 
 
 def refuse_long_outputs(workload: Workload) -> None:
-    """Refuse what rounding was not thought through for.
+    """Refuse output lengths for which the rounding analysis does not hold.
 
     Raises
     ------
     InvalidValueError
-        An output of `LONGEST_OUTPUT` tokens or more.
+        An output has `LONGEST_OUTPUT` tokens or more.
     """
     longest = int(workload.output_lengths.max())
     if longest >= LONGEST_OUTPUT:
@@ -590,18 +590,18 @@ def refuse_long_outputs(workload: Workload) -> None:
 
 
 class PricedValues:
-    """The values V_i of a workload under given prices, by request.
+    """Values V_i of the requests of a workload under given prices.
 
     Parameters
     ----------
     workload : Workload
-        Output lengths below 10^6.
+        Workload with output lengths below 10^6.
     minorant : AffineMinorant
-        Of the batch time, for the workload's memory limit.
+        Minorant of the batch time, for the workload's memory limit.
     prices : RoundLengthPrices
-        Any.
+        Any prices.
     longest_decode : float or None, default None
-        Rounds up to it are looked at one by one, seconds. None takes 4 d0.
+        Rounds up to this length in seconds are examined one by one. None uses 4 d0.
     """
 
     def __init__(
@@ -656,14 +656,14 @@ class PricedValues:
         self.integral = Fraction(float(prefix[cells]))
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:
-        """Lower bounds on V_i of the requests ``chosen``, rounded down, seconds.
+        """Compute lower bounds on V_i of the requests ``chosen``, rounded down, seconds.
 
         Parameters
         ----------
         chosen : int64 array
             Positions, shape (k,).
         allowance : float64 array
-            Of each of them, see `priced_bound`, shape (k,).
+            Allowance of each of them, see `priced_bound`, shape (k,).
         """
         values = np.empty(len(chosen))
         a = self._requests.arrival[chosen]
@@ -684,23 +684,23 @@ def priced_bound(
     allowance: FloatArray | None = None,
     longest_decode: float | None = None,
 ) -> tuple[SecondsBound, FloatArray]:
-    """A certified lower bound on the total latency in seconds, and the values V_i it is made of.
+    """Compute a certified lower bound on total latency in seconds, and its values V_i.
 
-    The statement and its proof stand at the head of this module. Floats with outward rounding.
+    The module docstring has the statement and its proof. Floats are rounded outward.
 
     Parameters
     ----------
     workload : Workload
-        Output lengths below 10^6.
+        Workload with output lengths below 10^6.
     minorant : AffineMinorant
-        Of the batch time, for the workload's memory limit.
+        Minorant of the batch time, for the workload's memory limit.
     prices : RoundLengthPrices
-        Any: the better the prices, the larger the bound.
+        Any prices: the better they are, the larger the bound.
     allowance : float64 array or None, default None
-        Seconds after arrival that are looked at closely, shape (n,). Any is valid; above V_i
-        nothing is lost. None takes all the time that has a price.
+        Seconds after arrival that are examined closely, shape (n,). Any value is valid; above V_i
+        nothing is lost. None uses all the time that has a price.
     longest_decode : float or None, default None
-        Rounds up to it are looked at one by one, seconds. None takes 4 d0.
+        Rounds up to this length in seconds are examined one by one. None uses 4 d0.
 
     Returns
     -------

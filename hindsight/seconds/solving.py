@@ -5,9 +5,9 @@
 prices that know a round's length, found by an ascent and evaluated with outward rounding
 (`hindsight.seconds.round_length_prices`).
 
-Where a batch time has no known minorant, what is left is that no latency is negative. By another
-memory rule than tokens schedules are found in a workload in tokens above, timed and checked by the
-rule, and bounds are those of one below (`instances.problem.memory_translation`).
+If a batch time has no known minorant, the only bound is that no latency is negative. Under a memory
+rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
+by the rule; bounds are those of a relaxed one (`instances.problem.memory_translation`).
 """
 
 from __future__ import annotations
@@ -52,43 +52,43 @@ NO_BOUND = "no latency is negative"
 """Name of the bound that holds for every batch time."""
 
 MARGIN = 1.1
-"""Prices reach this far beyond the end of the best schedule."""
+"""End of the priced time, as a multiple of the end of the best schedule."""
 
 CELLS = 250
-"""Cells of time with one price, roughly."""
+"""Approximate number of cells of time with one price."""
 
 TURNS = 150
-"""Of the ascent, where there is no time limit."""
+"""Iterations of the ascent without a time limit."""
 
 PROBE_TURNS = 3
-"""Of an ascent with each minorant of several, after which the best goes on."""
+"""Iterations with each of several minorants, after which the best continues."""
 
 STALL_TURNS, STALL_GAIN = 20, 2e-4
-"""An ascent that gains less than this share in so many evaluations has ended."""
+"""An ascent that gains less than this share in so many evaluations ends."""
 
 CYCLES = 2
-"""Of the annealing, where there is no time limit."""
+"""Seconds of annealing without a time limit."""
 
 ASCENT_SHARE = 0.45
-"""Of the time left after the first schedules; the rest evaluates the prices."""
+"""Share of the time left after the first schedules; the rest evaluates the prices."""
 
 POLL_SECONDS = 0.002
-"""Between two looks at the clock while others work."""
+"""Seconds between two polls of the clock while other threads work."""
 
 NEAR = 1e-6
-"""Relative distance at which totals in floats are told apart from totals in fractions."""
+"""Relative distance at which float totals are compared in fractions instead."""
 
 SPARE_SECONDS = 0.05
-"""With so little time left a solve ended because of it."""
+"""Seconds left at which a solve counts as ended by its time limit."""
 
 FINEST = 48
-"""Steps of the finest grid to the overhead d0 of a round; coarser ones have half as many."""
+"""Steps of the finest grid in the overhead d0 of a round; coarser ones have half as many."""
 
 COARSEST = 1.5
-"""Steps of the coarsest one, at least."""
+"""Least number of steps of the coarsest grid."""
 
 LARGEST_GRID, LONGEST_ROUND, LARGEST_WINDOW = 1 << 22, 1 << 14, 1 << 28
-"""Steps of a grid up to the horizon, of a round, and pairs of start and length for a request."""
+"""Most steps of a grid up to the horizon, of a round, and pairs of start and length per request."""
 
 
 def solve_seconds(
@@ -98,23 +98,23 @@ def solve_seconds(
     *,
     anneal: bool = True,
 ) -> SecondsResult:
-    """Solve where rounds last as long as their batches take.
+    """Solve where each round lasts as long as its batch takes.
 
     Parameters
     ----------
     requests : Workload or Instance
-        The arrival times of an instance count as seconds.
+        The requests; arrival times of an instance count as seconds.
     batch_time : BatchTime
         Seconds of a round.
     search : Search or None, default None
-        Checked; ``threads`` None takes every core.
+        Search options, checked; ``threads`` None uses every core.
     anneal : bool, default True
-        Whether schedules beyond list schedules are looked for. `hindsight.relax` looks for none.
+        Whether to look for schedules beyond list schedules; `hindsight.relax` does not.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        An infeasible ``start``, or an output of 10^6 tokens or more.
+        ``start`` is infeasible, or an output has 10^6 tokens or more.
     """
     search = Search() if search is None else search
     workload = as_workload(requests)
@@ -138,7 +138,7 @@ def solve_seconds(
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
-    """Refuse parameters that mean nothing in seconds, by name.
+    """Refuse parameters, by name, that mean nothing in seconds.
 
     Raises
     ------
@@ -151,12 +151,12 @@ def refuse_beside_batch_time(**given: bool) -> None:
 
 
 def require_instance(requests: Workload | Instance) -> Instance:
-    """An instance as it is.
+    """Return an instance as it is.
 
     Raises
     ------
     InvalidTypeError
-        Not one; a workload needs a batch time.
+        It is not an instance; a workload requires a batch time.
     """
     refuse_seconds(requests)
     if not isinstance(requests, Instance):
@@ -165,12 +165,12 @@ def require_instance(requests: Workload | Instance) -> Instance:
 
 
 def as_workload(requests: Workload | Instance) -> Workload:
-    """A workload as it is; an instance's requests in order of arrival, rounds counted as seconds.
+    """Return a workload as it is, or an instance as one, with rounds counted as seconds.
 
     Raises
     ------
     InvalidTypeError
-        Neither.
+        It is neither.
     """
     if isinstance(requests, Workload):
         return requests
@@ -210,20 +210,20 @@ class SecondsInterval:
 
     @property
     def schedule(self) -> SecondsSchedule:
-        """The best schedule so far."""
+        """Return the best schedule so far."""
         assert self._schedule is not None
         return self._schedule
 
     @property
     def best(self) -> SecondsBound:
-        """The largest lower bound so far."""
+        """Return the largest lower bound so far."""
         return max(self.bounds.values(), key=lambda bound: bound.total)
 
     @property
     def upper(self) -> Fraction:
-        """Total latency of the best schedule, in fractions where the batch time is known exactly.
+        """Return the total latency of the best schedule, in fractions if the batch time allows.
 
-        Computed when it is asked for: it takes seconds where there are many rounds.
+        It is computed on demand, which takes seconds if there are many rounds.
         """
         if self._exact is None:
             exact = exact_total_latency(self.schedule)
@@ -232,7 +232,7 @@ class SecondsInterval:
 
     @property
     def is_proved(self) -> bool:
-        """True where the bounds meet exactly."""
+        """Tell whether the bounds meet exactly."""
         return self._schedule is not None and self._is_near and self.best.total == self.upper
 
     @property
@@ -244,11 +244,11 @@ class SecondsInterval:
 
     @property
     def _is_near(self) -> bool:
-        """True where floats cannot tell the best bound from the best schedule."""
+        """Tell whether floats cannot distinguish the best bound from the best schedule."""
         return float(self.best.total) >= self.schedule.total_latency * (1 - NEAR)
 
     def note_interruption(self) -> None:
-        """Ctrl-C came as an exception: keep what there is, if there is a schedule."""
+        """Handle Ctrl-C as an exception: keep the interval if there is a schedule."""
         if self._schedule is None:
             raise KeyboardInterrupt
         self.clock.interrupt()
@@ -259,7 +259,7 @@ class SecondsInterval:
         Raises
         ------
         ScheduleCheckError
-            It is infeasible, or it beats a lower bound.
+            The schedule is infeasible, or it beats a lower bound.
         """
         if self._schedule is not None and schedule.total_latency >= self.schedule.total_latency:
             return
@@ -270,12 +270,12 @@ class SecondsInterval:
         self._check()
 
     def prove(self, bound: SecondsBound) -> None:
-        """Take a lower bound if it is better than the one of its name.
+        """Take a lower bound if it is better than the one of the same name.
 
         Raises
         ------
         ScheduleCheckError
-            It exceeds the total latency of a feasible schedule.
+            The bound exceeds the total latency of a feasible schedule.
         """
         known = self.bounds.get(bound.name)
         if known is not None and known.total >= bound.total:
@@ -286,7 +286,7 @@ class SecondsInterval:
             self._check()
 
     def result(self) -> SecondsResult:
-        """Return what is known by now."""
+        """Return the present result."""
         reason: SecondsStop
         if self.is_proved:
             reason = "proof"
@@ -336,10 +336,10 @@ class _Search:
         self._failed: list[BaseException] = []
 
     def run(self) -> None:
-        """All phases, until proof, time limit or interruption."""
+        """Run all phases until proof, time limit or interruption."""
         interval = self._interval
         interval.offer(self._orders.openings(interval.clock.must_stop))
-        # However little time there is: without them nothing is proved.
+        # These run even if there is little time: without them nothing is proved.
         interval.phase = "bounds"
         workload, batch_time = interval.workload, interval.batch_time
         if has_minorants(batch_time):
@@ -373,7 +373,7 @@ class _Search:
         return self._interval.clock.must_stop() or self._interval.is_proved
 
     def _anneal_orders(self) -> None:
-        """Anneal in a thread of its own: schedules are handed over, not offered."""
+        """Anneal in a separate thread, which hands schedules over instead of offering them."""
         limited = self._interval.clock.limit_left() is not None
         try:
             for schedule in self._orders.anneal(
@@ -392,7 +392,7 @@ class _Search:
                 self._interval.offer(schedule)
 
     def _ascend(self, pool: Executor) -> tuple[PriceAscent, AffineMinorant] | None:
-        """Prices; None where there are none."""
+        """Run price ascents; return the best and its minorant, or None if there are no prices."""
         interval = self._interval
         interval.phase = "prices"
         if interval.best.minorant is None:
@@ -400,7 +400,7 @@ class _Search:
         minorants = affine_minorants(interval.batch_time, interval.workload.memory_limit)
         ascents = [self._begin_ascent(one) for one in minorants]
         if len(ascents) > 1:
-            # That of the best bound so far need not be the one that prices are best with.
+            # The minorant of the best bound so far need not be the best one for prices.
             for one in ascents:
                 one.climb(PROBE_TURNS, interval.clock.must_stop, pool)
         ascent = max(ascents, key=lambda one: one.estimate)
@@ -422,13 +422,13 @@ class _Search:
     def _begin_ascent(self, minorant: AffineMinorant) -> PriceAscent:
         schedule = self._interval.schedule
         horizon = schedule.makespan * MARGIN + 4 * float(minorant.d0)
-        # Where gamma changes within a round the evaluation has to take the least of several.
+        # If gamma changes within a round, the evaluation must take the least of several rates.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(horizon / CELLS)), shortest)
         return PriceAscent(schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS)
 
     def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
-        """Values of all requests on finer and finer grids; a part of them may be on the finest."""
+        """Evaluate all requests on finer and finer grids, the finest perhaps only in part."""
         interval = self._interval
         interval.phase = "evaluation"
         d0 = float(minorant.d0)
@@ -464,12 +464,12 @@ class _Search:
     def _improve(
         self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor
     ) -> bool:
-        """Raise ``values`` request by request, short ones first; False if told to stop.
+        """Raise ``values`` request by request, short ones first; return False if stopped.
 
-        A request's value stays what it was where there is no time for it.
+        The value of a request stays as it was if there is no time for it.
         """
         interval = self._interval
-        # What a finer grid gains grows with the value, what it takes with value and output length.
+        # A finer grid gains in proportion to the value, and costs by value and output length.
         order = np.argsort(interval.workload.output_lengths, kind="stable")
         parts = np.array_split(order, min(len(order), 64))
         stop = threading.Event()

@@ -1,1 +1,1 @@
-"""The ways to close the interval around an optimum; `hindsight.solve` chooses."""
+"""Strategies that close the interval around an optimum; `hindsight.solve` chooses among them."""

@@ -42,54 +42,54 @@ from instances.validation import ranged
 from .strategy import Parameters, Problem
 
 RANKINGS = ("volume", "start")
-"""Those that need no relaxation."""
+"""Cycles that need no relaxation."""
 
 LONGEST_FOLLOWED = 10_000_000
-"""Rounds of a schedule whose use of memory is looked at round by round."""
+"""Most rounds of a schedule whose memory use is examined round by round."""
 
 
 def volume_order_key(instance: Instance) -> FloatArray:
-    """Mean round in which the volume relaxation serves each request, float64, shape (n,)."""
+    """Return the mean round in which the volume relaxation serves each request, shape (n,)."""
     filling = fill_by_volume(compress(instance).instance)
     return np.array(filling.weighted_rounds, dtype=np.float64) / instance.volumes
 
 
 @dataclass(frozen=True)
 class Beams(Parameters):
-    """Beam searches around the best order so far, and the relaxation at scale for a bound.
+    """Beam searches around the best order so far, with the relaxation at scale for a bound.
 
     Attributes
     ----------
     cycles : tuple[CycleSettings, ...]
-        Kinds of cycles.
+        The kinds of cycles.
     first_moves, most_moves : int
-        Moves a request of the first cycle of each kind, and of the longest; every next one has
-        twice as many.
+        Moves per request of the first cycle of each kind, and of the longest; each cycle has twice
+        as many as the one before.
     patience : int, default 6
-        Cycles without a better schedule, once the longest are reached, after which the search ends
-        unless it is told to be patient.
+        Cycles of the longest kind without a better schedule after which the search ends, unless it
+        is run as patient.
     exploring : float, default 0.2
-        Share of cycles whose kind is drawn blindly.
+        Share of cycles whose kind is chosen at random.
     first_rounds : tuple[tuple[str, BeamSettings], ...]
-        Whole beams to begin with, by ranking.
+        Initial whole beams, by ranking.
     guided : tuple[BeamSettings, ...]
         Whole beams around the relaxation's order.
     again : tuple[BeamSettings, ...]
-        Whole beams around the best schedule, for as long as they better it.
+        Whole beams around the best schedule, repeated as long as they improve it.
     relaxation_share : float, default 0.25
-        Share of the time left that the relaxation may take before the beams go on.
+        Share of the time left that the relaxation may use before the beams continue.
     relaxation_tolerance : float, default 1e-3
-        Relative gap at which it ends.
+        Relative gap at which the relaxation ends.
     branching_share : float, default 0.15
-        Share of the time left that branching beyond the relaxation takes, where there is a limit.
+        Share of the time left for branching beyond the relaxation, if there is a limit.
     branched_requests : int, default 1000
-        Most requests with which it is tried: a split takes seconds, and proves little where
-        requests are many.
+        Most requests for which branching is tried: a split takes seconds, and proves little if
+        there are many requests.
     ample : float, default 0.97
-        Share of the priced memory that a schedule uses, below which the search follows a relaxation
+        Share of the priced memory that a schedule uses; below it the search follows a relaxation
         with that share of the memory.
     guide_share, guide_tolerance : float, defaults 0.25 and 0.01
-        Of that relaxation.
+        The corresponding values for that relaxation.
     """
 
     cycles: tuple[CycleSettings, ...] = (
@@ -148,10 +148,10 @@ class Beams(Parameters):
                 raise InvalidValueError("Beams", "first_rounds", ranking, reason)
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Beams, with the relaxation for a bound and a further order after the first of them.
+        """Run beams, with the relaxation for a bound and a further order after the first beams.
 
-        They take turns for as long as the relaxation was broken off; then beams have what is left
-        of the time limit. Without one the relaxation ends by itself, and so do the beams.
+        They alternate as long as the relaxation is interrupted; then beams use the rest of the time
+        limit. Without a limit the relaxation ends by itself, and so do the beams.
         """
         if state.root_bound is None:
             prices = problem.first_bounds.price_bound
@@ -188,7 +188,7 @@ class Beams(Parameters):
     def _follow(
         self, relaxation: ScaleRelaxation, share: float, state: SolveState, search: LargeSearch
     ) -> Relaxation:
-        """Go on with a relaxation for a share of the time left, and search around its order."""
+        """Continue a relaxation for a share of the time left, then search around its order."""
         state.phase = "relaxation"
         left = state.clock.limit_left()
         relaxation.clock.allow(None if left is None else share * left)
@@ -201,7 +201,7 @@ class Beams(Parameters):
         return relaxed
 
     def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
-        """Raise the bound beyond the relaxation's, for a share of the time left."""
+        """Raise the bound beyond the relaxation's for a share of the time left."""
         state.phase = "branching"
         clock = Clock(self.branching_share * state.clock.seconds_left(), state.is_done)
         branched = BranchedRelaxation(state.instance, prices, clock)
@@ -211,11 +211,11 @@ class Beams(Parameters):
     def _follow_scarcer(
         self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices
     ) -> None:
-        """Follow a relaxation with less memory, as schedules cannot use all there is.
+        """Follow a relaxation with less memory, because schedules cannot use all of it.
 
         Large prompts leave room that the relaxation fills with fractions of others. Over many
-        rounds its backlog, and the requests that wait longest, are then those of a lighter load,
-        and its order is a bad one. Cycles follow its prices from then on.
+        rounds, its backlog and longest waits are then those of a lighter load, and its order is a
+        poor one. Cycles follow the prices of the relaxation with less memory from then on.
         """
         if state.schedule.makespan > LONGEST_FOLLOWED:
             return
@@ -237,7 +237,7 @@ class Beams(Parameters):
 
 
 def _used_share(schedule: Schedule, prices: MemoryPrices) -> float:
-    """Share of the memory that is used, over rounds weighted by their prices; 1 without prices."""
+    """Return the share of memory used over rounds weighted by price; 1 without prices."""
     weights, used = prices.as_floats(), schedule.memory_profile()[1:]
     length = min(len(weights), len(used))
     total = float(weights.sum()) * schedule.instance.memory_limit
@@ -245,23 +245,23 @@ def _used_share(schedule: Schedule, prices: MemoryPrices) -> float:
 
 
 class LargeSearch:
-    """Beams and cycles of ruin and recreate, feeding a `SolveState` that holds a schedule already.
+    """Beams and cycles of ruin and recreate that improve a `SolveState` with a schedule.
 
     Parameters
     ----------
     interval : SolveState
-        What is known of the problem.
+        State of the solve.
     seed : int, default 0
-        Of every random choice.
+        Seed of every random choice.
     parameters : Beams or None, default None
-        The strategy's; None takes its defaults.
+        Parameters of the strategy; None uses its defaults.
     threads : int, default 1
-        Of the cycles.
+        Threads of the cycles.
 
     Attributes
     ----------
     rounds : int
-        Beams and cycles run so far.
+        Number of beams and cycles run so far.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class LargeSearch:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self._search = RuinAndRecreate(self._instance, interval.schedule.start_times, seed, threads)
-        # Cycles of each kind, and latency gained and moves made by them, older ones counting less.
+        # Cycles of each kind, with the latency gained and the moves used; older ones count less.
         kinds = len(self._parameters.cycles)
         self._times = [0] * kinds
         self._gains, self._works = np.zeros(kinds), np.ones(kinds)
@@ -285,21 +285,21 @@ class LargeSearch:
         self.rounds = 0
 
     def follow(self, expected_start_times: FloatArray, prices: MemoryPrices) -> None:
-        """Rank by expected starts, shape (n,), as well, and let cycles follow memory prices."""
+        """Also rank by expected starts, shape (n,), and let cycles follow memory prices."""
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
         self._search.use_prices(prices)
 
     def run_first(self) -> None:
-        """Whole beams that need no relaxation."""
+        """Run whole beams that need no relaxation."""
         self._interval.phase = "search"
         for ranking, settings in self._parameters.first_rounds:
             self._whole(self._key(ranking), settings)
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
-        """Cycles until proof, time limit or interruption, ``most_rounds``, or nothing is found.
+        """Run cycles until proof, time limit, interruption, ``most_rounds`` or no further gain.
 
-        ``patient`` goes on after that too, which ends only where there is a limit. Schedules of
-        too many rounds have no cycles.
+        With ``patient`` it continues without gain, so it ends only if there is a limit. Schedules
+        of too many rounds have no cycles.
         """
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
@@ -313,7 +313,7 @@ class LargeSearch:
                 break
 
     def run_whole(self) -> None:
-        """Whole beams around the relaxation's order, then around what they found in turns."""
+        """Run whole beams around the relaxation's order, then repeatedly around their results."""
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
         key = self._keys["relaxation"]
@@ -332,7 +332,7 @@ class LargeSearch:
                     best, is_better = schedule, True
 
     def run_each_part_once(self) -> None:
-        """Do the least of every kind of work, proved or not: this compiles the kernels."""
+        """Run the smallest amount of every kind of work, to compile the kernels."""
         ranking, settings = self._parameters.first_rounds[0]
         self._whole(self._key(ranking), settings)
         self._search.cycle(self._parameters.cycles[0], 1, never)
@@ -344,12 +344,12 @@ class LargeSearch:
         return schedule
 
     def _whole(self, key: FloatArray, settings: BeamSettings) -> Schedule | None:
-        """The schedule of a beam around an order; None where it is stopped or has no way on."""
+        """Return the schedule of a beam around an order, or None if stopped or stuck."""
         interval, instance = self._interval, self._instance
         if interval.is_done():
             return None
         order = np.argsort(key, kind="stable")
-        # Twice what ran at once so far: a beam that needs more gives up.
+        # Allow twice the requests that ran at once so far: a beam that needs more gives up.
         room = 2 * most_running(instance, interval.schedule.start_times) + 64
         interval.nodes += settings.width * len(instance)
         self.rounds += 1
@@ -357,7 +357,7 @@ class LargeSearch:
         return None if starts is None else self._offer_shifted(starts)
 
     def _cycle(self) -> bool:
-        """One cycle; whether it was of the longest kind."""
+        """Run one cycle; return whether it was of the longest kind."""
         interval, parameters, search = self._interval, self._parameters, self._search
         search.offer(interval.schedule.start_times)
         kind = self._draw_kind()
@@ -378,7 +378,7 @@ class LargeSearch:
         return share == parameters.most_moves
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, then by what they gained lately for their moves."""
+        """Draw every kind once, then by their recent gains per move."""
         cycles = self._parameters.cycles
         kinds = [k for k, c in enumerate(cycles) if c.weight == 0 or self._search.has_prices]
         for kind in kinds:
@@ -390,7 +390,7 @@ class LargeSearch:
         return int(self._rng.choice(kinds, p=rates / rates.sum()))
 
     def _affordable(self, moves: int) -> int:
-        """The moves, or those of them that are likely to end in the time left."""
+        """Return ``moves``, or as many of them as are likely to end in the time left."""
         left = self._interval.clock.seconds_left()
         if self._seconds_per_move * moves <= left:
             return moves

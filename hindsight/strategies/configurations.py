@@ -1,4 +1,4 @@
-"""The strong search: annealed schedules, table prices, and an exact search pruned by them.
+"""The strong search: annealed schedules, table prices, and an exact search that they prune.
 
 Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.heuristics.annealing`), improve prices of what runs together
@@ -36,40 +36,40 @@ from instances.validation import ranged
 from .strategy import Parameters, Problem
 
 RESUMED = 2
-"""Phases by which an ascent from prices that are good already is ahead of one from tables."""
+"""Phases by which an ascent from good prices is ahead of one from tables."""
 
 
 @dataclass(frozen=True)
 class Configurations(Parameters):
-    """Annealed schedules, prices of what runs together, and an exact search pruned by them.
+    """Annealed schedules, prices of what runs together, and an exact search that they prune.
 
     Attributes
     ----------
     moves : int, default 100_000
         Annealing moves of the first phase.
     move_slice : int, default 10_000
-        Moves between two looks at the clock.
+        Moves between two polls of the clock.
     corridor_states : int, default 300_000
         States of the beams around the best schedule in the first phase.
     states : int, default 150_000
         States of the exact search in its first phase.
     most_states : int, default 1_500_000
-        States of one epoch kept at once, of up to 64 requests; fewer in proportion of more. Bounds
+        Most states of one epoch, for up to 64 requests; proportionally fewer for more. This limits
         memory to about a gigabyte.
     few_requests : int, default 28
-        Requests up to which the exact search has a fair chance of closing the gap: no windows then.
+        Most requests for which the exact search may well close the gap; windows are skipped then.
     search_growth : int, default 3
-        Growth of the exact search from phase to phase on few requests; it doubles on more.
+        Growth of the exact search from phase to phase for few requests; it doubles for more.
     worthwhile_gain : float, default 0.001
-        Gain of the root bound, relative to the upper bound, that earns the prices twice the work.
+        Gain of the root bound, relative to the upper bound, for which prices get twice the work.
     first_step : float, default 0.002
         First step of the budget above the root bound, relative to the upper bound.
     ascent : int, default 60
         Iterations of the configuration ascent in the first phase.
     fades : tuple[float, ...], default (1.0, 1.0, 0.5, 0.25)
-        Heats and steps of the ascent, by phase, as shares of the first; the last for all later.
+        Heats and steps of the ascent by phase, as shares of the first; the last holds for the rest.
     largest_price_array : int, default 20_000_000
-        Entries of the epoch prices, T (M + 1)^2, beyond which it refuses.
+        Most entries of the epoch prices, T (M + 1)^2; larger instances are refused.
     """
 
     moves: int = ranged(100_000, minimum=1)
@@ -88,7 +88,7 @@ class Configurations(Parameters):
     name: ClassVar[str] = "configurations"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Tables too large."""
+        """Refuse tables that are too large."""
         limit = problem.instance.memory_limit
         entries = (problem.first_bounds.schedule.makespan + 1) * (limit + 1) ** 2
         if limit <= LARGEST_MEMORY_LIMIT and entries <= self.largest_price_array:
@@ -96,13 +96,13 @@ class Configurations(Parameters):
         return "needs a small memory_limit and few rounds"
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Phases until proof, time limit or interruption."""
+        """Run phases until proof, time limit or interruption."""
         threads = problem.cores
         ConfigurationSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
 class ConfigurationSearch:
-    """One solve by the phases of this module, feeding a `SolveState`."""
+    """Solve by the phases of this module, which reports its results to a `SolveState`."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class ConfigurationSearch:
         self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
-        # Each state holds the starts of all requests.
+        # Each state stores the starts of all requests.
         most_states = self._parameters.most_states * 64 // max(64, len(instance))
         self._search = StateSearch(instance.columns, max(1, most_states))
         self._corridors = CorridorSearch(self._search, seed)
@@ -134,7 +134,7 @@ class ConfigurationSearch:
         self._corridor_states = self._parameters.corridor_states
 
     def run(self) -> None:
-        """Phases until proof, time limit or interruption."""
+        """Run phases until proof, time limit or interruption."""
         state, parameters = self.state, self._parameters
         price_work, states = 1, parameters.states
         growth = parameters.search_growth if self._has_few_requests else 2
@@ -150,12 +150,12 @@ class ConfigurationSearch:
             self._moves *= 2
             self._corridor_states *= 2
             states *= growth
-            # Prices that have settled are not worth twice the work; the search is.
+            # Prices that have settled are not worth twice the work, but the search is.
             if gain >= parameters.worthwhile_gain * state.upper_bound:
                 price_work *= 2
 
     def run_each_part_once(self) -> None:
-        """Do the least of every kind of work, proved or not: this compiles the kernels."""
+        """Run the smallest amount of every kind of work, to compile the kernels."""
         self._anneal(self._parameters.move_slice, self.state)
         self._improve_prices(1)
         self._search_corridors(1, self.state)
@@ -172,7 +172,7 @@ class ConfigurationSearch:
                 state.offer(Schedule(self.instance, self._annealing.best_starts))
 
     def _improve_prices(self, work: int) -> int:
-        """An ascent, and the exact bound of what results; returns how much the bound gained."""
+        """Run an ascent and evaluate its prices exactly; return the gain of the bound."""
         stop = self.state.clock.must_stop
         if self._ascent is None:
             about = (self.instance, self._copies, self.state.schedule.makespan)
@@ -210,12 +210,12 @@ class ConfigurationSearch:
 
     @property
     def _root_prices(self) -> tuple[IntArray, IntArray]:
-        """The prices and capacities that prove the most so far."""
+        """Return the prices and capacities that prove the most so far."""
         assert self._root is not None
         return self._root
 
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
-        """Look around the best schedule, guided by prices."""
+        """Search around the best schedule, guided by prices."""
         state.phase = "corridors"
         if not state.is_done():
             self._search_corridors(corridor_states, state)
@@ -224,13 +224,13 @@ class ConfigurationSearch:
             self._resolve_windows(state)
 
     def _search_corridors(self, states: int, state: SolveState) -> None:
-        """Beams around the best schedule, which the next annealing begins from."""
+        """Search beams around the best schedule, from which the next annealing starts."""
         starts = self._corridors.improve(state.schedule.start_times, states, state.clock.must_stop)
         if starts is not None:
             state.offer(Schedule(self.instance, starts))
 
     def _resolve_windows(self, state: SolveState) -> None:
-        """Sweeps of exact windows until one finds nothing."""
+        """Sweep over exact windows until a sweep finds nothing."""
         while not state.clock.must_stop():
             starts = self._windows.sweep(
                 state.schedule.start_times, *self._root_prices, state.clock.must_stop
@@ -254,7 +254,7 @@ class ConfigurationSearch:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            # Within the budget nothing is left but, maybe, the optimum just found.
+            # Nothing is left within the budget except, perhaps, the optimum just found.
             proved = budget + 1 if outcome.found is None else state.upper_bound
             state.raise_lower(min(proved, state.upper_bound), certified=True)
             self._step = step

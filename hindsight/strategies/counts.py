@@ -1,13 +1,13 @@
-"""Annealed schedules, and a branch and bound over how many requests of a class start when.
+"""Annealed schedules, and a branch and bound over the number of requests of a class per start.
 
-For instances of few rounds whose memory limit is too large for
-`hindsight.strategies.configurations`, as where tokens are counted in large units. Phase after
-phase, schedules are annealed (`hindsight.heuristics.annealing`) while leaves of the tree are split
+It serves instances of few rounds whose memory limit is too large for
+`hindsight.strategies.configurations`, for example with tokens counted in large units. In each phase
+schedules are annealed (`hindsight.heuristics.annealing`) while leaves of the tree are split
 (`hindsight.integer_program.count_tree`), whose least bound is exact, in integers. The linear
-program at its root has the starts that the memory prices of a first one leave.
+program at its root has the starts that the memory prices of a first linear program allow.
 
-Work is counted in moves and relaxations, not in seconds, and what one side finds is told to the
-other between phases: the same seed takes the same course, with one thread or two.
+Work is counted in moves and relaxations, not in seconds, and both sides exchange results only
+between phases: the same seed takes the same course, with one thread or two.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Counts(Parameters):
     moves : int, default 500_000
         Annealing moves of a phase.
     move_slice : int, default 10_000
-        Moves between two looks at the clock.
+        Moves between two polls of the clock.
     patience : int, default 100_000
-        Moves a request without a better schedule after which annealing begins anew.
+        Moves per request without a better schedule after which annealing restarts.
     relaxed_columns : int, default 400_000
         Columns of all linear programs of the tree in a phase.
     fewest_relaxations : int, default 20
-        Linear programs of a phase, however large they are.
+        Least number of linear programs in a phase, however large they are.
     most_leaves : int, default 300_000
-        Open leaves at which the tree is given up: bounds memory to about a gigabyte.
+        Open leaves at which the tree is abandoned; this limits memory to about a gigabyte.
     largest_program : int, default 250_000
-        Memory entries of all starts of all requests, beyond which it refuses.
+        Most memory entries of all starts of all requests; larger instances are refused.
     """
 
     moves: int = ranged(500_000, minimum=1)
@@ -62,14 +62,14 @@ class Counts(Parameters):
     name: ClassVar[str] = "counts"
 
     def refusal(self, problem: Problem) -> str | None:
-        """More memory entries than `largest_program`."""
+        """Refuse more memory entries than `largest_program`."""
         starts = problem.first_bounds.starts
         if starts is not None and starts.memory_entries <= self.largest_program:
             return None
         return f"has more than {self.largest_program:,} rounds of all starts to choose from"
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Phases until proof, time limit or interruption, or until the tree is too large."""
+        """Run phases until proof, time limit or interruption, or until the tree is too large."""
         starts = problem.first_bounds.starts
         assert starts is not None
         annealing = _Annealing(self, state, problem.seed)
@@ -105,7 +105,7 @@ class Counts(Parameters):
         state.raise_lower(min(bound, state.upper_bound), certified=True)
 
     def _tree(self, starts: StartSets, state: SolveState) -> CountTree | None:
-        """The tree over the starts that prices leave; None where there is no solution to them."""
+        """Build the tree over the starts that prices allow; None if there are none."""
         stop = state.clock.must_stop
         program = CountProgram(starts, stop)
         relaxed = program.relax(program.whole)
@@ -116,9 +116,9 @@ class Counts(Parameters):
 
 
 class _Annealing:
-    """Annealings one after the other, as some end in a poor corner.
+    """Annealings one after another, since some get stuck in a poor local optimum.
 
-    The first from the first schedule of the solve, the others from list schedules without delays.
+    The first starts from the solve's first schedule, the others from list schedules without delays.
     """
 
     def __init__(self, parameters: Counts, state: SolveState, seed: int) -> None:
@@ -133,7 +133,7 @@ class _Annealing:
         self._best, self._best_cost = self._search.best_starts, self._search.best_cost
 
     def run(self) -> IntArray:
-        """The moves of a phase; the best starts so far."""
+        """Run the moves of a phase; return the best starts so far."""
         left = self._parameters.moves
         while left > 0 and not self._must_stop():
             moves, cost = min(self._parameters.move_slice, left), self._search.best_cost

@@ -1,4 +1,4 @@
-"""The least makespan: feasibility of one horizon after another ([W25] Theorem EC.2's objective).
+"""The least makespan, by testing one horizon after another ([W25] Theorem EC.2's objective).
 
 A schedule completes by round T iff the integer program, [J25] Equations (2)-(4), restricted to
 starts that complete by T has a point; so bisection over T needs no objective, and each answer moves
@@ -35,16 +35,16 @@ LARGE_FIRST = (
     lambda request: -request.output_length,
     lambda request: -request.peak_memory,
 )
-"""Priorities by which the longest and the largest requests come first."""
+"""Priorities that put the longest and the largest requests first."""
 
 
 def makespan_schedules(
     instance: Instance, should_stop: Callable[[], bool] = never, *, thorough: bool = True
 ) -> Iterator[Schedule]:
-    """Prefix schedules one by one, longest and largest first included.
+    """Yield prefix schedules one by one, including longest first and largest first.
 
-    ``should_stop`` ends them. There is one all the same, on few requests (``thorough``) the first
-    of these, on many that of one request after another.
+    ``should_stop`` ends them. At least one is always yielded: for few requests (``thorough``) the
+    first of these, for many the schedule of one request after another.
     """
     first = True
     for skip in (True, False) if thorough else (False,):
@@ -61,28 +61,28 @@ def makespan_schedules(
 
 @dataclasses.dataclass(frozen=True)
 class Makespan(Parameters):
-    """The integer program asked for one horizon after another.
+    """The integer program, solved for one horizon after another.
 
     Attributes
     ----------
     largest_probe : int, default 2_000_000
-        Starts in a probed horizon beyond which no program is built.
+        Most starts in a tested horizon for which a program is built.
     build_seconds_per_entry : float, default 4e-6
-        As of `hindsight.strategies.mip.IntegerProgram`. A program too large ends the search with
-        reason ``"size"``.
+        As in `hindsight.strategies.mip.IntegerProgram`. A program that is too large ends the search
+        with reason ``"size"``.
     """
 
     largest_probe: int = ranged(2_000_000, minimum=0)
     build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
 
-    # It is the integer program's way to the makespan, and asked for by that name.
+    # This is the integer program's method for the makespan, and is requested by its name.
     name: ClassVar[str] = "mip"
     objectives: ClassVar[tuple[Goal, ...]] = ("makespan",)
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Close the interval around the least makespan, as far as time allows.
 
-        The lower bound is probed first, because it is often met; then the middle.
+        The lower bound is tested first, because it is often attained; then the middle.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Makespan(Parameters):
 def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
     """Ask HiGHS for a schedule that completes by the horizon of ``starts``; False if undecided."""
     compiled = compile_model(BUILDERS[problem.formulation](starts))
-    # The first feasible point is as good as any.
+    # Any feasible point will do.
     linear = dataclasses.replace(
         compiled.linear, costs=np.zeros_like(compiled.linear.costs), offset=0.0
     )

@@ -1,4 +1,4 @@
-"""The integer program searched by HiGHS, over the starts that reduced costs leave."""
+"""The integer program, searched by HiGHS over the starts that reduced costs allow."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from instances.validation import ranged
 from .strategy import Parameters, Problem, starts_left
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
-"""Rough cost of building and compiling a non-zero, seconds."""
+"""Rough seconds to build and compile a non-zero."""
 
 
 @dataclass(frozen=True)
 class IntegerProgram(Parameters):
-    """The linear relaxation, then [J25] Equations (1)-(4) over the starts that its prices leave.
+    """The linear relaxation, then [J25] Equations (1)-(4) over the starts that its prices allow.
 
-    Rows of the user's (`Problem.cuts`) are in the second. Its bounds are conditional then: without
-    them the relaxation's prices are what is proved.
+    The second program includes the user's rows (`Problem.cuts`). Its bounds are then conditional;
+    what is proved without them comes from the relaxation's prices.
 
     Attributes
     ----------
     most_starts : int or None, default None
-        Starts beyond which it refuses. None tries any number that can be listed, and ends with
-        reason ``"size"`` where they cannot.
+        Most starts; larger instances are refused. None tries any number that can be listed, and
+        ends with reason ``"size"`` if they cannot be.
     largest_relaxation : int, default `LARGEST_RELAXATION`
-        Starts beyond which the relaxation is left out.
+        Most starts for which the relaxation is solved.
     build_seconds_per_entry : float, default 4e-6
-        Rough cost of building and compiling a non-zero, seconds: a program that would take more
-        than half the time left is not built.
+        Rough seconds to build and compile a non-zero: a program that would take more than half the
+        time left is not built.
     bound_tolerance : float, default 1e-4
         HiGHS's bounds are rounded up to integers after subtracting this.
     """
@@ -63,7 +63,7 @@ class IntegerProgram(Parameters):
     uses_cuts: ClassVar[bool] = True
 
     def refusal(self, problem: Problem) -> str | None:
-        """More starts than `most_starts`."""
+        """Refuse more starts than `most_starts`."""
         starts = problem.first_bounds.starts
         if self.most_starts is None or (starts is not None and starts.count <= self.most_starts):
             return None
@@ -87,7 +87,7 @@ class IntegerProgram(Parameters):
             self.search(problem, state, starts)
 
     def _relaxed(self, problem: Problem, state: SolveState, starts: StartSets) -> StartSets:
-        """The starts that the prices of the linear relaxation leave."""
+        """Return the starts that the prices of the linear relaxation allow."""
         state.phase = "relaxation"
         if starts.count > self.largest_relaxation:
             state.stop_reason = "size"
@@ -100,13 +100,13 @@ class IntegerProgram(Parameters):
             should_stop=state.clock.must_stop,
         )
         if relaxed is None:
-            # Out of time or interrupted inside HiGHS: the bounds so far stand.
+            # Out of time, or interrupted inside HiGHS: the bounds so far remain.
             state.note_stop()
             return starts
         return starts_left(state, starts, relaxed.memory_prices)
 
     def search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
-        """Solve the program over ``starts``, warm-started, feeding ``state``.
+        """Solve the program over ``starts``, warm-started, and report results to ``state``.
 
         ``starts`` must hold every schedule at least as good as the state's, so that the bound of
         the restricted model, capped by the upper bound, is a bound on the optimum.
@@ -151,14 +151,14 @@ class IntegerProgram(Parameters):
             and result.objective is not None
             and round(result.objective) == state.upper_bound
         ):
-            # HiGHS stops at a gap below one: between integers that is none.
+            # HiGHS stops at a gap below one, which between integers is no gap.
             self._raise(problem, state, state.upper_bound)
         state.note_stop()
 
     def _require_consistent(
         self, problem: Problem, state: SolveState, result: LinearResult
     ) -> None:
-        """Refuse a result that leaves no schedule as good as the one known."""
+        """Refuse a result that excludes every schedule as good as the known one."""
         is_infeasible = result.termination is Termination.INFEASIBLE
         exceeds = result.bound is not None and self._rounded(result.bound) > state.upper_bound
         if problem.cuts and (is_infeasible or exceeds):
@@ -182,5 +182,5 @@ class IntegerProgram(Parameters):
 
 
 def program_entries(starts: StartSets, formulation: Formulation) -> int:
-    """About how many non-zeros the program over ``starts`` has."""
+    """Estimate the non-zeros of the program over ``starts``."""
     return starts.memory_entries if formulation == "dense" else 8 * starts.count

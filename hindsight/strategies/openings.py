@@ -1,7 +1,7 @@
-"""Openings of a solve, by objective: the instance searched, first bounds, and the way back.
+"""Openings of a solve, by objective: the instance to search, first bounds, and restoring results.
 
-Idle gaps cost rounds, not decisions. Total latency is minimised without them, with preemption or
-without; the makespan is decided by what follows the last of them.
+Idle gaps cost rounds but need no decisions. Total latency is minimised without them, with or
+without preemption; the makespan depends only on what follows the last of them.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from instances.problem.preemptive_schedule import AnySchedule
 from .makespan import makespan_schedules
 
 FIRST_LIST_SECONDS = 5.0
-"""What the first list schedule of many requests may take beyond a time limit."""
+"""Seconds that the first list schedule of many requests may take beyond a time limit."""
 
 
 class Opening(ABC):
-    """An objective's part of a solve.
+    """Part of a solve that depends on the objective.
 
     Attributes
     ----------
     instance : Instance
-        What is searched.
+        The instance to search.
     offset : int
-        Added to its cost gives that of the instance as given.
+        Difference between costs in the original instance and in `instance`.
     """
 
     instance: Instance
@@ -60,18 +60,18 @@ class Opening(ABC):
 
     @abstractmethod
     def restore(self, schedule: AnySchedule) -> AnySchedule:
-        """Return a schedule of `instance` as one of the instance as given."""
+        """Turn a schedule of `instance` into one of the original instance."""
 
     @abstractmethod
     def horizon(self, state: SolveState) -> int:
-        """Return a round of the given instance by which every optimal schedule completes."""
+        """Return a round of the original instance by which every optimal schedule completes."""
 
     def restored_proof(self, proof: Proof | None) -> Proof | None:
-        """Return prices of `instance` as prices of the instance as given, where there are any."""
+        """Turn prices of `instance`, if any, into prices of the original instance."""
         return None
 
     def prices_of(self, proof: Proof) -> StatePrices | None:
-        """Return the prices of `instance` in a proof of the given one, to begin an ascent from."""
+        """Return prices of `instance` from a proof for the original one, to start an ascent."""
         return None
 
 
@@ -90,7 +90,7 @@ class LatencyOpening(Opening):
         if len(self.instance) > THOROUGH_UP_TO:
             self._first_interval(state, moved)
             found = state.offer
-        # Out of time already, further list schedules are not begun.
+        # If the time is up already, no further list schedule is started.
         known = state.schedule if found is not None and state.clock.must_stop() else None
         proof = proved_horizon(self.instance, known, state.clock.must_stop, found)
         if moved is not None and moved.total_latency < proof.schedule.total_latency:
@@ -117,14 +117,14 @@ class LatencyOpening(Opening):
 
     def horizon(self, state: SolveState) -> int:
         """See `Opening`."""
-        # No latency of an optimal schedule exceeds the total of another one.
+        # No latency of an optimal schedule exceeds the total latency of another schedule.
         proved = state.horizon or int(self.instance.arrival_times.max()) + state.upper_bound
         return proved + int(self._compressed.shifts.max())
 
     def _first_interval(self, state: SolveState, moved: AnySchedule | None) -> None:
-        """One list schedule and the volumes' bound, whatever the time limit: seconds for millions.
+        """Compute one list schedule and the volume bound, in seconds even for millions of requests.
 
-        A list schedule of which the time limit left nothing ends after `FIRST_LIST_SECONDS`.
+        A list schedule that has used up the time limit ends after `FIRST_LIST_SECONDS`.
         """
         instance, clock = self.instance, state.clock
         last = clock.seconds() + FIRST_LIST_SECONDS
@@ -138,7 +138,7 @@ class LatencyOpening(Opening):
         state.raise_lower(mean_busy_time_bound(instance, fill_by_volume(instance)), certified=True)
 
     def _moved(self, start: AnySchedule | None) -> AnySchedule | None:
-        """Return a schedule without idle gaps; None where that breaks it."""
+        """Return a schedule without idle gaps, or None if that breaks it."""
         if start is None or not self._compressed.fits(start):
             return None
         return self._compressed.move(start)

@@ -40,55 +40,55 @@ from .configurations import Configurations, ConfigurationSearch
 from .strategy import Parameters, Problem
 
 SCHEDULES = "schedules"
-"""Name of the thread that improves them."""
+"""Name of the thread that improves schedules."""
 
 BYTES_A_NODE = 80
-"""Of a graph and of the work on it, as measured at the largest graphs."""
+"""Bytes of a node and seconds of the work on it, as measured at the largest graphs."""
 
 FIRST_PART = 0.03
-"""Of the room and the time that there are, which the first graph is to take: nothing is known."""
+"""Share of the room and time for the first graph, of which nothing is known."""
 
 AT_ONCE = 0.7
 """Of the rounds that all of the room and the time are good for: so few are tried at once."""
 
 TIME_SHARE = 0.7
-"""Of the time left, which a graph is begun for."""
+"""Share of the time left for which a graph is started."""
 
 SPARE_ROOM = 5.0
-"""What a graph gets, in nodes that it is expected to have: one that needs more is given up early,
-and the next limit is chosen by what that has shown."""
+"""Room of a graph, relative to the nodes expected: one that needs more is abandoned early, and the
+next limit uses what that has shown."""
 
 LEAST_STEPS = 32
-"""Limits from the first bound to the best schedule, if each goes as far as is worth the while."""
+"""Number of limits between the first bound and the best schedule if each is worthwhile."""
 
 
 @dataclass(frozen=True)
 class Paths(Parameters):
-    """Annealed schedules, prices of what runs together, and paths that they leave.
+    """Annealed schedules, prices of what runs together, and graphs of paths under them.
 
     Attributes
     ----------
     configurations : Configurations
-        Parameters of what both strategies do.
+        Parameters of the phases that both strategies share.
     settled : float, default 0.0035
-        Gain of the root bound in a phase, relative to the upper bound, above which it has no large
-        graphs: every hundredth that prices close makes them several times smaller.
+        Gain of the root bound in a phase, relative to the upper bound, above which it builds no
+        large graphs: every hundredth that prices close makes graphs several times smaller.
     converged : float, default 0.002
         Gain of the root bound in a phase, relative to the upper bound, below which later phases
-        leave prices as they are: graphs gain more in the same time.
+        keep their prices: graphs gain more in the same time.
     searched_states : int, default 150_000
-        Of the exact search in any phase, at most: what it leaves open then is left to graphs.
+        Most states of the exact search in any phase; graphs handle the rest.
     few_nodes : int, default 5_000_000
-        Of graphs that wait for the second phase of prices only.
+        Most nodes of graphs before the second phase of prices.
     most_nodes : int, default 200_000_000
-        Of a graph in any phase.
+        Most nodes of a graph in any phase.
     memory_share : float, default 0.6
-        Of the memory available at the beginning of a phase, which its graphs may take.
+        Share of the memory available at the start of a phase that its graphs may use.
     expected : tuple[float, float], default (300_000.0, 0.05)
         Nodes of a graph whose limit is the bound of prices, and the logarithm of its growth with
         every round more: where the first graph reaches.
     table_bytes : int, default 400_000_000
-        Of the tables of anonymous states.
+        Bytes of the tables of anonymous states.
     climb : Climb
         The ascent of prices on a graph.
     """
@@ -116,17 +116,17 @@ class Paths(Parameters):
             raise InvalidTypeError("Paths", "climb", self.climb, "is not Climb")
 
     def refusal(self, problem: Problem) -> str | None:
-        """Tables too large."""
+        """Refuse tables that are too large."""
         return self.configurations.refusal(problem)
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Phases until proof, time limit or interruption."""
+        """Run phases until proof, time limit or interruption."""
         threads = problem.cores
         PathSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
 class PathSearch(ConfigurationSearch):
-    """One solve by the phases of this module, feeding a `SolveState`."""
+    """Solve by the phases of this module, which reports its results to a `SolveState`."""
 
     def __init__(
         self,
@@ -144,14 +144,14 @@ class PathSearch(ConfigurationSearch):
         self._path_root = self._proved = 0
 
     def run(self) -> None:
-        """Phases until proof, time limit or interruption."""
+        """Run phases until proof, time limit or interruption."""
         try:
             super().run()
         finally:
             self.state.root_bound = max(self.state.root_bound or 0, self._path_root)
 
     def run_each_part_once(self) -> None:
-        """Do the least of every kind of work, proved or not: this compiles the kernels."""
+        """Run the smallest amount of every kind of work, to compile the kernels."""
         super().run_each_part_once()
         priced = self._priced(self.state.upper_bound)
         u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
@@ -164,7 +164,7 @@ class PathSearch(ConfigurationSearch):
         relaxation.climb(Climb(3))
 
     def _improve_prices(self, work: int) -> int:
-        """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
+        """See `ConfigurationSearch`; store the gain, and stop at the first small one."""
         is_first = self._root is None
         may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
         self._gain = super()._improve_prices(work) if may_gain else 0
@@ -175,7 +175,7 @@ class PathSearch(ConfigurationSearch):
         return self._gain <= self._paths.settled * self.state.upper_bound
 
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
-        """See `ConfigurationSearch`; where graphs are to be built, it is done beside them."""
+        """See `ConfigurationSearch`; if graphs are to be built, this runs beside them."""
         beside = state is self.state and self._threads > 1 and self._is_settled
         if not beside or self._next_limit(state.upper_bound) is None:
             super()._improve_nearby(corridor_states, state)
@@ -188,11 +188,11 @@ class PathSearch(ConfigurationSearch):
             self.state.proof = before
 
     def _exhaust(self, states: int) -> None:
-        """The search of partial schedules, then graphs as large as this phase has room for."""
+        """Search partial schedules, then build graphs as large as this phase has room for."""
         state, parameters = self.state, self._paths
         super()._exhaust(min(states, parameters.searched_states))
         root = state.root_bound or 0
-        # In the first phase everything is gained.
+        # In the first phase everything counts as gain.
         is_small = self._gain < root and (
             self._growth.nodes(state.upper_bound - 1 - root) <= parameters.few_nodes
         )
@@ -212,17 +212,17 @@ class PathSearch(ConfigurationSearch):
 
     @contextmanager
     def _schedules_improved(self) -> Iterator[SolveState]:
-        """Have a further thread improve the best schedule, where there are two: what it has."""
+        """Improve the best schedule in a further thread, if there are two; yield its state."""
         if self._threads == 1:
             yield self.state
             return
-        # The state of the solve, and whom it calls back, are those of one thread.
+        # Only one thread may use the solve's state and its callbacks.
         apart = SolveState(self.instance)
         apart.offer(self.state.schedule)
 
         def work() -> None:
             moves, corridor_states = self._moves, self._corridor_states
-            # Graphs have most of the memory.
+            # Graphs use most of the memory.
             with suppress(MemoryError):
                 while not apart.clock.must_stop():
                     self._anneal(moves, apart)
@@ -242,7 +242,7 @@ class PathSearch(ConfigurationSearch):
             self.state.offer(apart.schedule)
 
     def _next_limit(self, too_large: int) -> int | None:
-        """The largest limit that graphs are likely to have room for, if it is worth the while."""
+        """Return the largest limit that graphs are likely to have room for, if it is worthwhile."""
         state, growth, root = self.state, self._growth, self.state.root_bound or 0
         last = state.upper_bound - 1
         room, seconds = self._room, TIME_SHARE * state.clock.seconds_left()
@@ -258,9 +258,9 @@ class PathSearch(ConfigurationSearch):
         return limit if least <= limit < too_large else None
 
     def _refine(self, limit: int, apart: SolveState) -> bool:
-        """Prove what graphs prove, and learn how they grow; whether they came to their end.
+        """Prove a limit by graphs and learn how they grow; return whether they finished.
 
-        They end, too, when what was found ``apart`` is as good as the solve needs.
+        They also end once the state ``apart`` has found what the solve needs.
         """
         state, root = self.state, self.state.root_bound or 0
         parameters, clock = self._paths, Clock()

@@ -30,26 +30,26 @@ from instances.validation import ranged
 from .strategy import Parameters, Problem
 
 LONGEST_OUTPUT = 30_000
-"""Progress is kept in 16 bits."""
+"""Largest output length, as progress is stored in 16 bits."""
 
 
 @dataclass(frozen=True)
 class Preemptive(Parameters):
-    """Annealed orders, prices of the rounds, and an exact search pruned by them, in phases.
+    """Annealed orders, prices of rounds, and an exact search that they prune, in phases.
 
     Attributes
     ----------
     largest_order_work : int, default 10_000_000
-        Rounds, and tokens, above which no orders are annealed and no prices ascended.
+        Most rounds, and tokens, for which orders are annealed and prices ascended.
     largest_table_work : int, default 100_000_000
-        (rounds) x (memory limit) x (output tokens) above which there are no tables of prices.
+        Most (rounds) x (memory limit) x (output tokens) for which there are price tables.
     slice_tokens : int, default 3_000_000
-        Tokens placed by one annealing, of which phase k has 2^k; about a tenth of a second
-        compiled.
+        Tokens placed by one annealing; phase k has 2^k times as many. Compiled, about a tenth of a
+        second.
     most_moves : int, default 100_000
-        Moves of one annealing, at most; never fewer than 10.
+        Most moves of one annealing; the least number is 10.
     coldest : float, default 0.3
-        Temperature, in rounds, at which one ends; it begins at the mean output length.
+        Last temperature of an annealing, in rounds; the first is the mean output length.
     ascent : int, default 200
         Steps of the ascent in the first phase.
     beam : int, default 300
@@ -59,9 +59,9 @@ class Preemptive(Parameters):
     most_states : int, default 2_000_000
         States of one round that fit into memory.
     phases : int, default 6
-        After which prices are not ascended again, and a solve ends whose state search cannot go on.
+        Phases after which prices stay fixed; a solve then ends if its state search cannot go on.
     most_phases : int, default 64
-        After which every solve ends.
+        Phases after which every solve ends.
     """
 
     largest_order_work: int = ranged(10_000_000, minimum=0)
@@ -80,12 +80,12 @@ class Preemptive(Parameters):
     objectives: ClassVar[tuple[Goal, ...]] = (PREEMPTIVE,)
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Phases until proof, time limit or interruption, or until nothing here goes on."""
+        """Run phases until proof, time limit or interruption, or until nothing here goes on."""
         PreemptivePhases(state, problem.seed, self).run()
 
 
 class PreemptivePhases:
-    """One solve by the phases of this module, feeding a `SolveState` that holds a schedule."""
+    """Solve by the phases of this module, which improves a `SolveState` with a schedule."""
 
     def __init__(
         self, state: SolveState, seed: int = 0, parameters: Preemptive | None = None
@@ -99,7 +99,7 @@ class PreemptivePhases:
         self._step = 1
 
     def run(self) -> None:
-        """All phases, until proof, time limit or interruption."""
+        """Run all phases until proof, time limit or interruption."""
         interval, parameters = self._interval, self._parameters
         if interval.is_done():
             return
@@ -128,7 +128,7 @@ class PreemptivePhases:
         interval.note_stop()
 
     def run_each_part_once(self) -> None:
-        """Do the least of every kind of work, proved or not: this compiles the kernels."""
+        """Run the smallest amount of every kind of work, to compile the kernels."""
         instance = self._instance
         self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
         self._linear_prices()
@@ -190,7 +190,7 @@ class PreemptivePhases:
         self._interval.prove_root(preemptive_price_bound(self._instance, prices), prices)
 
     def _exhaust(self, phase: int) -> bool:
-        """A beam, and growing budgets while they are exhausted; False where memory would not do."""
+        """Run a beam, and growing budgets while they are exhausted; False if memory is short."""
         interval = self._interval
         if interval.is_done() or self._search is None:
             return True

@@ -1,4 +1,4 @@
-"""Ways to close the interval around an optimum: what they are, what they are told, their names."""
+"""Strategies that close the interval around an optimum: interface, problem data and registry."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from instances.validation import check_ranges
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One optimisation problem, after the bounds that need no search.
+    """An optimisation problem, after the bounds that need no search.
 
     Attributes
     ----------
     instance : Instance
-        Without idle gaps.
+        Instance without idle gaps.
     objective : Goal
-        What is minimised.
+        Objective, and whether preemption is allowed.
     horizon_proof : HorizonProof or None
-        Bounds of total latency and the starts they leave; None for other objectives.
+        Bounds on total latency and the starts they allow; None for other objectives.
     threads : int or None
-        Of the solvers; None is each one's own choice.
+        Threads of the solvers; None leaves the choice to each solver.
     seed : int
-        Of every random choice.
+        Seed of every random choice.
     formulation : Formulation
-        Of the integer programs.
+        Formulation of the integer programs.
     cuts : tuple[OwnCut, ...]
-        Rows of the user's for strategies that have ``uses_cuts``; what they prove with them is
-        conditional (`SolveState.raise_conditional`).
+        The user's rows, for strategies with ``uses_cuts``; bounds that use them are conditional
+        (`SolveState.raise_conditional`).
     prices : StatePrices or None
-        Of what runs together, which are good already; None where there are none.
+        Good state prices, from which an ascent may start; None if there are none.
     """
 
     instance: Instance
@@ -60,53 +60,53 @@ class Problem:
 
     @property
     def first_bounds(self) -> HorizonProof:
-        """`horizon_proof` of a problem of total latency."""
+        """Return `horizon_proof` of a problem of total latency."""
         assert self.horizon_proof is not None
         return self.horizon_proof
 
     @property
     def cores(self) -> int:
-        """Threads of what has no choice of its own: `threads`, or one a core."""
+        """Return the threads for work without a default of its own: `threads`, or one per core."""
         return self.threads or available_cores()
 
 
 @runtime_checkable
 class Strategy(Protocol):
-    """A way to close the interval.
+    """A strategy that closes the interval.
 
-    The strategies of this package are frozen dataclasses whose fields are their parameters. One
-    that takes `Problem.cuts` into account says so by an attribute ``uses_cuts`` that is True.
+    The strategies of this package are frozen dataclasses whose fields are their parameters. A
+    strategy that uses `Problem.cuts` has an attribute ``uses_cuts`` that is True.
 
     Attributes
     ----------
     name : str
-        As `hindsight.solve` is asked for it.
+        Name by which `hindsight.solve` selects it.
     objectives : tuple[Goal, ...]
-        What it can minimise.
+        Goals that it can minimise.
     """
 
     @property
     def name(self) -> str:
-        """The name that `solve` calls it by."""
+        """Return the name by which `solve` selects it."""
 
     @property
     def objectives(self) -> tuple[Goal, ...]:
-        """The goals that it minimises."""
+        """Return the goals that it can minimise."""
 
     def refusal(self, problem: Problem) -> str | None:
-        """Return why it cannot take a problem of its objectives; None where it can."""
+        """Return why it cannot solve a problem with one of its objectives, or None if it can."""
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Shrink the interval of ``state``, which holds a schedule, until proof or a stop.
+        """Shrink the interval of ``state``, which has a schedule, until proof or a stop.
 
-        Leaves its reason to stop in ``state``, and what it proved before any search.
+        The method stores its stop reason in ``state``, and what it proved before any search.
         """
 
 
 class Parameters:
     """Base of the strategies of this package, frozen dataclasses of their parameters.
 
-    They minimise total latency and take every problem unless they say otherwise.
+    Unless they override this, they minimise total latency and accept every problem.
     """
 
     objectives: ClassVar[tuple[Goal, ...]] = ("total_latency",)
@@ -120,10 +120,10 @@ class Parameters:
 
 
 def starts_left(state: SolveState, starts: StartSets, prices: MemoryPrices) -> StartSets:
-    """Take what memory prices prove, and return the starts that they leave.
+    """Apply the bound that memory prices prove, and return the starts that they allow.
 
-    ``starts`` and those that the prices leave are complete lists: every schedule that is still
-    looked for is in both.
+    ``starts`` and the returned starts are complete lists: every schedule that is still sought is in
+    both.
     """
     bound = price_bound(state.instance, prices)
     state.prove_root(bound.bound, bound.prices)
@@ -138,33 +138,33 @@ def starts_left(state: SolveState, starts: StartSets, prices: MemoryPrices) -> S
 
 
 METHOD_NAMES = ("auto", "paths", "configurations", "counts", "mip", "beams")
-"""Those of this package."""
+"""Strategies of this package."""
 
 StrategyClass = TypeVar("StrategyClass", bound=Callable[[], object])
 
 
 @dataclass(frozen=True)
 class OwnStrategy:
-    """A strategy of the user's; called, it makes a `Strategy`.
+    """A user-defined strategy; calling it creates a `Strategy`.
 
     Attributes
     ----------
     name : str
-        The registered name, or that of the class.
+        Registered name, or name of the class.
     function : Any
-        A class or function that makes it, or the strategy itself.
+        Class or function that creates it, or the strategy itself.
     """
 
     name: str
     function: Any
 
     def __call__(self) -> Strategy:
-        """Make the strategy and check its ``objectives``.
+        """Create the strategy and check its ``objectives``.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            It cannot be made, is no strategy, or has objectives that are no goals.
+            It cannot be created, is not a strategy, or has objectives that are not goals.
         """
         found = self.function
         if not _is_strategy(found):
@@ -173,7 +173,7 @@ class OwnStrategy:
             reason = f"makes {found!r}, which is no Strategy"
             raise InvalidTypeError(None, "method", self.name, reason)
         owner, field, objectives = f"method {found.name!r}", "objectives", found.objectives
-        # A text is none: ``in`` finds every part of it.
+        # A string is not a tuple: ``in`` would match every part of it.
         if not isinstance(objectives, (tuple, list, set, frozenset)):
             raise InvalidTypeError(owner, field, objectives, "is no tuple")
         goals = get_args(Goal)
@@ -196,27 +196,27 @@ STRATEGIES: Registry[OwnStrategy] = Registry(
 
 
 def register_strategy(name: str) -> Callable[[StrategyClass], StrategyClass]:
-    """Class decorator: make the strategy known as ``solve(..., method=name)``.
+    """Class decorator: register the strategy for ``solve(..., method=name)``.
 
-    The class follows `hindsight.strategies.strategy.Strategy` and is made without arguments: a
-    strategy with others is given to ``method`` as an object. It needs no base class.
-    `hindsight.check_strategy` tries it.
+    The class follows `hindsight.strategies.strategy.Strategy` and is created without arguments.
+    Pass a strategy with arguments to ``method`` as an object. It needs no base class.
+    `hindsight.check_strategy` tests it.
 
-    It is trusted in nothing but bounds. A schedule that it offers is checked and costed anew. A
-    bound that it raises with ``certified=True`` is *its* word for having proved it in exact
-    arithmetic, and one with ``certified=False`` its word for having proved it at all: whoever
-    cannot vouch for that calls ``state.raise_conditional`` instead.
+    Only its bounds are trusted. A schedule that it offers is checked and its cost recomputed. A
+    bound raised with ``certified=True`` is *its* claim of a proof in exact arithmetic, and one with
+    ``certified=False`` its claim of any proof: a strategy that cannot claim that calls
+    ``state.raise_conditional`` instead.
 
-    A class of the same module and qualified name takes the place of the one before, with a warning.
+    A class with the same module and qualified name replaces the earlier one, with a warning.
 
     Raises
     ------
     ValueError
-        Another class has the name, or a method of this package.
+        Another class, or a method of this package, has this name.
     """
     return STRATEGIES.register(name)
 
 
 def strategy_names() -> list[str]:
-    """The registered strategies, sorted."""
+    """Return the names of the registered strategies, sorted."""
     return STRATEGIES.names()

@@ -1,4 +1,4 @@
-"""Tiny instances to try things on, and smaller ones of those on which they fail."""
+"""Tiny instances for checks, and smaller versions of those that fail."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from instances.problem.memory_rule import TOKENS
 
 MOST_REQUESTS = 4
 PROMPT_RANGES = ((1, 3), (0, 3), (1, 40))
-"""Shortest and longest, in turn: what is wrong may be so of no prompt, or of long ones alone."""
+"""Ranges of prompt lengths, in turn: a fault may need no prompts, or only long ones."""
 
 LONGEST_OUTPUT, LATEST_ARRIVAL = 4, 4
 LONG_OUTPUT, SHORT_OUTPUT = 6, 2
-"""At most: of those that come first in `LONG_FIRST`, and of those after them."""
+"""Most requests: of those first in `LONG_FIRST`, and of those after them."""
 
 LARGE = 30
-"""Requests of the instance on which a strategy is told to stop."""
+"""Number of requests of the instance on which a strategy is told to stop."""
 
 LONG_FIRST = ("a long one first", "long ones first")
-"""To wait for the short ones is best, which no list schedule does."""
+"""Instance whose optimum waits for the short requests, which no list schedule does."""
 
 SHORT = ("all at once", "arrivals", "equal requests", "tight memory", "an idle gap")
 KINDS = SHORT + LONG_FIRST
-"""So many that each meets each range of prompts."""
+"""Enough instances that each kind meets each range of prompts."""
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
@@ -43,7 +43,7 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
         if kind == "equal requests":
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind in ("arrivals", "tight memory"):
-            # In no order: places in an instance are not those in time.
+            # In random order: positions in an instance need not follow time.
             arrivals = rng.integers(0, LATEST_ARRIVAL + 1, n)
         if kind == "an idle gap":
             arrivals[-1] = 30
@@ -63,7 +63,7 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
 
 
 def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
-    """Shrink a failing instance: leave out requests and lower numbers while it still fails."""
+    """Shrink a failing instance: drop requests and lower numbers as long as it fails."""
     smaller = True
     while smaller:
         smaller = False
@@ -77,12 +77,12 @@ def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
 def _smaller(instance: Instance) -> Iterator[Instance]:
     requests = list(instance.requests)
     limit, details = instance.memory_limit, instance.metadata
-    # Where an instance admits prompts of 0, as a time of arrival may be.
+    # A prompt of 0 is tried where the instance allows it, like an arrival time of 0.
     least = {"arrival_time": 0, "prompt_length": int(not details.get(ALLOW_ZERO_PROMPT_LENGTH))}
     variants = [(requests[:k] + requests[k + 1 :], limit) for k in range(len(requests))]
     for k, one in enumerate(requests):
         for name in ("output_length", "prompt_length", "arrival_time"):
-            # Far arrivals half, then one by one.
+            # Halve late arrivals first, then lower them one by one.
             value = getattr(one, name)
             for less in {value // 2, value - 1} if name == "arrival_time" else {value - 1}:
                 if less < value and less >= least.get(name, 1):
@@ -100,7 +100,7 @@ def _smaller(instance: Instance) -> Iterator[Instance]:
 
 
 def instance_lines(instance: Instance, name: str = "instance") -> str:
-    """Python that makes the instance."""
+    """Return Python code that creates the instance."""
     rows = ", ".join(
         f"({one.arrival_time}, {one.prompt_length}, {one.output_length}, {one.id!r})"
         for one in instance.requests
@@ -117,7 +117,7 @@ def instance_lines(instance: Instance, name: str = "instance") -> str:
 
 
 def large_instance(seed: int) -> Instance:
-    """One that no search is done with in a moment, though its program is built in one."""
+    """Return an instance too hard to search in a moment, whose program is built in one."""
     rng = np.random.default_rng([seed, LARGE])
     prompts, outputs = rng.integers(1, 21, LARGE), rng.integers(1, 13, LARGE)
     return Instance.from_arrays(prompts, outputs, memory_limit=60)

@@ -1,4 +1,4 @@
-"""`check_bound`, `check_cut`, `check_strategy`: drawn tiny instances, enumerated."""
+"""`check_bound`, `check_cut`, `check_strategy`: tests on random tiny instances, by enumeration."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from hindsight.strategies.strategy import Problem
 
 GRACE = 10.0
-"""Seconds that a strategy may take beyond what it is given."""
+"""Seconds that a strategy may take beyond its time limit."""
 
 SECONDS = 0.3
-"""Given to a strategy on an instance that takes longer."""
+"""Seconds given to a strategy on an instance that takes longer."""
 
 RELAXED = 20
-"""Instances on which a cut is held against the linear relaxation."""
+"""Most instances on which a cut is compared with the linear relaxation."""
 
 REFUSALS = (InvalidValueError, InvalidTypeError)
 
@@ -50,13 +50,13 @@ def check_bound(
     *,
     seed: int = 0,
 ) -> CheckReport:
-    """Try a bound on tiny instances, and say where it exceeds an optimum found by enumeration.
+    """Try a bound on tiny instances, and report where it exceeds an optimum found by enumeration.
 
     * runs: it raises no error and returns an int, a Fraction or prices.
     * valid: no schedule of its goal costs less.
     * repeats: the same instance has the same bound.
 
-    A bound that passes is not proved: what it claims stays a condition of the results it enters.
+    A bound that passes is not proved: its claims remain conditions of the results that use it.
 
     Parameters
     ----------
@@ -69,17 +69,17 @@ def check_bound(
         instances to try instead: every schedule of them is enumerated, so they have no more than
         four or five requests that wait for few rounds, and their memory is counted in tokens.
     seed : int, default 0
-        Of the instances.
+        Seed of the instances.
 
     Returns
     -------
     CheckReport
-        Printed, it is a list. Each failure has the smallest instance found.
+        A report that prints as a list. Each failure has the smallest instance found.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
-        A bad argument, or what is given is no bound.
+        An argument is invalid, or the object given is not a bound.
     """
     own = BOUNDS.find(bound)
     cases = _cases(instances, seed)
@@ -139,32 +139,32 @@ def check_bound(
 def check_cut(
     cut: AnyCut, instances: int | Iterable[Instance] = 100, *, seed: int = 0
 ) -> CheckReport:
-    """Try a cut on tiny instances, and say where it removes a schedule that is optimal.
+    """Try a cut on tiny instances, and report where it removes an optimal schedule.
 
     * runs: it raises no error and returns rows of starts with exact coefficients.
     * valid: every optimal schedule satisfies every row, for a last round that is just late enough
       for all of them and for one that is later.
 
-    A cut that passes is not proved: what rests on it stays conditional.
+    A cut that passes is not proved: results that rest on it stay conditional.
 
     Parameters
     ----------
     cut : AnyCut
         As `hindsight.solve` takes it: a registered name, ``FILE.py:NAME``, or the function.
     instances : int or Iterable[Instance], default 100
-        As in `check_bound`.
+        See `check_bound`.
     seed : int, default 0
-        Of the instances.
+        Seed of the instances.
 
     Returns
     -------
     CheckReport
-        Printed, it is a list. Each failure has the smallest instance found.
+        A report that prints as a list. Each failure has the smallest instance found.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
-        A bad argument, or what is given is no cut.
+        An argument is invalid, or the object given is not a cut.
     """
     own = CUTS.find(cut)
     cases = _cases(instances, seed)
@@ -221,7 +221,7 @@ def _worth(own: OwnCut, cases: list[Instance]) -> str:
 def check_strategy(
     strategy: Any, instances: int | Iterable[Instance] = 40, *, seed: int = 0, grace: float = GRACE
 ) -> CheckReport:
-    """Try a strategy on tiny instances: intervals hold the optimum, and it stops when told.
+    """Try a strategy on tiny instances: intervals hold the optimum, and it stops when told to.
 
     * runs: it raises no error. Instances that it refuses are left out, but not all of them.
     * schedules: those that it offers are feasible.
@@ -229,34 +229,34 @@ def check_strategy(
     * stops: on thirty requests it ends soon after its time limit, and soon after ``should_stop``,
       without an error of any kind.
 
-    Each of its objectives is tried.
+    Each of its objectives is tested.
 
     Parameters
     ----------
     strategy : str or Strategy or Callable[[], Strategy]
-        A registered name, ``FILE.py:NAME``, an object, or what makes one.
+        A registered name, ``FILE.py:NAME``, an object, or a function that creates one.
     instances : int or Iterable[Instance], default 40
-        As in `check_bound`.
+        See `check_bound`.
     seed : int, default 0
-        Of the instances.
+        Seed of the instances.
     grace : float, default 10.0
-        Seconds that it may take to stop. One that does not is left to itself.
+        Seconds that it may take to stop. A strategy that does not stop is abandoned.
 
     Returns
     -------
     CheckReport
-        Printed, it is a list. Each failure has the smallest instance found.
+        A report that prints as a list. Each failure has the smallest instance found.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
-        A bad argument, or what is given is no strategy.
+        An argument is invalid, or the object given is not a strategy.
     """
     from hindsight.strategies.strategy import STRATEGIES
 
     made = STRATEGIES.find(strategy)()
     laboratory = _Laboratory(made, grace)
-    # Patience decides what a strategy comes to; no seed does, for the instance is given.
+    # Patience decides the strategy's result; no seed does, since the instance is fixed.
     options = () if grace == GRACE else (f"grace={grace!r}",)
     cases, large = _cases(instances, seed), [large_instance(seed)]
     verdict = partial(_verdict, cases, _call(check_strategy, STRATEGIES, strategy, *options))
@@ -278,7 +278,7 @@ def check_strategy(
 
 
 class _Watched:
-    """A strategy of the user's for `hindsight.solve`: what it raises arrives here as it is."""
+    """Wrapper of a user-defined strategy that passes its errors on unchanged."""
 
     def __init__(self, strategy: Any) -> None:
         self._strategy = strategy
@@ -287,7 +287,7 @@ class _Watched:
         self.refused: Any = None
 
     def refusal(self, problem: Problem) -> str | None:
-        """See `Strategy`; what it says is kept."""
+        """See `Strategy`; the answer is stored."""
         self.refused = self._strategy.refusal(problem)
         return cast("str | None", self.refused)
 
@@ -303,7 +303,7 @@ class _Refused:
 
 @dataclass
 class _Laboratory:
-    """A strategy and its solves, each made once."""
+    """A strategy and its solves, each run once."""
 
     _strategy: Any
     _grace: float
@@ -347,7 +347,7 @@ class _Laboratory:
     def reason(
         self, check: str, wrong: Callable[[Instance, Goal, Any], Reason], instance: Instance
     ) -> Reason:
-        """Return the first reason, by objectives; an error is one for the check it concerns."""
+        """Return the first failure, by objective; an error counts only for its own check."""
         tried = False
         for goal in self._goals():
             ended = self._solved(instance, goal)
@@ -370,7 +370,7 @@ class _Laboratory:
         return cast("tuple[Goal, ...]", tuple(self._strategy.objectives))
 
     def _solved(self, instance: Instance, goal: Goal) -> Any:
-        """A result, or what ended it, which may be a refusal."""
+        """Return a result, or the error that ended the solve, which may be a refusal."""
         key = instance.digest, goal
         if key not in self._ended:
             given = {"time_limit": self._grace, "should_stop": lambda: False}
@@ -378,7 +378,7 @@ class _Laboratory:
         return self._ended[key]
 
     def _solve(self, instance: Instance, goal: Goal, seconds: float, given: Any) -> Any:
-        """Solve in a thread of its own, which is left to itself where it does not end."""
+        """Solve in a separate thread, which is abandoned if it does not end."""
         from hindsight.solver import solve
 
         ended: list[Any] = []
@@ -424,11 +424,11 @@ CONCERNED = {
     SolveState.raise_lower.__code__: "interval",
     SolveState.raise_conditional.__code__: "interval",
 }
-"""The check of what `SolveState` refuses."""
+"""Check that each refusal of `SolveState` concerns."""
 
 
 def _concerned(error: BaseException) -> str:
-    """The check that an error fails: a word in a message of the strategy's own decides nothing."""
+    """Return the check that an error fails; words in a strategy's own message do not count."""
     if isinstance(error, (ScheduleCheckError, *REFUSALS)):
         for frame, _ in traceback.walk_tb(error.__traceback__):
             check = CONCERNED.get(frame.f_code)
@@ -440,7 +440,7 @@ def _concerned(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Write an error in one line, with the user's line."""
+    """Format an error in one line, with the user's line."""
     return " ".join(f"{type(error).__name__}: {error}".split()) + users_line(error)
 
 
@@ -459,9 +459,9 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
 def _call(
     kit: Callable[..., CheckReport], registry: Registry[Any], given: object, *options: str
 ) -> str:
-    """Write the call that shows a failure, with the given text or the reader's name for it.
+    """Return the call that shows a failure, with the given text or the reader's name for it.
 
-    A name that an import has registered is one only after that import.
+    A name that an import has registered exists only after that import.
     """
     before = ""
     name = getattr(given, "__name__", "")
@@ -482,7 +482,7 @@ def _verdict(
     asks: str,
     reason: Callable[[Instance], Reason],
 ) -> Verdict:
-    """Try a check; with a call to show it by, on a smaller instance than the first that fails."""
+    """Run a check; if it fails, add a call that shows it on a smaller instance."""
 
     def lines(found: Instance) -> str | None:
         imports = "import hindsight\nfrom instances import Instance, Request"
@@ -493,7 +493,7 @@ def _verdict(
 
 
 def _refusal(action: Callable[[], object]) -> Reason:
-    """Return what is refused of what the user's function returned, or its error."""
+    """Return the refusal of what the user's function returned, or its error."""
     try:
         action()
     except REFUSALS as error:
@@ -503,7 +503,7 @@ def _refusal(action: Callable[[], object]) -> Reason:
 
 @contextmanager
 def _not_tried_where_refused() -> Iterator[None]:
-    """Leave a refusal to the check that is about it."""
+    """Leave a refusal to the check that is about refusals."""
     try:
         yield
     except REFUSALS:

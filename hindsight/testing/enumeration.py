@@ -1,4 +1,4 @@
-"""Optima of tiny instances by enumeration: slow, plain, and without any of the solver's parts.
+"""Optima of tiny instances by plain enumeration, without any of the solver's parts.
 
 A request started at t holds s + 1, ..., s + o tokens in rounds t + 1, ..., t + o.
 """
@@ -28,7 +28,7 @@ def fits(instance: Instance, starts: Starts) -> bool:
 
 
 def fits_with_stops(instance: Instance, stretches: Stretches) -> bool:
-    """The same of requests that run in stretches of rounds and hold nothing between them."""
+    """Tell the same for requests that run in stretches and hold nothing between them."""
     held: dict[int, int] = {}
     for request, own in zip(instance, stretches, strict=True):
         rounds = [r for first, last in own for r in range(first, last + 1)]
@@ -40,11 +40,11 @@ def fits_with_stops(instance: Instance, stretches: Stretches) -> bool:
 
 
 def optimum(instance: Instance, goal: Goal) -> int:
-    """The least cost of a feasible schedule."""
+    """Return the least cost of a feasible schedule."""
     if goal == PREEMPTIVE:
         return _preemptive_optimum(instance)
     if goal == "makespan":
-        # Every start that completes by round K, for larger and larger K.
+        # Try every start that completes by round K, for larger and larger K.
         ends = [(request.arrival_time, request.output_length) for request in instance]
         for last in count(max(a + o for a, o in ends)):
             if any(fits(instance, s) for s in product(*(range(a, last - o + 1) for a, o in ends))):
@@ -53,9 +53,9 @@ def optimum(instance: Instance, goal: Goal) -> int:
 
 
 def optimal_schedules(instance: Instance) -> tuple[int, list[Starts]]:
-    """The least total latency, and the starts of *every* schedule without preemption that has it.
+    """Return the least total latency, and the starts of *every* optimal schedule.
 
-    Every way to wait K rounds in all is tried, for larger and larger K.
+    Schedules are without preemption. Every way to wait K rounds in all is tried, for growing K.
     """
     outputs, arrivals = instance.output_lengths.tolist(), instance.arrival_times.tolist()
     for waiting in count():
@@ -70,7 +70,7 @@ def optimal_schedules(instance: Instance) -> tuple[int, list[Starts]]:
 
 
 def _shares(total: int, parts: int) -> Iterator[Starts]:
-    """Yield every tuple of so many numbers >= 0 that add up to ``total``."""
+    """Yield every tuple of ``parts`` numbers >= 0 that add up to ``total``."""
     if parts == 1:
         yield (total,)
         return
@@ -86,7 +86,7 @@ def _preemptive_optimum(instance: Instance) -> int:
 
     @cache
     def least(now: int, done: Starts) -> int:
-        """Rounds that requests are still to be present in, all together."""
+        """Return the least sum over requests of the rounds that each is still present."""
         present = [i for i in indices if requests[i][0] <= now and done[i] < requests[i][2]]
         if not present:
             later = [a for a, _, _ in requests if a > now]
@@ -95,7 +95,7 @@ def _preemptive_optimum(instance: Instance) -> int:
         for choice in product((False, True), repeat=len(present)):
             running = [i for i, runs in zip(present, choice, strict=True) if runs]
             held = sum(requests[i][1] + done[i] + 1 for i in running)
-            # One of those present fits alone: to leave a round idle gains nothing.
+            # Each present request fits alone, so an idle round gains nothing.
             if running and held <= instance.memory_limit:
                 after = tuple(done[i] + (i in running) for i in indices)
                 cost = len(present) + least(now + 1, after)

@@ -1,4 +1,4 @@
-"""Verdicts of checks, readable."""
+"""Verdicts of checks, in readable form."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import TypeAlias, TypeVar
 Case = TypeVar("Case")
 
 Reason: TypeAlias = "str | None"
-"""What went wrong; None where nothing did."""
+"""The reason of a failure; None if the check passed."""
 
 
 class NotTriedError(Exception):
-    """The check does not apply to the case, or another check tells what went wrong."""
+    """The check does not apply to the case, or another check reports the fault."""
 
 
 class CheckError(AssertionError):
-    """Something does not hold what it must; the message is the report."""
+    """A check failed; the message is the report."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One check.
+    """Verdict of one check.
 
     Attributes
     ----------
     name : str
-        Such as ``"runs"`` or ``"valid"``.
+        Name of the check, such as ``"runs"`` or ``"valid"``.
     asks : str
-        What is checked, in a few words.
+        The checked property, in a few words.
     checked, failed : int
-        Instances it was tried on, and those of them on which it did not hold.
+        Instances on which it was checked, and those on which it failed.
     reason : str or None
-        What went wrong on the smallest instance found.
+        Reason of the failure on the smallest instance found.
     reproduction : str or None
-        Lines of Python that show it.
+        Python code that shows the failure.
     by_design : bool
-        Whether the caller expects it not to hold.
+        Whether the caller expects a failure.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True where it held or was not expected to; what ran nowhere has shown nothing."""
+        """Tell whether the check held or was expected not to; without a case it has not passed."""
         ran_nowhere = self.name == "runs" and self.checked == 0
         return (self.failed == 0 and not ran_nowhere) or self.by_design
 
@@ -69,7 +69,7 @@ class Verdict:
             f"          {self.reason}",
         ]
         if self.reproduction and not self.by_design:
-            # Without an indentation, so that Python takes what is copied from here.
+            # No indentation, so that Python accepts the copied lines.
             parts.append(f"\n{self.reproduction}\n")
         return "\n".join(parts)
 
@@ -81,11 +81,11 @@ class CheckReport:
     Attributes
     ----------
     subject : str
-        What was tried: ``"bound 'mine'"``.
+        The object tested, such as ``"bound 'mine'"``.
     verdicts : tuple[Verdict, ...]
-        In the order of the checks.
+        Verdicts in the order of the checks.
     notes : tuple[str, ...]
-        What is no fault, and worth knowing.
+        Remarks that are no faults.
     """
 
     subject: str
@@ -94,12 +94,12 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """True where every check passed."""
+        """Tell whether every check passed."""
         return not self.failures
 
     @property
     def failures(self) -> tuple[Verdict, ...]:
-        """The checks that did not pass."""
+        """Return the checks that did not pass."""
         return tuple(verdict for verdict in self.verdicts if not verdict.passed)
 
     def __getitem__(self, name: str) -> Verdict:
@@ -113,12 +113,12 @@ class CheckReport:
         return "\n".join([head, *map(str, self.verdicts), *(f"note      {n}" for n in self.notes)])
 
     def raise_for_failures(self) -> None:
-        """Do nothing where every check passed.
+        """Raise the report as an error if a check failed.
 
         Raises
         ------
         CheckError
-            With the report.
+            A check failed; the message is the report.
         """
         if self.failures:
             raise CheckError(str(self))
@@ -133,7 +133,7 @@ def verdict_on(
     smallest: Callable[[Case, Callable[[Case], bool]], Case],
     lines: Callable[[Case], str | None],
 ) -> Verdict:
-    """Try a check on every case, and make the first one on which it fails smaller.
+    """Run a check on every case, and shrink the first one on which it fails.
 
     Parameters
     ----------
@@ -142,17 +142,17 @@ def verdict_on(
     name, asks : str
         See `Verdict`.
     reason : Callable[[Case], str or None]
-        Says what goes wrong on a case; raises `NotTriedError` where there is nothing to check.
+        Returns the fault on a case; raises `NotTriedError` if there is nothing to check.
     key : Callable[[Case], Hashable]
-        Equal for equal cases.
+        Returns equal keys for equal cases.
     smallest : Callable[[Case, Callable[[Case], bool]], Case]
-        Finds a smaller case that fails still.
+        Finds a smaller case that still fails.
     lines : Callable[[Case], str or None]
-        Lines of Python that show the failure.
+        Returns Python code that shows the failure.
     """
     checked = 0
     failing: list[Case] = []
-    # What draws as it likes may fail once and not again.
+    # A function with random behaviour may fail once and not again.
     reasons: dict[Hashable, str] = {}
 
     def fails(case: Case) -> bool:

@@ -21,7 +21,7 @@ def half_root(memory_limit: int) -> int:
 
 
 class SqrtNAdversary:
-    """One long request; M/2 short ones when the policy has almost finished it.
+    """Adversary: one long request, and M/2 short ones when the policy has almost finished it.
 
     All prompts have length 1. The long request (o = M - 1) appears at time 0. Once the policy
     starts it, at b, floor(M/2) requests with o = 1 appear at r = b + M - h, where

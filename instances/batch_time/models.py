@@ -74,7 +74,7 @@ class BatchStretch:
         return self.memory + self.growth * np.arange(self.rounds, dtype=np.float64)
 
     def batch_memory(self) -> FloatArray:
-        """Those of the requests that advance or process a chunk, shape (rounds,)."""
+        """Return the tokens held by requests that advance or process a chunk, shape (rounds,)."""
         return self.resident() - self.held_memory
 
 

@@ -1,4 +1,4 @@
-"""What is known of the library's instances: a file a set, and a certificate a bound.
+"""Records of the library's instances: a file for each set, a certificate for each bound.
 
 A record has two halves that improve by themselves: the best schedule, as the rounds in which
 requests run, and the best lower bound that is verified without a solver. A solve may have proved
@@ -56,15 +56,15 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the instance."""
+        """Return the name of the instance."""
 
     @property
     def set(self) -> str:
-        """Of its set."""
+        """Return the name of its set."""
 
     @property
     def goal(self) -> str:
-        """What is minimised."""
+        """Return the goal: what is minimised."""
 
     @property
     def batch_time(self) -> str | None:
@@ -72,7 +72,7 @@ class Named(Protocol):
 
     @property
     def digest(self) -> str:
-        """Of the instance."""
+        """Return the digest of the instance."""
 
     @property
     def instance(self) -> Instance | Workload:
@@ -81,7 +81,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True)
 class Credit:
-    """Where a half of a record is from.
+    """Credit for a half of a record: its source.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Credit:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What is known of the optimum of an instance of the library.
+    """Record of the optimum of a library instance: the best known schedule and bounds.
 
     Attributes
     ----------

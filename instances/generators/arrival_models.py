@@ -33,7 +33,7 @@ def _lengths(rng: np.random.Generator, n: int, memory_limit: int) -> tuple[list[
 def arrival_model_1(
     rng: np.random.Generator, *, n: int | None = None, memory_limit: int | None = None
 ) -> Instance:
-    """All requests at time 0 ([J25] Section 5.1, Arrival Model 1).
+    """Requests that all arrive at time 0 ([J25] Section 5.1, Arrival Model 1).
 
     M is uniform on 30..50, n on 40..60, s on 1..5 and o on 1..M - s, all integers.
 

@@ -40,7 +40,7 @@ def rounded(cumulative: CumulativeFunction, maximum: int) -> Law:
 
 
 def uniform_law(maximum: int) -> Law:
-    """All of 1 .. maximum alike."""
+    """Return the uniform law on 1 .. maximum."""
     return np.full(maximum, 1 / maximum)
 
 
@@ -77,7 +77,7 @@ def lognormal(median: float, sigma: float) -> CumulativeFunction:
 
 
 def mixture(shares: Sequence[float], parts: Sequence[CumulativeFunction]) -> CumulativeFunction:
-    """One of the parts, chosen with its share."""
+    """Mix laws: each part is chosen with its share."""
     return lambda x: sum(share * part(x) for share, part in zip(shares, parts, strict=True))
 
 

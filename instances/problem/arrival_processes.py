@@ -29,7 +29,7 @@ class ArrivalProcess(Protocol):
 
 
 def arrivals_until(process: ArrivalProcess, rng: np.random.Generator, horizon: float) -> FloatArray:
-    """All arrival times of one draw up to ``horizon`` seconds, shape (k,), k Poisson.
+    """Draw all arrival times up to ``horizon`` seconds, shape (k,), k Poisson.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where a simulation's requests come from, possibly in answer to what the policy does."""
+"""Arrival sources, which supply a simulation's requests and may react to the policy."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def memory_at_ends(
 def block_changes(
     begins: IntArray, stored: IntArray, rounds: IntArray, block_size: int, growth: Any = 1
 ) -> tuple[IntArray, IntArray]:
-    """When blocks are taken and given back.
+    """Compute when blocks are taken and given back.
 
     Parameters
     ----------

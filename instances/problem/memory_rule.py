@@ -24,7 +24,7 @@ Tokens = TypeVar("Tokens", int, IntArray)
 
 @dataclass(frozen=True, slots=True)
 class MemoryRule:
-    """How memory is counted.
+    """Rule by which memory is counted.
 
     Parameters
     ----------

@@ -109,11 +109,11 @@ class PreemptiveSchedule(RoundSchedule):
     def from_rounds(
         cls, instance: Instance, rounds: Sequence[Sequence[int] | IntArray]
     ) -> PreemptiveSchedule:
-        """From the rounds of each request, strictly increasing."""
+        """Create a schedule from the rounds of each request, strictly increasing."""
         return cls(instance, [[(r, r) for r in own] for own in rounds])
 
     def moved(self, instance: Instance, rounds: IntArray) -> PreemptiveSchedule:
-        """As a schedule of ``instance``, request i later by ``rounds[i]``."""
+        """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
         return PreemptiveSchedule(
             instance,
             [
@@ -167,7 +167,7 @@ class PreemptiveSchedule(RoundSchedule):
 
     @property
     def stretch_columns(self) -> StretchColumns:
-        """One row a stretch."""
+        """Return columns with a row for each stretch."""
         held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
         return StretchColumns(self.request, self.first_round - 1, held, self.rounds)
 

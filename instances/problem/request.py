@@ -1,4 +1,4 @@
-"""One inference request."""
+"""An inference request."""
 
 from __future__ import annotations
 

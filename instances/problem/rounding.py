@@ -10,7 +10,7 @@ from instances.validation import as_integer, as_number
 
 
 def rounding_note(metadata: Mapping[str, Any]) -> str | None:
-    """One line for instances of a trace or of scaled lengths; None where nothing was rounded.
+    """Describe the rounding of traces or scaled lengths in a line; None if nothing was rounded.
 
     Bounds of a rounded instance are none of the log's, in neither direction: its requests hold more
     and run longer, but they count as arrived only when they can start.

@@ -35,7 +35,7 @@ EARLIEST_START = -(2**53)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule.
+    """A broken rule.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class SecondsViolation:
-    """One broken rule of a schedule in seconds.
+    """A broken rule of a schedule in seconds.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class RoundSchedule(TimedSchedule):
     @property
     @abstractmethod
     def stretch_columns(self) -> StretchColumns:
-        """All stretches of all requests."""
+        """Return all stretches of all requests."""
 
     @cached_property
     def total_latency(self) -> int:
@@ -350,7 +350,7 @@ class Schedule(RoundSchedule):
         set_fields(self, instance=instance, start_times=read_only(column))
 
     def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
-        """As a schedule of ``instance``, request i later by ``rounds[i]``."""
+        """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
         return Schedule(instance, self.start_times + rounds)
 
     def __eq__(self, other: object) -> bool:
@@ -380,7 +380,7 @@ class Schedule(RoundSchedule):
 
     @property
     def stretch_columns(self) -> StretchColumns:
-        """One stretch a request."""
+        """Return columns with one stretch per request."""
         instance = self.instance
         prompts, outputs = instance.prompt_lengths, instance.output_lengths
         return StretchColumns(np.arange(len(instance)), self.start_times, prompts, outputs)

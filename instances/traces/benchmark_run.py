@@ -134,7 +134,7 @@ class BenchmarkRun:
                 )
 
     def cells(self) -> Iterator[tuple[int, Cells | BadRow]]:
-        """Its requests, the first being 1."""
+        """Yield the requests with their numbers, the first being 1."""
         columns = self._columns
         between = np.frombuffer(self._between, np.float32) if self._between else np.zeros(0)
         failed, starts, counts = (columns.get(key) for key in ("errors", "start_times", "itls"))

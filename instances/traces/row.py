@@ -290,7 +290,7 @@ def as_durations(values: Any, name: str) -> FloatArray:
 
 
 class BadRow(NamedTuple):
-    """Why a row cannot be read.
+    """Reason why a row cannot be read.
 
     Attributes
     ----------

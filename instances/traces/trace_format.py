@@ -21,7 +21,7 @@ Container = Literal["csv", "json", "document"]
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """Where a format keeps arrival, prompt and output.
+    """Description of where a format stores arrival, prompt and output.
 
     Attributes
     ----------

@@ -124,7 +124,7 @@ class TraceReport:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceRule:
-    """Which windows of a file are read, and what requests are made of their rows.
+    """Rule for reading windows of a file and making requests of their rows.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from .measurements import Measurements, RegimeError, errors_by_regime
 Model = TypeVar("Model", bound=BatchTime)
 
 FOLDS = 5
-"""Parts of the rounds, each predicted by a fit to the others."""
+"""Number of parts of the rounds, each predicted by a fit to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,15 @@ class Fit(Generic[Model]):
     model : Model
         The batch-time model.
     measurements : int
-        How many rows it was fitted to.
+        Number of rows that it was fitted to.
     mean_absolute_percentage_error : float
         Mean of |fitted - measured| / measured, as a share.
     largest_percentage_error : float
         The largest of these shares.
     r_squared : float
-        Share of the variance of the measured seconds that is explained; NaN where they are all
-        equal.
+        Share of the variance of the measured seconds that is explained; NaN if they are all equal.
     regimes : tuple[RegimeError, ...]
-        The error apart for rounds of each kind: a mean over all hides what a model cannot follow.
+        Errors for each kind of round, as a mean over all hides what a model cannot follow.
     """
 
     model: Model
@@ -67,7 +66,7 @@ def fit_affine_time(
     Raises
     ------
     InvalidValueError
-        The fit has d0 = 0, or fewer than three rows.
+        The fit has d0 = 0, or there are fewer than three rows.
     OSError, FileFormatError
         See `Measurements.read`.
     """
@@ -85,18 +84,18 @@ def fit_piecewise_linear_time(
 ) -> Fit[PiecewiseLinearTime]:
     """Fit a table over tokens processed, and d2, by least squares.
 
-    The table's seconds do not decrease, its first entry is positive and d2 is at least 0. Rows
-    between entries count for both neighbours, as they are interpolated; those outside the range
-    as the model extends there.
+    The table's seconds do not decrease, its first entry is positive and d2 is at least 0. A row
+    between two entries counts for both, by interpolation; a row outside the range counts as the
+    model extrapolates there.
 
     Parameters
     ----------
     measurements : Measurements or str or os.PathLike
         Rows, or the path of a CSV file with them.
     tokens : Sequence[float]
-        Where the table has entries, increasing, at least two.
+        Token counts at which the table has entries, increasing, at least two.
     relative : bool, default False
-        As in `fit_affine_time`.
+        See `fit_affine_time`.
 
     Raises
     ------
@@ -131,26 +130,26 @@ def fit_tiled_time(
 ) -> Fit[TiledTime]:
     """Fit a table in tiles over tokens processed, and attention, by least squares.
 
-    The table may fall, except from its last entry but one to the last. Entries near which there
-    are no rounds are left out. Attention kernels, squares and products of prompts are fitted where
-    the rows tell them, the kernels with a known number of requests that decode.
+    The table may fall, except between its last two entries. Entries near which there are no rounds
+    are left out. Attention kernels, and squares and products of prompts, are fitted if the rows
+    determine them; the kernels require a known number of requests that decode.
 
     Parameters
     ----------
     measurements : Measurements or str or os.PathLike
         Rows, or the path of a CSV file with them.
     tokens : Sequence[int]
-        Where the table has entries, increasing multiples of ``tile``, at least two.
+        Token counts at which the table has entries, increasing multiples of ``tile``, at least two.
     tile : int, default 1
-        To a multiple of which tokens are rounded up.
+        Tokens are rounded up to a multiple of it.
     relative : bool, default False
-        As in `fit_affine_time`.
+        See `fit_affine_time`.
 
     Raises
     ------
     InvalidValueError
-        Entries out of order or too few that have rounds, an entry of 0 seconds, or fewer rows than
-        there are unknowns.
+        Entries are out of order, too few have rounds, one has 0 seconds, or there are fewer rows
+        than unknowns.
     OSError, FileFormatError
         See `Measurements.read`.
     """
@@ -167,7 +166,7 @@ def fit_tiled_time(
         if used.all():
             break
         knots = knots[used]
-    # The last entry as what it adds to the one before: it cannot fall below it.
+    # Store the last entry as its increase over the one before: it cannot fall below it.
     hats[:, -2] += hats[:, -1]
     terms: dict[str, FloatArray] = {"kv_token": data.kv_tokens}
     if data.decodes is not None:
@@ -188,7 +187,7 @@ def fit_tiled_time(
 
 
 def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
-    """Weights of the entries at each place: interpolated, and going on after the last."""
+    """Return the weights of the entries at each place, extrapolated after the last."""
     right = np.searchsorted(knots, places).clip(1, len(knots) - 1)
     share = (places - knots[right - 1]) / (knots[right] - knots[right - 1])
     share = share.clip(min=0.0)
@@ -202,7 +201,7 @@ def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
 def held_out(
     fit: Callable[[Measurements], Fit[Model]], data: Measurements, folds: int = FOLDS
 ) -> FloatArray:
-    """Seconds of each round as a fit to others has them: every ``folds``-th is left out in turn."""
+    """Predict each round by a fit to others: every ``folds``-th round is left out in turn."""
     predicted = np.empty(len(data.seconds))
     places = np.arange(len(data.seconds))
     for first in range(folds):
@@ -213,7 +212,7 @@ def held_out(
 
 
 def entries(data: Measurements, most: int, tile: int = 1) -> list[int]:
-    """Where a table over these rounds may have entries: quantiles of tokens, in whole tiles."""
+    """Choose entries of a table over these rounds: quantiles of tokens, in whole tiles."""
     whole = np.maximum(np.ceil(data.tokens / tile), 1) * tile
     chosen = np.quantile(whole, np.linspace(0, 1, most), method="nearest")
     found: list[int] = np.unique(chosen).astype(np.int64).tolist()
@@ -225,7 +224,7 @@ def _least_squares(design: FloatArray, seconds: FloatArray, *, relative: bool) -
     from scipy.optimize import nnls
 
     weights = 1 / seconds if relative else np.ones_like(seconds)
-    # Columns of unit size: token counts and seconds differ by orders of magnitude.
+    # Scale columns to unit size: token counts and seconds differ by orders of magnitude.
     weighted = design * weights[:, None]
     sizes = np.linalg.norm(weighted, axis=0)
     sizes[sizes == 0] = 1.0

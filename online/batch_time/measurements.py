@@ -1,4 +1,4 @@
-"""Measured rounds: what each processed and held, how long it took, and of what kind it was."""
+"""Measured rounds: work, resident tokens, duration and kind of each."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ COLUMNS = ("tokens", "kv_tokens", "seconds")
 FURTHER_COLUMNS = ("decodes", "prompt_squares", "prompt_past")
 
 FEW_DECODES, SHORT_PROMPTS = 32, 512
-"""Requests that decode, and prompt tokens of a round, up to which a regime has its name."""
+"""Decoding requests, and prompt tokens of a round, up to which a regime has its name."""
 
 REGIMES = ("few decodes", "many decodes", "short prompts", "long prompts", "mixed")
-"""Rounds that only decode, that only process prompts, and that do both."""
+"""Regimes: rounds that only decode, that only process prompts, and that do both."""
 
 UNKNOWN = "all"
-"""The only regime where nobody knows how many requests decode."""
+"""The only regime if the number of decoding requests is not known."""
 
 
 def round_of(
     decodes: float, kv_tokens: float, prompt: float, square: float, past: float
 ) -> BatchStretch:
-    """A measured round as a batch time takes it: it completes no prompt.
+    """Return a measured round in the form a batch time takes; it completes no prompt.
 
     Parameters
     ----------
     decodes, kv_tokens, prompt, square, past : float
-        As in `Measurements`; ``prompt`` tokens are those that are not of a decoding request.
+        See `Measurements`; ``prompt`` counts tokens of requests that do not decode.
     """
     return BatchStretch(
         rounds=1,
@@ -53,12 +53,12 @@ def round_of(
 
 
 def csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file, each with its line.
+    """Yield the rows of a CSV file, each with its line number.
 
     Raises
     ------
     OSError, FileFormatError
-        The file cannot be read, or is no text of rows.
+        The file cannot be read, or is not CSV text.
     """
     with open(path, newline="", encoding="utf-8-sig") as stream:
         reader = csv.DictReader(bounded_lines(stream, path))
@@ -82,10 +82,10 @@ class Measurements:
     seconds : float64 array
         Duration, > 0.
     decodes : float64 array or None, default None
-        Requests that decode; None where that is not known.
+        Number of decoding requests; None if unknown.
     prompt_squares, prompt_past : float64 array or None, default None
-        Squares of the prompt tokens that each request processes, and their products with the tokens
-        processed of it before, summed; None where that is not known.
+        Squares of the prompt tokens that each request processes, and their products with its tokens
+        processed before, summed over requests; None if unknown.
     """
 
     tokens: FloatArray
@@ -99,7 +99,7 @@ class Measurements:
     def read(cls, path: str | os.PathLike[str]) -> Measurements:
         """Read a CSV file with the columns ``tokens,kv_tokens,seconds``.
 
-        Of ``decodes``, ``prompt_squares`` and ``prompt_past`` those are read that are there; other
+        The columns ``decodes``, ``prompt_squares`` and ``prompt_past`` are read if present; other
         columns are ignored.
 
         Raises
@@ -129,7 +129,7 @@ class Measurements:
         return cls(**{name: table[:, place] for place, name in enumerate(names)})
 
     def take(self, chosen: IntArray) -> Measurements:
-        """Some of the rounds."""
+        """Return a selection of the rounds."""
         columns: dict[str, Any] = {
             field.name: None if (column := getattr(self, field.name)) is None else column[chosen]
             for field in fields(self)
@@ -137,22 +137,22 @@ class Measurements:
         return Measurements(**columns)
 
     def stretches(self) -> Iterator[BatchStretch]:
-        """Each round as a batch time takes it; all count as decoding where nobody knows."""
+        """Yield each round as a batch time takes it; if unknown, all requests count as decoding."""
         nothing = np.zeros_like(self.tokens)
         decodes = self.tokens if self.decodes is None else self.decodes
         squares = nothing if self.prompt_squares is None else self.prompt_squares
         past = nothing if self.prompt_past is None else self.prompt_past
         columns = (decodes, self.kv_tokens, self.tokens - decodes, squares, past)
-        # Means over several rounds need not be whole; the models take them as they are.
+        # Means over several rounds need not be integers; the models accept them.
         for row in zip(*[column.tolist() for column in columns], strict=True):
             yield round_of(*row)
 
     def predicted(self, model: BatchTime) -> FloatArray:
-        """Seconds of each round as a batch time has them."""
+        """Return the seconds that a batch time predicts for each round."""
         return np.array([model.durations(one)[0] for one in self.stretches()])
 
     def regimes(self) -> dict[str, IntArray]:
-        """Which rounds are of each of `REGIMES`, those that have some in that order."""
+        """Return the rounds of each of `REGIMES` that has any, in that order."""
         if self.decodes is None:
             return {UNKNOWN: np.arange(len(self.tokens))}
         prompts = self.tokens - self.decodes
@@ -172,13 +172,13 @@ class RegimeError:
     Attributes
     ----------
     regime : str
-        Of `REGIMES`, or `UNKNOWN`.
+        One of `REGIMES`, or `UNKNOWN`.
     rows : int
-        Rounds.
+        Number of rounds.
     error : float
         Mean of |predicted - measured| / measured, as a share.
     bias : float
-        The same with its sign: below 0 where rounds are predicted too short.
+        The same with its sign: below 0 if rounds are predicted too short.
     largest : float
         The largest of the shares.
     """
@@ -191,7 +191,7 @@ class RegimeError:
 
 
 def errors_by_regime(data: Measurements, predicted: FloatArray) -> tuple[RegimeError, ...]:
-    """One `RegimeError` for each regime that has rounds."""
+    """Return a `RegimeError` for each regime that has rounds."""
     off = predicted / data.seconds - 1
     return tuple(
         RegimeError(

@@ -1,9 +1,9 @@
-"""Rounds from operator profiles in the form in which Vidur publishes them.
+"""Rounds from operator profiles in the format that Vidur publishes.
 
-A round takes, in each layer, the operators of `mlp.csv` at the next larger number of tokens that
-was profiled, one or two attention kernels of `attention.csv`, and with tensor parallelism two
-all-reduces of `all_reduce.csv` and 20 microseconds overhead each. All are medians, in milliseconds
-in the files. What the processor does between rounds is not in them.
+In each layer a round takes the operators of `mlp.csv` at the next larger profiled number of tokens,
+one or two attention kernels of `attention.csv`, and with tensor parallelism two all-reduces of
+`all_reduce.csv` with an overhead of 20 microseconds each. All times are medians, in milliseconds in
+the files. The processor's work between rounds is not included.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ DENSE = (*_ATTENTION_OPERATORS, *_MLP_OPERATORS)
 
 BYTES_A_NUMBER = 2
 ALL_REDUCES, ALL_REDUCE_OVERHEAD = 2, 0.020
-"""Of a layer, and milliseconds of each beyond the profile."""
+"""All-reduces of a layer, and milliseconds of each beyond the profile."""
 
 MIXED_DECODES, MIXED_PROMPTS = 8, 8
-"""Of each, evenly through the profile, as many are put together to mixed rounds."""
+"""Number of decodes, and of prompts, spread evenly over the profile, that form mixed rounds."""
 
 DECODES = (1, 8, 32, 48, 64, 96, 128, 192, 256)
 KV_TOKENS = (32, 128, 512)
 PROMPTS = (16, 64, 128, 200, 256, 384, 512, 700, 1024, 1500, 2048, 3000, 4096)
 PAST = (0, 512)
-"""Requests that decode and KV tokens of each, prompt tokens and what was processed of it before:
-the rounds of `rounds_of`."""
+"""Numbers of decoding requests, KV tokens of each, prompt tokens, and tokens processed before: the
+rounds of `rounds_of`."""
 
 
 class Attention(NamedTuple):
@@ -54,14 +54,14 @@ class Attention(NamedTuple):
 
 @dataclass(frozen=True)
 class Profiles:
-    """Seconds of all layers, by what they work on.
+    """Seconds of all layers, by the work done.
 
     Attributes
     ----------
     dense : Mapping[int, float]
-        By tokens processed; all-reduces included.
+        Seconds by tokens processed, including all-reduces.
     decodes, prompts : Mapping[Attention, float]
-        Attention of requests that decode and of prompts.
+        Seconds of attention of decoding requests and of prompts.
     """
 
     dense: Mapping[int, float]
@@ -79,7 +79,7 @@ class Profiles:
         OSError
             A file cannot be read.
         FileFormatError
-            A column is missing, a cell is no number, or nothing is of that many GPUs.
+            A column is missing, a cell is not a number, or no row is for that many GPUs.
         """
         base = Path(folder)
         dense: dict[int, list[float]] = {}
@@ -121,12 +121,12 @@ class Profiles:
         return cls(total, each(kernels[False]), each(kernels[True]))
 
     def rounds(self) -> Measurements:
-        """A round of each attention kernel that was profiled, and mixed ones of some.
+        """Return a round for each profiled attention kernel, and mixed rounds of some.
 
         Raises
         ------
         InvalidValueError
-            None is within the numbers of tokens that were profiled.
+            No kernel lies within the profiled numbers of tokens.
         """
         sizes = list(self.dense)
         rows = []
@@ -156,7 +156,7 @@ class Profiles:
 
 
 def rounds_of(model: BatchTime) -> Measurements:
-    """Rounds of every regime as a batch time has them: few and many decodes, prompts, both."""
+    """Return rounds of every regime under a batch time: few and many decodes, prompts, both."""
     decoding = [(count, count * each) for count in DECODES for each in KV_TOKENS]
     prompts = [(x, y) for x in PROMPTS for y in PAST]
     pairs = [(one, (0, 0)) for one in decoding] + [((0, 0), one) for one in prompts]
@@ -174,7 +174,7 @@ def _evenly(table: Mapping[Attention, float], count: int) -> Iterator[Attention]
 
 
 def _rows(path: Path, column: str, value: int) -> Iterator[dict[str, str]]:
-    """Those of so many GPUs."""
+    """Yield the rows whose column has this value."""
     found = False
     for _, row in csv_rows(path):
         if _number(row, column, path) == value:

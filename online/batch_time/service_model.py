@@ -1,4 +1,4 @@
-"""Service models: rounds that a request takes and tokens it holds in each, by paper."""
+"""Service models: the rounds a request takes and the tokens it holds in each, by paper."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ServiceModel:
     Attributes
     ----------
     name : str
-        How tables call the model.
+        Name of the model in tables.
     prefill_rounds : int
         Rounds spent on the prompt before the first token.
     margin : int
-        Tokens that a policy reckons with beyond those, for each request: see `under`.
+        Extra tokens per request that a policy must reckon with: see `under`.
     """
 
     name: str
@@ -31,23 +31,24 @@ class ServiceModel:
     margin: int = 0
 
     def rounds(self, output_length: int) -> int:
-        """Rounds from start to completion."""
+        """Return the rounds from start to completion."""
         return output_length + self.prefill_rounds
 
     def base(self, prompt_length: int) -> int:
-        """Tokens held before the first round, so that the k-th round holds ``base + k``."""
+        """Return the tokens held before the first round; the k-th round holds ``base + k``."""
         return prompt_length - self.prefill_rounds + self.margin
 
     def under(self, rule: MemoryRule, *, pauses: bool) -> ServiceModel:
-        """The model for policies that count tokens, where memory is counted by another rule.
+        """Return the model for policies that count tokens if memory follows another rule.
 
-        x stored tokens take up x + block_size - 1 tokens at most. Where a token is stored next the
-        newest is none of them, unless the request is held meanwhile, as policies that pause may do.
+        x stored tokens occupy at most x + block_size - 1 tokens. If a token is stored only in the
+        next round, the newest is not stored yet, unless the request is held meanwhile, as by
+        pausing policies.
 
         Raises
         ------
         InvalidValueError
-            A token stored next after prefill rounds, the first of which emits none.
+            The rule stores a token one round later, and prefill rounds emit none.
         """
         if rule.unstored and self.prefill_rounds:
             reason = "has prefill rounds, which no memory rule with tokens stored next knows"
@@ -56,14 +57,15 @@ class ServiceModel:
         return replace(self, margin=margin) if margin else self
 
     def tokens_generated(self, rounds_run: int) -> int:
-        """Output tokens emitted after ``rounds_run`` rounds."""
+        """Return the output tokens emitted after ``rounds_run`` rounds."""
         return max(0, rounds_run - self.prefill_rounds)
 
     def with_tokens_every_round(self, instance: Instance) -> Instance:
-        """The instance of `TOKEN_PER_ROUND` that takes the rounds and the memory of this model.
+        """Return the instance that takes the same rounds and memory under `TOKEN_PER_ROUND`.
 
         Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and
-        keep their ids; a prompt may become empty. Without prefill rounds it is the same instance.
+        keep their ids; a prompt may become empty. Without prefill rounds the instance is returned
+        as is.
         """
         if not self.prefill_rounds:
             return instance

@@ -12,11 +12,11 @@ from typer.core import TyperGroup
 from .console import guarded, run, run_typer
 
 NESTED = ("library leaderboard",)
-"""Subcommands of two words: with options of their own, beside those of the first word."""
+"""Subcommands of two words, which have options of their own besides those of the first word."""
 
 
 class _Subcommands(TyperGroup):
-    """Lists what is known of each subcommand, and loads the one that is called."""
+    """Typer group that lists all subcommands, and loads only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, stub, rest = super().resolve_command(ctx, args)
@@ -30,7 +30,7 @@ class _Subcommands(TyperGroup):
 
 
 def run_application(program: str, subcommands: Mapping[str, str]) -> NoReturn:
-    """Run the command line, whose subcommands are given with a line about each."""
+    """Run the command line; ``subcommands`` maps each name to a line of help."""
     application = typer.Typer(cls=_Subcommands, pretty_exceptions_enable=False)
     for name, about in subcommands.items():
         application.command(name, help=about)(_stub)
@@ -38,7 +38,7 @@ def run_application(program: str, subcommands: Mapping[str, str]) -> NoReturn:
 
 
 def run_alone(name: str) -> NoReturn:
-    """Run a subcommand as a command line of its own."""
+    """Run one subcommand as a command line of its own."""
     run(_command(name))
 
 
@@ -46,7 +46,7 @@ def _stub() -> None: ...
 
 
 def _command(name: str) -> Callable[..., int | None]:
-    """The function of a subcommand: module and function are called as it is."""
+    """Return the function of a subcommand, which has the name of its module."""
     name = name.replace("-", "_").replace(" ", "_")
     found: Callable[..., int | None] = getattr(import_module(f"{__package__}.{name}"), name)
     return found

@@ -20,7 +20,7 @@ FAILED_STATUS = 1
 
 
 class Kind(StrEnum):
-    """What is checked."""
+    """Kinds of user code that can be checked."""
 
     policy = "policy"
     bound = "bound"

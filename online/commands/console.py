@@ -1,4 +1,4 @@
-"""What the command lines share: how they end, errors in one line, options, tables."""
+"""Parts common to all command lines: exit status, one-line errors, options and tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from instances.errors import printable
 from online.runtime.table import Table
 
 INTERRUPTED_STATUS = 130
-"""What a shell expects of a command ended by Ctrl-C."""
+"""Exit status that a shell expects of a command ended by Ctrl-C."""
 
 ERROR_STATUS = 2
 
@@ -51,12 +51,12 @@ def complain(message: object) -> None:
 
 
 def reject(claim: object) -> None:
-    """Print on the error output why a claim that was checked does not hold."""
+    """Print on the error output why a checked claim does not hold."""
     _tell("rejected", claim)
 
 
 def _tell(kind: str, message: object) -> None:
-    # What others wrote may hold what a terminal obeys.
+    # Text from others may hold terminal control codes.
     print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
@@ -70,7 +70,7 @@ LATE_ERRORS = {
     "online.experiment.dask_cluster.ClusterError",
     "online.experiment.work.WorkerVersionError",
 }
-"""Named rather than imported: a solver takes a second to load."""
+"""Name of an error class that is not imported here: a solver takes a second to load."""
 
 
 _unwritten: list[str] = []
@@ -79,7 +79,7 @@ _is_read = True
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Write an output; a failure is reported at the end, so that nothing else is lost."""
+    """Write an output; report a failure at the end, so that nothing else is lost."""
     try:
         yield
     except OSError as error:
@@ -87,7 +87,7 @@ def writing() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print lines, broken at blanks on a terminal; work goes on if nobody reads them."""
+    """Print lines, wrapped at blanks on a terminal; continue if nobody reads them."""
     try:
         print("\n".join(_lines(text)), flush=True)
     except OSError as error:
@@ -95,7 +95,7 @@ def say(text: str) -> None:
 
 
 def _lines(text: str, indent: int = 0) -> list[str]:
-    """Lines of a text that begins ``indent`` cells from the left: a terminal's hold whole words."""
+    """Wrap a text that begins ``indent`` cells from the left to the width of a terminal."""
     console = Console()
     if not console.is_terminal:
         return text.split("\n")
@@ -106,7 +106,7 @@ def _lines(text: str, indent: int = 0) -> list[str]:
 
 
 def _give_up_printing(error: OSError) -> None:
-    # Whoever read the output (head, less) has seen enough: no complaint.
+    # The reader of the output (head, less) has seen enough: this is no error.
     if not isinstance(error, BrokenPipeError):
         _unwritten.append(f"the output cannot be written: {error.strerror or error}")
     global _is_read
@@ -115,18 +115,18 @@ def _give_up_printing(error: OSError) -> None:
 
 
 class _EndedError(Exception):
-    """What typer would deal with in its own way: Ctrl-C, or an output that nobody reads."""
+    """Exception for Ctrl-C or a closed output, which typer would handle in its own way."""
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
-    """Run a command line: what the user can cause becomes one line and status 2."""
+    """Run a command line; errors the user can cause become one line and status 2."""
     application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     application.command()(guarded(command))
     run_typer(application)
 
 
 def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Wrap a command so that typer sees neither its Ctrl-C nor a missing reader."""
+    """Wrap a command so that typer sees neither its Ctrl-C nor a closed output."""
 
     @functools.wraps(command)
     def kept(*arguments: Any, **options: Any) -> int | None:
@@ -140,26 +140,26 @@ def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def _help_text(docstring: str) -> str:
-    """Paragraphs in a line each, for typer to break anew; what is indented stays as it is."""
+    """Join each paragraph into one line for typer to wrap; indented lines stay as they are."""
     paragraphs = inspect.cleandoc(docstring).split("\n\n")
     text = (f"\b\n{one}" if one[:1] == " " else one.replace("\n", " ") for one in paragraphs)
     return escape("\n\n".join(text))
 
 
 def run_typer(application: typer.Typer, **settings: Any) -> NoReturn:
-    """Run commands that are `guarded`, with typer's settings."""
+    """Run `guarded` commands with typer's settings."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # Closed by whoever started this.
+            # The parent process closed this stream.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    # Names may hold what no encoding has.
+    # Names may contain characters that the encoding lacks.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     status, message = ERROR_STATUS, None
     try:
         status, message = _outcome(application, settings)
     finally:
-        # What is left to do is to say so.
+        # Only a message is left to do.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             sys.stdout.flush()
@@ -173,14 +173,14 @@ def run_typer(application: typer.Typer, **settings: Any) -> NoReturn:
 
 
 def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, str | None]:
-    """The exit status, and the line that explains it."""
-    # The first raises, and what is cleaned up after it is not disturbed by a second in a hurry.
+    """Run the application; return the exit status and the line that explains it."""
+    # The first Ctrl-C raises; a second soon after does not disturb the cleanup.
     ctrl_c = Interruption(raises_from=1)
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
         status = application(standalone_mode=False, **settings) or 0
-        # While a subcommand is loaded typer makes a status of it, without a word.
+        # While a subcommand is loaded, typer would turn it into a status without a message.
         told = status == INTERRUPTED_STATUS and ctrl_c.raised
         return status, "interrupted" if told else None
     except (KeyboardInterrupt, typer.Abort):
@@ -194,16 +194,16 @@ def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, s
         message = _explanation(error)
         if message is None:
             if ctrl_c.raised:
-                # A library made something else of it.
+                # A library turned it into something else.
                 return INTERRUPTED_STATUS, "interrupted"
             raise
         return ERROR_STATUS, message
 
 
 def _explanation(error: Exception) -> str | None:
-    """Explain an expected error in a line; None for a bug."""
+    """Explain an expected error in a line; return None for a bug."""
     if hasattr(error, "format_message"):
-        # typer's own complaints about the command line, and of what is missing what it is.
+        # typer's own message about the command line, with the help of a missing argument.
         missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
         about, complaint = getattr(missing, "help", None), str(error.format_message())
         return f"{complaint.rstrip('.')}: {about}" if about else complaint

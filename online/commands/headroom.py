@@ -1,4 +1,4 @@
-"""What the best scheduler could have saved on a log, and which policy gets how much of it."""
+"""Headroom of a log: the most that any scheduler could have saved, and each policy's share."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def headroom(  # noqa: PLR0913
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
     ] = LARGEST_ERROR,
 ) -> int:
-    """How much latency, in seconds, could have been saved at most, and who gets how much of it.
+    """Compute how much latency could have been saved at most, in seconds, and by which policy.
 
-    The best possible is the least mean latency of every scheduler of these requests, whatever it
-    may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
-    show what is done by then (exit status 130 and 1).
+    The best possible is an interval around the least mean latency of every scheduler of these
+    requests, whatever it may do; the headroom is today's mean latency less that. Ctrl-C and the
+    time limit show what is done so far (exit status 130 and 1).
     """
     source = parse_source(log, bare="trace")
     if source.kind != "trace":

@@ -1,4 +1,4 @@
-"""What commands find, for machines: numbers as numbers, intervals as pairs, units in names."""
+"""JSON output of commands: numbers as numbers, intervals as pairs, units in names."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ DEFAULT_SECONDS = 60.0
 
 
 class Action(StrEnum):
-    """What is done with the library."""
+    """Actions on the library."""
 
     LIST = "list"
     SHOW = "show"

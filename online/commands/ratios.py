@@ -90,7 +90,7 @@ def ratios(  # noqa: PLR0913
     wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int:
-    """How far policies are from the hindsight optimum, as proved intervals.
+    """Compare policies with the hindsight optimum, with ratios as proved intervals.
 
     It is the optimum without preemption, unless a run kept the tokens of requests it preempted.
     With --batch-time latencies are in seconds, and the optimum is the least of every scheduler,

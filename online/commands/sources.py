@@ -88,7 +88,7 @@ _PLAIN = re.compile(r"[\w./:+*?-]+")
 
 @dataclass(frozen=True)
 class Source:
-    """Where instances come from.
+    """A source of instances.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ from .options import OneExperiment
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """Formats of a table."""
 
     text = "text"
     csv = "csv"

@@ -135,7 +135,7 @@ class Interval:
 
     @property
     def is_exact(self) -> bool:
-        """Whether both ends are known and equal."""
+        """Tell whether both ends are known and equal."""
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
@@ -217,7 +217,7 @@ class Ratio:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the optimum is proved, so that the interval is a point."""
+        """Tell whether the optimum is proved, so that the interval is a point."""
         return self.interval.is_exact
 
     @property

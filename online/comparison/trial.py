@@ -1,4 +1,4 @@
-"""One trial: a policy's run on a problem, beside what is known of the problem's optimum."""
+"""A trial: a policy's run on a problem, with the bounds known on the problem's optimum."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 FAILED = "failed"
-"""Status of what ended with an error."""
+"""Status of a trial that ended with an error."""
 NOT_RUN = "not run"
-"""Status of what an experiment asks for and its results file does not have yet."""
+"""Status of a trial that an experiment asks for and its results file lacks."""
 
 UNSERVED = {
     "livelock": "evictions would repeat for ever",
@@ -50,13 +50,13 @@ UNSERVED = {
     "time-limit": "its time ran out",
     "interrupted": "it was interrupted",
 }
-"""Why a run did not complete, by its status."""
+"""Reasons why a run did not complete, by its status."""
 
 OPTIMA = ("optimum", "preemptive optimum")
-"""What a ratio in rounds may be to, as tables name it: the optimum without preemption, and with."""
+"""Names of the optima that ratios in rounds refer to: without preemption, and with it."""
 
 IN_SECONDS = "optimum in seconds"
-"""What a ratio in seconds is to: the least of every scheduler, whatever it may do."""
+"""Name of the optimum that ratios in seconds refer to: the least of every scheduler."""
 
 Optimum: TypeAlias = "SolveResult | SecondsResult"
 
@@ -74,7 +74,7 @@ SEPARATE = ("experiment", "version", "family", "predictions")
 
 @dataclass(frozen=True)
 class Trial:
-    """One policy on one problem, beside what is known of the problem's optimum.
+    """A policy on a problem, with the bounds known on the problem's optimum.
 
     Attributes
     ----------
@@ -83,25 +83,25 @@ class Trial:
     policy, params : str, Mapping[str, Any]
         Registered name and parameters.
     seed : int
-        Of every random choice of the run, and of the solver.
+        Seed of every random choice of the run, and of the solver.
     status : str
         How the run ended: ``"completed"``, or why requests were left unserved: ``"refused"`` where
         the policy cannot take the instance, ``"time-limit"``, ``"interrupted"``, ``"failed"`` where
         it raised an error or its process died, ``"not run"`` where it has not begun, ...
     total_latency : int or Fraction or None
-        Of the policy; None for a run that did not complete.
+        Total latency of the policy; None for a run that did not complete.
     evictions : int
-        In the policy's run.
+        Number of evictions in the policy's run.
     optimum_upper, optimum_lower, optimum_certified : int or Fraction or None
         Best schedule known, lower bound in floating point, lower bound in exact arithmetic; None
         for what is not known. In seconds the last is the largest that is certified.
     stop_reason : str or None
         Why the solver stopped: ``"proof"``, ``"time-limit"``, ``"interrupted"``, ...
     solve_seconds : float or None
-        The solver's, shared by all policies on the instance; None of a trial read from a file, for
-        it is the one figure that no two runs share.
+        Seconds of the solver, shared by all policies on the instance; None for a trial read from a
+        file, as no two runs share this figure.
     reason : str or None
-        Why there is no ratio, in one line; None where there is one.
+        Reason why there is no ratio, in one line; None if there is one.
     preemptive : bool
         Whether the optimum is that with preemption: the run preempted requests and kept their
         tokens, or the comparison asked for it.
@@ -111,32 +111,32 @@ class Trial:
     lower_bound : str or None
         In seconds, the name of the bound that is ``optimum_lower``.
     total_output_length : int or None
-        Of the instance, in rounds: what no schedule's total latency is below. None in seconds and
-        where there is no instance.
+        Output length of the instance, in rounds: a lower bound on every schedule's total latency.
+        None in seconds and if there is no instance.
     schedule_digest : str or None
-        Of the policy's schedule, to tell equal ones, in which equal requests may change places;
-        None where it has none.
+        Digest of the policy's schedule, equal for schedules that differ only by exchanging equal
+        requests; None if there is no schedule.
     experiment, version, position : str, str, int
-        The experiment that asked for it, the version that ran it, its place from 0.
+        The experiment that asked for it, the version that ran it, its position from 0.
     family, draw, predictions : str, int or None, str
         Label of the instance's family, seed of the instance in it, what the policy was told of
         output lengths.
     problem : Instance or Workload or None
-        The one given, or what an arrival source realised; with a batch time a workload.
+        The given problem, or what an arrival source realised; with a batch time a workload.
     run : Run or None
-        Of this process; None where it raised an error, and of a trial read from a file.
+        The run in this process; None if it raised an error, and for a trial read from a file.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
-        With the completions of the run; None where there is none, for the ``reason``.
+        Schedule with the completions of the run; None if there is none, for the ``reason``.
     optimum_schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
-        The best known in hindsight; proved where `is_proved`.
+        The best schedule known in hindsight, optimal if `is_proved`.
     stays : tuple[Stay, ...] or None
         See `attempts`.
     error : Exception or None
         What the policy raised, or why a run that completed has no schedule.
     traceback : str or None
-        Of a trial read from a file that failed.
+        Traceback of a failed trial read from a file.
     versions : Mapping[str, Any]
-        What a trial read from a file was computed with, see `online.experiment.work.versions`.
+        Versions that computed a trial read from a file, see `online.experiment.work.versions`.
     """
 
     instance: str | None
@@ -324,7 +324,7 @@ class Trial:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the optimum is proved."""
+        """Tell whether the optimum is proved."""
         return self.optimum_upper is not None and self.optimum_upper == self.optimum_lower
 
     @property
@@ -336,7 +336,7 @@ class Trial:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it has a ratio of which nothing is known: its optimum has not been looked for."""
+        """Tell whether its ratio is unknown because its optimum has not been searched for yet."""
         return self.ratio == Interval(None, None)
 
     @property

@@ -72,7 +72,7 @@ class Predictions:
 
     @property
     def draws(self) -> bool:
-        """Whether the model uses its random stream."""
+        """Tell whether the model uses its random stream."""
         return self.name == "noisy"
 
     def make(self) -> PredictionModel:

@@ -1,4 +1,4 @@
-"""Where instances of an experiment come from: generators, windows of traces, files, the library."""
+"""Sources of an experiment's instances: generators, windows of traces, files and the library."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class RatioRow:
 
     @property
     def is_solved(self) -> bool:
-        """Whether ``summary`` has only trials whose optimum has been looked for."""
+        """Tell whether ``summary`` has only trials whose optimum has been searched for."""
         return self.summary.mean_ratio.lower is not None
 
 

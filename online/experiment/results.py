@@ -277,7 +277,7 @@ class _Stored:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no ratio, in one line; None where there is one, or none yet."""
+        """Return why there is no ratio, in one line; None if there is one, or none yet."""
         for row, missing in ((self.row, ""), (self.optimum, "no optimum: ")):
             if row is not None and row.status == FAILED and row.error is not None:
                 return missing + " ".join(row.error.split())

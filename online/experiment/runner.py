@@ -185,7 +185,7 @@ def in_processes(
 
 
 class _Run:
-    """One call of `run_experiment`."""
+    """State of a call of `run_experiment`."""
 
     def __init__(
         self, plan: Plan, store: Store, perform_all: Perform, listener: Listener | None

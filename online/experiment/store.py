@@ -21,7 +21,7 @@ from .plan import Plan
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One policy on one instance. Columns that hold several values hold JSON.
+    """A policy on an instance. Columns that hold several values hold JSON.
 
     Attributes
     ----------

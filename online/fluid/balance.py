@@ -1,4 +1,4 @@
-"""The fluid equilibrium of [A25] Section 3: what a serving machine settles at, and whether it can.
+"""The fluid equilibrium of [A25] Section 3, and the condition under which one exists.
 
 A prompt with prefill length l and decode length l' runs l' + 1 iterations, stages s = 0 .. l', and
 holds l + s tokens at stage s: `PREFILL_ROUND` of `online.batch_time.service_model`. An iteration
@@ -105,7 +105,7 @@ def token_load(types: Sequence[PromptType]) -> float:
 def is_stable(
     types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> bool:
-    """Whether some policy keeps latencies bounded.
+    """Tell whether some policy keeps latencies bounded.
 
     Without a memory limit: d1 W < 1. Otherwise no policy does, because every prompt costs at least
     d1 S_j seconds ([A25] Proposition 1). An iteration holds at most C tokens, so with a limit C a

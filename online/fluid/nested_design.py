@@ -166,7 +166,7 @@ class MemoryRequirement:
 
     @property
     def total(self) -> float:
-        """With this memory, overflow has probability at most delta over the horizon."""
+        """Return the memory with which overflow has probability at most delta over the horizon."""
         return self.batch + self.boundary + self.buffer
 
 

@@ -93,7 +93,7 @@ class WaitPlan:
         )
 
     def as_parameter(self) -> Mapping[tuple[int, int], int]:
-        """What ``make_policy("wait", thresholds=...)`` takes: (l, l') -> n.
+        """Return the argument of ``make_policy("wait", thresholds=...)``: (l, l') -> n.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""How much latency could have been saved at most on a log, and who gets how much of it."""
+"""Headroom of a log: the most latency that could have been saved, and each policy's share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer: what could have been saved, and which policy gets how much of it."""
+"""The result: possible savings, and each policy's share of them."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def joined_by_memory(
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What a log says of its own latencies.
+    """Latencies that the log itself measured.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def scaled(interval: Interval, factor: Fraction) -> Interval:
 
 @dataclass(frozen=True)
 class Saving:
-    """What the best possible saves of the mean latency that is there today.
+    """Part of today's mean latency that the best possible saves.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Saving:
 
     @property
     def is_negligible(self) -> bool:
-        """Whether no schedule is known that saves as much as `NEGLIGIBLE` of the mean latency."""
+        """Tell whether no known schedule saves as much as `NEGLIGIBLE` of the mean latency."""
         return (self.share.lower or 0) < NEGLIGIBLE
 
     def part(self, mean_latency: Fraction) -> Interval:
@@ -195,7 +195,7 @@ class Saving:
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """What `measure_headroom` found.
+    """Result of `measure_headroom`.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class Headroom:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the log measured less than the batch time lets any scheduler have."""
+        """Tell whether the log measured less than the batch time allows any scheduler."""
         if self.best is None or self.measured is None:
             return False
         return self.measured.mean_latency < (self.best.mean_latency.lower or 0)

@@ -92,7 +92,7 @@ class InterTokenFit(NamedTuple):
 
 
 class TokenTimes(NamedTuple):
-    """When the tokens of each request came out; requests in any order.
+    """Times at which the tokens of each request came out; requests in any order.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ SEARCH, POLICY, POINT = "best possible", "policy", "point"
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One computation.
+    """A computation of a policy, of the best possible, or of a point of a curve.
 
     Attributes
     ----------

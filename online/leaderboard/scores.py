@@ -1,4 +1,4 @@
-"""What each policy comes to on each instance of the library, run as experiments and kept as CSV."""
+"""Scores of each policy on each instance of the library, run as experiments and stored as CSV."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _FIGURE = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?")
 
 @dataclass(frozen=True)
 class Score:
-    """One policy on one instance of the library.
+    """Score of a policy on an instance of the library.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
 
 @dataclass
 class _Part:
-    """What one experiment runs: instances with a unit, predictions and policies in common."""
+    """Part of the runs for one experiment: instances with a unit, predictions and policies."""
 
     name: str
     told: str

@@ -75,7 +75,7 @@ class Standing:
 
     @property
     def column(self) -> str:
-        """Its column among those of its goal."""
+        """Return its column among those of its goal."""
         return self.set if self.told == EXACT else f"{self.set}, told an {self.told}"
 
 

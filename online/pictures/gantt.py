@@ -1,4 +1,4 @@
-"""One row a request: from its arrival through its wait to its completion."""
+"""Gantt charts: a row for each request, from its arrival through its wait to its completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy is: what it sees, what it answers, and what it may build on."""
+"""Interface of policies: observations, decisions, and base classes to build on."""
 
 from __future__ import annotations
 

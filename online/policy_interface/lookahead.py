@@ -104,7 +104,7 @@ class LookaheadPrefixPolicy(Policy):
         """A running request has outlived its expected end."""
 
     def memory_of_past(self) -> Hashable:
-        """Nothing beyond queue and batch."""
+        """Return (): nothing matters beyond queue and batch."""
         return ()
 
     def _head(self) -> VisibleRequest | None:
@@ -138,11 +138,11 @@ class LookaheadPrefixPolicy(Policy):
         return not self._overdue or self._first_round_memory(start) + base + 1 <= self._memory_limit
 
     def _first_round_memory(self, start: int) -> int:
-        """What the running requests hold in the round after ``start``."""
+        """Return the tokens that running requests hold in the round after ``start``."""
         return self._overdue_next(start) + self._forecast.memory_at(start + 1)
 
     def _overdue_next(self, start: int) -> int:
-        """What the overdue hold in the round after ``start``."""
+        """Return the tokens that overdue requests hold in the round after ``start``."""
         return self._overdue_base + len(self._overdue) * (start + 1)
 
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
@@ -200,7 +200,7 @@ class LookaheadPrefixPolicy(Policy):
         return self._service.base(running.request.prompt_length) + running.rounds_run(now)
 
     def _wake(self, now: int, evicted: bool) -> int | None:
-        """When to look again if nothing happens before.
+        """Return the round at which to look again if nothing happens before.
 
         A later start holds less at each of the others' completions, so the head of the queue may
         come to fit; and at an expected end the forecast changes.

@@ -1,4 +1,4 @@
-"""What a policy is: what it sees, what it may decide, how it is registered."""
+"""Interface of a policy: what it sees, what it may decide, and how it is registered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PolicyError(RuntimeError):
 
 
 class DecisionStoppedError(RuntimeError):
-    """A policy gave up a decision because its ``should_stop`` said so; it ends the run."""
+    """A policy gave up a decision because ``should_stop`` returned True; it ends the run."""
 
 
 class KnowledgeError(RuntimeError):
@@ -33,7 +33,7 @@ class KnowledgeError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class VisibleRequest:
-    """All that a policy may know of a request; the true output length is not among it.
+    """Facts that a policy may know of a request; the true output length is not among them.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class VisibleRequest:
     prompt_length : int
         Tokens.
     prediction : Prediction
-        What is foretold of the output length.
+        Prediction of the output length.
     """
 
     index: int
@@ -206,7 +206,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a policy does at a decision epoch.
+    """Actions of a policy at a decision epoch.
 
     Attributes
     ----------
@@ -248,7 +248,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a policy is told before a run.
+    """Facts that a policy gets before a run.
 
     Attributes
     ----------
@@ -329,10 +329,10 @@ class Policy(ABC):
         """Choose what to start, evict and hold for the next round."""
 
     def drain(self, state: State) -> bool:
-        """Nothing advances and nothing more will arrive; True to be asked once more.
+        """Tell whether to ask again when nothing advances and nothing more will arrive.
 
-        A policy that waits for company would leave the end of a finite trace unserved. Here it
-        may drop that rule; `Run.drain_round` tells from when on it had.
+        A policy that waits for more requests would leave the end of a finite trace unserved. Here
+        it may drop that rule; `Run.drain_round` records since when.
         """
         return False
 
@@ -346,9 +346,9 @@ class Policy(ABC):
 
 
 class UndeclaredGenerator(np.random.Generator):
-    """`Setup.rng` of a policy that is not `Policy.randomized`: its use raises a `PolicyError`.
+    """Generator of a policy that is not `Policy.randomized`: its use raises a `PolicyError`.
 
-    Whoever runs such a policy takes its runs with all seeds for the same, and makes only one.
+    Runs of such a policy count as equal for all seeds, so that only one is made.
     """
 
     def __init__(self, policy_name: str) -> None:
@@ -376,7 +376,7 @@ _POLICIES: Registry[Callable[..., Policy]] = Registry("policy")
 
 
 def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
-    """Class decorator: make the policy available by name, as to ``make_policy(name, **params)``.
+    """Class decorator: register the policy by name, for ``make_policy(name, **params)``.
 
     A class of the same module and qualified name, such as that of a notebook's cell run again,
     takes the place of the one before, with a warning; so does what an edited cell or file calls
@@ -397,12 +397,12 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
 
 
 def policy_names() -> list[str]:
-    """The registered policy names, sorted."""
+    """Return the registered policy names, sorted."""
     return _POLICIES.names()
 
 
 def policy_class(name: str) -> Callable[..., Policy]:
-    """The class that is registered by a name.
+    """Return the class registered by a name.
 
     Raises
     ------
@@ -413,7 +413,7 @@ def policy_class(name: str) -> Callable[..., Policy]:
 
 
 def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
-    """The parameters that ``make_policy(name, ...)`` accepts.
+    """Return the parameters that ``make_policy(name, ...)`` accepts.
 
     Raises
     ------
@@ -424,7 +424,7 @@ def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
 
 
 def named_parameters(factory: Callable[..., Policy]) -> dict[str, inspect.Parameter]:
-    """The parameters of a class or function that can be given by name."""
+    """Return the parameters of a class or function that can be given by name."""
     return {
         key: parameter
         for key, parameter in inspect.signature(factory).parameters.items()
@@ -433,12 +433,12 @@ def named_parameters(factory: Callable[..., Policy]) -> dict[str, inspect.Parame
 
 
 def is_own(policy: Callable[..., Policy]) -> bool:
-    """Whether it is the user's own, and not this package's."""
+    """Tell whether it is user-defined rather than from this package."""
     return policy.__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
 def own_policy(name: str) -> Callable[..., Policy] | None:
-    """The class that the user has registered by this name; None for this package's policies.
+    """Return the user-defined class of this name; None for a policy of this package.
 
     Raises
     ------

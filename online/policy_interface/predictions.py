@@ -1,4 +1,4 @@
-"""What a policy is told about output lengths before they are known.
+"""Prediction models: what a policy is told of output lengths before they are known.
 
 Every model draws a `Prediction` for each request at its arrival; policies see nothing else. The
 intervals are those of [C25]: one for all (Section 2), disjoint buckets (Section 4.2), and
@@ -49,17 +49,17 @@ class Prediction:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the interval is a single length."""
+        """Tell whether the interval is a single length."""
         return self.lower == self.upper
 
 
 class PredictionModel(Protocol):
-    """Draws what the policies are told about each request."""
+    """Draw what policies are told about each request."""
 
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """The prediction for one request, drawn at its arrival."""
+        """Return the prediction for a request, drawn at its arrival."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ExactPredictions:
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """The truth."""
+        """Return the true length."""
         return Prediction(output_length, output_length, output_length)
 
 
@@ -101,7 +101,7 @@ class IntervalPredictions:
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """The interval."""
+        """Return the interval."""
         if not self.lower <= output_length <= self.upper:
             raise InvalidValueError(
                 "predictions",
@@ -144,7 +144,7 @@ class BucketPredictions:
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """The bucket of the output length; the point is its midpoint, rounded down."""
+        """Return the bucket of the output length; the point is its midpoint, rounded down."""
         position = bisect_left(self.upper_ends, output_length)
         if position == len(self.upper_ends):
             raise InvalidValueError(
@@ -182,7 +182,7 @@ class ProportionalPredictions:
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """The interval around the output length."""
+        """Return the interval around the output length."""
         # In floats 1.1 * 10 rounds up to 12.
         lower = max(1, math.floor((1 - self._exact) * output_length))
         upper = math.ceil((1 + self._exact) * output_length)
@@ -219,7 +219,7 @@ class NoisyPredictions:
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """A point near the output length, give or take delta."""
+        """Return a point near the output length, give or take delta."""
         if self.wrong and rng.random() < self.wrong:
             point = int(rng.integers(1, 2 * (output_length + self.delta), endpoint=True))
         else:
@@ -251,16 +251,17 @@ class RelativePredictions:
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
-        """A point somewhere around the output length."""
+        """Return a point somewhere around the output length."""
         factor = math.exp(self._spread * rng.standard_normal())
         point = max(1, min(round(output_length * factor), LARGEST_INTEGER))
         return Prediction(point, point, point)
 
 
 def _lognormal_spread(error: float) -> float:
-    """The sigma for which exp(sigma Z), Z standard normal, is off 1 by ``error`` in the mean.
+    """Return the sigma for which exp(sigma Z), Z standard normal, differs from 1 by ``error``.
 
-    E |exp(sigma Z) - 1| = exp(sigma^2 / 2) (2 Phi(sigma) - 1), which grows with sigma.
+    This is the mean E |exp(sigma Z) - 1| = exp(sigma^2 / 2) (2 Phi(sigma) - 1), which grows with
+    sigma.
     """
     cumulative = statistics.NormalDist().cdf
     low, high = 0.0, 4.0

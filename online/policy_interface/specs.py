@@ -60,7 +60,7 @@ class PolicySpec:
         return f"{self.name}({settings})" if settings else self.name
 
     def make(self) -> Policy:
-        """A fresh policy.
+        """Return a fresh policy.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class PolicySpec:
         self.__reduce__()
 
     def _own(self) -> Callable[..., Policy] | Policy | None:
-        """What is the user's own; None where it is this package's."""
+        """Return the user-defined class or object; None for a policy of this package."""
         return own_policy(self.name) if self.given is None else self.given
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -151,7 +151,7 @@ AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
 
 
 def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | None]:
-    """With its digest where it is sent by value or has no file: no module there is asked for it."""
+    """Pickle a policy; keep its digest if it is sent by value or has no file."""
     import cloudpickle
 
     failure: Exception | None = None
@@ -277,7 +277,7 @@ def _literals(text: str, arguments: str | None, names: list[str]) -> dict[str, A
 
 
 def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySpec:
-    """What is given, as a `PolicySpec`; nothing is made of it yet.
+    """Return a policy as a `PolicySpec`; no object is created yet.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySp
 
 
 def _settings_of(policy: Policy) -> dict[str, Any]:
-    """The parameters of an object that differ from their defaults, where it keeps them by name."""
+    """Return the parameters of an object that differ from their defaults, where it stores them."""
     found = {}
     for key, parameter in named_parameters(type(policy)).items():
         value = getattr(policy, key, getattr(policy, f"_{key}", None))
@@ -323,7 +323,7 @@ def _settings_of(policy: Policy) -> dict[str, Any]:
 
 
 def parameterless_policies() -> list[str]:
-    """Names of the policies that can be made without parameters, sorted."""
+    """Return names of the policies that can be made without parameters, sorted."""
     return [
         name
         for name in policy_names()

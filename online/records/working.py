@@ -83,7 +83,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Improvement:
-    """What came of the attempts to improve records.
+    """Outcome of the attempts to improve records.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def improve_records(
 
 
 class _Turns:
-    """Which instance is next, with what is known of it; what cannot be read has no turn."""
+    """Order of the instances to try, with what is known of each; unreadable ones have no turn."""
 
     def __init__(self, entries: Iterable[LibraryEntry], store: RecordStore) -> None:
         self._store = store

@@ -81,7 +81,7 @@ def trials(records: Sequence[Trial]) -> Table:
 
 
 def reasons(groups: Mapping[str, Sequence[Trial]]) -> Table:
-    """Why trials have no ratio: a row for each policy of a group and reason."""
+    """Show why trials have no ratio: a row for each policy of a group and reason."""
     cells = []
     for group, own in groups.items():
         for policy in dict.fromkeys(one.policy_label for one in own):

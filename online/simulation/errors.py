@@ -1,4 +1,4 @@
-"""What goes wrong inside the simulator."""
+"""Errors inside the simulator."""
 
 from __future__ import annotations
 

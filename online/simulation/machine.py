@@ -241,7 +241,7 @@ class Machine:
     def _fitting(
         self, rounds: int, held: set[int], chunks: dict[int, int], policy_name: str
     ) -> int:
-        """How many of the next rounds fit into memory, beyond the count of tokens."""
+        """Return how many of the next rounds fit into memory, beyond the count of tokens."""
         # The limit counts on a newest token that is not stored: here nobody has one.
         silent = len(self._fresh) == len(held) == len(self.running)
         excess = self.meters.memory + self._newest - self.state.memory_limit
@@ -346,7 +346,7 @@ class Machine:
         return stretches
 
     def _attention(self, prompts: list[tuple[RunningRequest, int]]) -> tuple[int, int]:
-        """Of prompt tokens processed in the next round, by request: see `BatchStretch`."""
+        """Return squares and products of prompt tokens in the next round: see `BatchStretch`."""
         squares = past = 0
         for running, tokens in prompts:
             squares += tokens * tokens

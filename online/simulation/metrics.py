@@ -49,22 +49,22 @@ class Steps:
     values: IntArray
 
     def mean(self, begin: float, end: float) -> float:
-        """Mean over the time from ``begin`` to ``end``, which must contain every round."""
+        """Return the mean over ``begin`` .. ``end``, a time that must contain every round."""
         return float((self.values * (self.ends - self.starts)).sum() / (end - begin))
 
 
 def memory_over_time(run: Run) -> Steps:
-    """KV tokens held in each round."""
+    """Return the KV tokens held in each round."""
     return Steps(*run.round_times(), run.memory_of_rounds)
 
 
 def batch_size_over_time(run: Run) -> Steps:
-    """Requests that advance in each round: held ones and prompts in progress do not."""
+    """Return requests that advance in each round, without held ones and prompts in progress."""
     return Steps(*run.round_times(), np.repeat(run.stretches.batch_size, run.stretches.rounds))
 
 
 def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """One flat record of a run.
+    """Summarise a run as one flat record.
 
     Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``;
     ``mean_``, ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN
@@ -77,7 +77,7 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
     Parameters
     ----------
     run : Run
-        Of a policy.
+        A run of a policy.
     slos : Mapping[str, float] or None, default None
         Service-level objectives: the largest ``ttft``, ``tpot`` or ``e2el`` at which a request
         counts for goodput; all of them must hold. A single token has no ``tpot`` to miss.

@@ -1,4 +1,4 @@
-"""Who holds which part of the KV cache in which round: schedules and runs as stacked bands."""
+"""KV cache held by each request in each round: schedules and runs as stacked bands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Stays:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What a stay holds, stacked upon the stays below it.
+    """Band of tokens of a stay, stacked upon the stays below it.
 
     Attributes
     ----------

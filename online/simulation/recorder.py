@@ -66,7 +66,7 @@ class Recorder:
         evicted: list[RequestId],
         completed: list[RequestId],
     ) -> Observation:
-        """What an adaptive source is told of this epoch."""
+        """Return what an adaptive source observes at this epoch."""
         return Observation(
             state.round_index, state.time, tuple(started), tuple(evicted), tuple(completed)
         )

@@ -38,12 +38,12 @@ class IncompleteRunError(RuntimeError):
 
 
 class NoScheduleError(ValueError):
-    """No schedule of the kind asked for has the completions of a run."""
+    """The run has completions that no schedule of the required kind has."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a policy did on an instance.
+    """Record of a policy on an instance.
 
     Attributes
     ----------
@@ -130,12 +130,12 @@ class Run:
 
     @property
     def evictions(self) -> int:
-        """Total number of evictions."""
+        """Return the total number of evictions."""
         return int(self.eviction_counts.sum())
 
     @property
     def unit_rounds(self) -> bool:
-        """Whether every round lasted one unit, emitted a token a request and none was held."""
+        """Tell whether every round lasted one unit, emitted a token per request and held none."""
         return (
             self.round_end_times is None
             and not self.service_model.prefill_rounds
@@ -145,12 +145,12 @@ class Run:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether some request was preempted and later went on with the tokens it had."""
+        """Tell whether some request was preempted and later continued with its tokens."""
         return bool(self.attempts.tokens_kept.any())
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The schedule without pauses and evictions that has the run's completions, checked.
+        """Return the schedule without pauses and evictions that has the run's completions, checked.
 
         Request i starts at C_i - o_i, its completion less its output. With a service model that
         has prefill rounds it is a schedule of ``service_model.with_tokens_every_round(instance)``,
@@ -184,7 +184,7 @@ class Run:
 
     @cached_property
     def preemptive_schedule(self) -> PreemptiveSchedule:
-        """The rounds in which the tokens of each request came out, checked.
+        """Return the rounds in which the tokens of each request came out, checked.
 
         In the round of its k-th token a request holds s_i + k or more, so no round of it holds
         more than in the run. Where no request was preempted with its tokens it is `schedule`.
@@ -214,7 +214,7 @@ class Run:
 
     @cached_property
     def workload(self) -> Workload:
-        """The requests that arrived, at the times on the clock, in order of arrival.
+        """Return the requests that arrived, at the times on the clock, in order of arrival.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Run:
 
     @cached_property
     def seconds_schedule(self) -> SecondsSchedule:
-        """What every round did with every request, and when it began, checked.
+        """Return what every round did with every request, and when it began, checked.
 
         Its workload is that of the run in order of arrival. Durations and completions recomputed
         from it are those of the run.
@@ -274,12 +274,12 @@ class Run:
 
     @cached_property
     def latencies(self) -> FloatArray:
-        """Completion minus arrival of each request, on the clock, shape (n,)."""
+        """Return completion minus arrival of each request, on the clock, shape (n,)."""
         return self.completion_times - self.arrival_times
 
     @cached_property
     def total_latency(self) -> int | float:
-        """Sum of latencies: an integer in the round model, seconds in continuous time.
+        """Return the sum of latencies: an integer in the round model, seconds otherwise.
 
         Raises
         ------
@@ -298,7 +298,7 @@ class Run:
 
     @property
     def total_waiting(self) -> int:
-        """Total latency beyond the rounds that the requests run by themselves, in rounds.
+        """Return the total latency beyond the rounds that requests run by themselves, in rounds.
 
         What is held, evicted or preempted waits too, and so does work that is lost.
 
@@ -315,18 +315,18 @@ class Run:
 
     @property
     def mean_latency(self) -> float:
-        """Total latency per request."""
+        """Return the mean latency per request."""
         return self.total_latency / len(self.start_rounds)
 
     @property
     def rounds_run(self) -> int:
-        """Index of the last round that ran."""
+        """Return the index of the last round that ran."""
         if not len(self.stretches.rounds):
             return 0
         return int(self.stretches.first_round[-1] + self.stretches.rounds[-1] - 1)
 
     def memory_profile(self) -> IntArray:
-        """Tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0.
+        """Return tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0.
 
         Raises
         ------
@@ -344,13 +344,13 @@ class Run:
 
     @property
     def memory_of_rounds(self) -> IntArray:
-        """Tokens held in each round that ran, shape (rounds,)."""
+        """Return the tokens held in each round that ran, shape (rounds,)."""
         s = self.stretches
         held: IntArray = np.repeat(s.memory, s.rounds) + np.repeat(s.growth, s.rounds) * self._age
         return held
 
     def round_times(self) -> tuple[FloatArray, FloatArray]:
-        """Clock at the beginning and the end of each round that ran, shape (rounds,) each."""
+        """Return the clock at the beginning and end of each round that ran, each (rounds,)."""
         stretches, age = self.stretches, self._age
         if self.round_end_times is None:
             ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
@@ -367,10 +367,10 @@ class Run:
         return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)
 
     def per_request(self) -> dict[str, Any]:
-        """Columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el``, counts.
+        """Return columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el`` etc.
 
-        What they are `online.simulation.metrics` says. ``evictions`` counts how often a request was
-        sent back, with or without its tokens, ``restarts`` how often it started again.
+        `online.simulation.metrics` defines them. ``evictions`` counts how often a request was sent
+        back, with or without its tokens, ``restarts`` how often it started again.
         """
         done = self.completion_rounds >= 0
         completion = np.where(done, self.completion_times, np.nan)
@@ -395,7 +395,7 @@ class Run:
         }
 
     def frame(self) -> Any:
-        """`per_request` as a pandas DataFrame, one line a request.
+        """Return `per_request` as a pandas DataFrame, one line per request.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What each round of a run in continuous time did with each request, from the run's record."""
+"""Actions of each round of a run in continuous time, from the run's record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .token_times import Record as TokenRecord
 
 
 class Record(TokenRecord, Protocol):
-    """What of a `Run` tells its rounds; runs themselves import this module."""
+    """Part of a `Run` that determines its rounds; runs themselves import this module."""
 
     @property
     def memory_limit(self) -> int:
@@ -37,7 +37,7 @@ class Record(TokenRecord, Protocol):
 
 
 def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> SecondsSchedule:
-    """The schedule of a completed run, whose requests ``workload`` has in order of arrival.
+    """Return the schedule of a completed run, whose requests ``workload`` has by arrival.
 
     A prefill round, which emits nothing, processes the prompt as one chunk.
     """
@@ -87,7 +87,7 @@ def _stay(
     held: list[tuple[int, int, int]],
     service_model: ServiceModel,
 ) -> list[Stretch]:
-    """The stretches of one stay in the batch, rounds ``now`` .. ``end``."""
+    """Yield the stretches of one stay in the batch, rounds ``now`` .. ``end``."""
     silent = service_model.prefill_rounds
     rows = []
     for first, rounds, chunk in [*held, (end + 1, 0, 0)]:
@@ -105,7 +105,7 @@ def _stay(
 
 
 def _held(run: Record) -> dict[int, list[tuple[int, int, int]]]:
-    """Of each attempt, in order of time: first round, rounds and chunk where it did not advance."""
+    """Return rounds without advance per attempt, by time: first round, rounds and chunk."""
     attempts, pauses = run.attempts, run.pauses
     starts_of: dict[int, list[int]] = {}
     attempts_of: dict[int, list[int]] = {}

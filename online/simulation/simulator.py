@@ -340,7 +340,7 @@ class _Simulation:
                 )
 
     def _drains(self, decision: Decision) -> bool:
-        """Whether the policy, told that nothing more will come, wants to be asked again."""
+        """Tell whether the policy, told that nothing more will come, wants to be asked again."""
         sent_back = decision.evict or decision.preempt
         if sent_back or decision.wake is not None or self.drain_round is not None:
             return False
@@ -354,7 +354,7 @@ class _Simulation:
         self._starts_seen = False
 
     def _is_fruitless(self) -> bool:
-        """Whether nothing has arrived or completed for so long that nothing ever will."""
+        """Tell whether no arrival or completion has come for so long that none ever will."""
         now = self.machine.state.round_index
         if now != self._epoch_round:
             self._epoch_round, self._epoch_decisions = now, 0
@@ -370,7 +370,7 @@ class _Simulation:
         return time if max_rounds is None else min(time, max_rounds)
 
     def _is_loop(self) -> bool:
-        """Whether this queue and batch were met before with no arrival or completion between."""
+        """Tell whether queue and batch occurred before with no arrival or completion between."""
         past = self.policy.memory_of_past()
         if past is None or self.policy.randomized or self.source.next_arrival() is not None:
             return False

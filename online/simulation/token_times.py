@@ -1,4 +1,4 @@
-"""When each output token came out, recomputed from the record of a run."""
+"""Times at which output tokens came out, recomputed from the record of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import InternalError
 
 
 class Record(Protocol):
-    """What of a `Run` tells its tokens; runs themselves import this module."""
+    """Part of a `Run` that determines its tokens; runs themselves import this module."""
 
     @property
     def policy_name(self) -> str:
@@ -46,7 +46,7 @@ class Record(Protocol):
 
     @property
     def service_model(self) -> ServiceModel:
-        """How many rounds a request takes."""
+        """Return the service model, which gives the rounds a request takes."""
 
     @property
     def rounds_run(self) -> int:
@@ -168,7 +168,7 @@ def _kept_attempts(run: Record) -> IntArray:
 
 
 def _frozen(run: Record) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each round 0 .. rounds_run was frozen; round 0 counts as such."""
+    """Tell for each round 0 .. rounds_run whether it was frozen; round 0 counts as frozen."""
     frozen = np.zeros(run.rounds_run + 1, dtype=np.bool_)
     frozen[0] = True
     pauses = run.pauses

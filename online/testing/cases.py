@@ -40,7 +40,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Equal for equal runs."""
+        """Return a key, equal for equal runs."""
         return self.instance.digest, repr(self.predictions), self.seed
 
     def with_requests(self, requests: Sequence[Request]) -> Case | None:
@@ -174,7 +174,7 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
 
 
 def other_order(case: Case) -> Case:
-    """Those that arrive together, listed the other way round."""
+    """Return the case with simultaneous arrivals listed in reverse order."""
     backwards = case.instance.requests[::-1]
     requests = sorted(backwards, key=lambda one: one.arrival_time)
     altered = case.with_requests(requests)
@@ -183,7 +183,7 @@ def other_order(case: Case) -> Case:
 
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """With as few requests as fail, as far as leaving some out finds them."""
+    """Shrink a failing case: leave out requests as long as it still fails."""
     tries = 0
     size = max(1, len(case.instance) // 2)
     while size:

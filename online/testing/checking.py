@@ -50,7 +50,7 @@ class PolicyCheckError(CheckError):
 
 @dataclass(frozen=True)
 class PolicyReport(CheckReport):
-    """What `check_policy` found.
+    """Result of `check_policy`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class PolicyReport(CheckReport):
 
     @property
     def policy(self) -> str:
-        """Its label."""
+        """Return the label of the policy."""
         return self.subject.removeprefix("policy ")
 
     def raise_for_failures(self) -> None:
@@ -168,13 +168,13 @@ class _Laboratory:
         self._runs: dict[tuple[str, str, int], Outcome] = {}
 
     def run(self, case: Case) -> Outcome:
-        """What a new object does."""
+        """Return the outcome of a new object."""
         if case.key not in self._runs:
             self._runs[case.key] = play(case, self.spec.make())
         return self._runs[case.key]
 
     def sound(self, case: Case) -> Outcome:
-        """The same, if no error ended it."""
+        """Return the same outcome, if no error ended it."""
         outcome = self.run(case)
         if outcome.error is not None:
             raise NotTriedError
@@ -414,7 +414,7 @@ def _with_other_hashes(laboratory: _Laboratory, verdict: Verdict, cases: Sequenc
 
 
 def answer() -> None:
-    """In the new process: the decisions in every case, to standard output."""
+    """Write the decisions in every case to standard output, in the new process."""
     spec, cases = pickle.load(sys.stdin.buffer)  # noqa: S301 (from the process that asks)
     output, sys.stdout = sys.stdout, sys.stderr
     moves = [play(case, spec.make()).moves for case in cases]

@@ -29,7 +29,7 @@ Moves = tuple[int, tuple[Any, ...]]
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """Outcome of a run.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class Outcome:
 
     @property
     def broke_a_rule(self) -> bool:
-        """Whether the simulator refused a decision."""
+        """Tell whether the simulator refused a decision."""
         return isinstance(self.error, PolicyError)
 
     @property
     def needs_lengths(self) -> bool:
-        """Whether it asked for lengths that it is not told."""
+        """Tell whether it asked for lengths that it is not told."""
         return isinstance(self.error, KnowledgeError)
 
     def until(self, round_index: float) -> list[Moves]:

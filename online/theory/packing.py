@@ -6,7 +6,7 @@ from instances import Schedule
 
 
 def preserves_order(first: Schedule, second: Schedule) -> bool:
-    """Whether no two requests start in opposite orders ([C25] Definition 8.1)."""
+    """Tell whether no two requests start in opposite orders ([C25] Definition 8.1)."""
     pairs = sorted(zip(first.start_times.tolist(), second.start_times.tolist(), strict=True))
     latest_before, latest, start = -1, -1, None
     for one, other in pairs:
@@ -19,12 +19,12 @@ def preserves_order(first: Schedule, second: Schedule) -> bool:
 
 
 def is_delayed(schedule: Schedule, relative_to: Schedule) -> bool:
-    """Whether no request starts sooner than in the other schedule ([C25] Definition 8.1)."""
+    """Tell whether no request starts sooner than in the other schedule ([C25] Definition 8.1)."""
     return bool((schedule.start_times >= relative_to.start_times).all())
 
 
 def is_optimally_packed(schedule: Schedule) -> bool:
-    """Whether no request alone can move towards the last earlier start ([C25] Definition 8.3).
+    """Tell whether no request can move towards the last earlier start ([C25] Definition 8.3).
 
     For a request that starts at i, with j the last start before i of any request, each of the
     starts j, .., i - 1 must break the memory limit. A request never moves before its arrival.

@@ -1,4 +1,4 @@
-"""What a worst-case search measures: a policy's total latency over a proved optimum.
+"""Scores of a worst-case search: a policy's total latency over a proved optimum.
 
 A `Target` says whose ratio is sought; `Scorer` gives cheap bounds on it for many drafts, `prove`
 the ratio itself for the few that deserve it. `hindsight` is imported where it is needed.
@@ -56,7 +56,7 @@ SHORT_STATES = 20_000
 
 @dataclass(frozen=True)
 class Target:
-    """Whose ratio is sought, and over which instances.
+    """Policy whose ratio is sought, and the instances to search.
 
     Attributes
     ----------

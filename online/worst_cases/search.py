@@ -67,7 +67,7 @@ Scored = tuple[Fraction, Draft]
 
 @dataclass(frozen=True)
 class IslandResult:
-    """What an island found.
+    """Result of an island.
 
     Its best drafts with their scores, the policy costs computed, and the smallest draft on which
     the policy never serves some request.
@@ -80,7 +80,7 @@ class IslandResult:
 
 @dataclass(frozen=True)
 class SearchState:
-    """All that is known of a target after some rounds.
+    """State of the search for a target after some rounds.
 
     Attributes
     ----------

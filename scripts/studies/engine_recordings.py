@@ -30,7 +30,7 @@ GZIP = b"\x1f\x8b"
 
 
 class Step(NamedTuple):
-    """What the engine did in one step; requests by their place in the recording.
+    """Actions of the engine in a step; requests by their place in the recording.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How fast a ratio grows: exponents of power laws with confidence intervals."""
+"""Growth of a ratio: exponents of power laws with confidence intervals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PowerLaw:
     corrected: bool
 
     def contains(self, exponent: float) -> bool:
-        """Whether ``exponent`` is in the interval."""
+        """Tell whether ``exponent`` is in the interval."""
         return self.low <= exponent <= self.high
 
     def __str__(self) -> str:

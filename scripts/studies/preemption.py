@@ -1,4 +1,4 @@
-"""What preemption that keeps tokens is worth: the preemptive optimum over the optimum."""
+"""Gain from preemption that keeps tokens: the preemptive optimum over the optimum."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PreemptionGain:
 
     @property
     def is_proved(self) -> bool:
-        """Whether both optima are."""
+        """Tell whether both optima are proved."""
         return all(low == high for low, high in (self.optimum, self.preemptive))
 
 
@@ -65,7 +65,7 @@ def preemption_gain(
 
 
 def gain_table(gains: Sequence[PreemptionGain]) -> Table:
-    """One row a family: how many optima are proved, the mean ratio and the least."""
+    """Make a row for each family: number of proved optima, mean ratio and least ratio."""
     rows = []
     for family, grouped in groupby(gains, key=lambda gain: gain.family):
         own = list(grouped)

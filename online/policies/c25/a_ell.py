@@ -53,7 +53,7 @@ class AEll(LookaheadPrefixPolicy):
         return request.prediction.lower
 
     def sent_back(self, state: State) -> Iterable[int]:
-        """Those that outlived their lower bound."""
+        """Return the requests that outlived their lower bound."""
         found = [index for index in self._overdue if index not in self._promoted]
         back = []
         for index in sorted(found, key=lambda index: (self._starts[index], index)):
@@ -64,7 +64,7 @@ class AEll(LookaheadPrefixPolicy):
         return back
 
     def memory_of_past(self) -> None:
-        """Not told: the order of the queue, which changes with every eviction."""
+        """Return None: the order of the queue changes with every eviction."""
 
     def _wake(self, now: int, evicted: bool) -> int | None:
         wake = super()._wake(now, evicted)

@@ -1,4 +1,4 @@
-"""What the schedulers of serving engines share: the queue, the count of memory, eviction."""
+"""Parts common to the schedulers of serving engines: queue, memory count, eviction."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class ServingPolicy(EnginePolicy):
         super().complete(requests, state)
 
     def memory_of_past(self) -> Hashable:
-        """Nothing beyond queue and batch, unless requests keep tokens in the queue."""
+        """Return (), or None if preempted requests keep tokens: then the state is not told."""
         return () if self.preemption == "restart" else None
 
     def _head(self, memory: int) -> int | None:

@@ -1,4 +1,4 @@
-"""In which order the waiting queue of an engine is served.
+"""Orders in which an engine serves its waiting queue.
 
 Engines serve first come, first served. What is proposed for them on their forums is shortest job
 first, by prompt, by predicted output or by both, with ageing, so that what is long is served too:

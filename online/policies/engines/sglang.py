@@ -33,7 +33,7 @@ LONGEST_ESTIMATE = 4096
 
 @dataclass
 class _Room:
-    """What a batch of prompts may still take: memory, and tokens of the batch and of a chunk."""
+    """Room left in a batch of prompts: memory, and tokens of the batch and of a chunk."""
 
     free: Fraction
     most: int
@@ -41,7 +41,7 @@ class _Room:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the batch or the chunk is full though memory is free."""
+        """Tell whether the batch or the chunk is full although memory is free."""
         chunk_is_used_up = self.chunk is not None and self.chunk <= 0
         return self.free > 0 and (self.most <= 0 or chunk_is_used_up)
 
@@ -164,7 +164,7 @@ class SGLang(ReservingPolicy):
         super().arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Those that decoded leave the batch with the next decodes, the others at once."""
+        """Let decoding requests leave the batch with the next decodes, and all others at once."""
         for request in requests:
             if request.index in self._end_of:
                 self._ended.append(request.index)
@@ -228,7 +228,7 @@ class SGLang(ReservingPolicy):
         self._ratio, self._ratio_since = ratio, decodes
 
     def _reserved(self) -> Fraction:
-        """What admission leaves to the requests that decode."""
+        """Return the memory that admission leaves to the requests that decode."""
         now = self._decodes
         total = sum(min(max(end - now, 0), LONGEST_ESTIMATE) for end in self._end_of.values())
         decayed = now - self._ratio_since

@@ -75,13 +75,13 @@ class AlphaProtection(Policy):
         return list(state.running)
 
     def memory_of_past(self) -> Hashable:
-        """Nothing beyond queue and batch."""
+        """Return (): nothing matters beyond queue and batch."""
         return ()
 
 
 @register_policy("alpha-beta-clearing")
 class AlphaBetaClearing(AlphaProtection):
-    """As `alpha-protection`, but an overflow clears each request with probability beta.
+    """`alpha-protection` in which an overflow clears each request with probability beta.
 
     The draw is repeated over the survivors until the next round fits ([J25] Appendix C: for very
     small beta this takes many repetitions). A request then survives a geometric number of draws,

@@ -37,7 +37,7 @@ class PlannedPrefixPolicy(LookaheadPrefixPolicy):
         """Positions to serve next, in order: at least one, each at most once."""
 
     def priority(self, request: VisibleRequest) -> int:
-        """Not used: the plan is the order."""
+        """Return nothing of use: the plan is the order."""
         return 0
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
@@ -47,7 +47,7 @@ class PlannedPrefixPolicy(LookaheadPrefixPolicy):
             self._joining.append(request)
 
     def memory_of_past(self) -> None:
-        """Not told: the plan, which is as long as the queue."""
+        """Return None: the plan is as long as the queue."""
 
     def _head(self) -> VisibleRequest | None:
         if not self._plan and (self._joining or len(self._pool)):

@@ -17,7 +17,7 @@ from .planned import PlannedPrefixPolicy, shortest_output_first
 
 
 class ExpectedStarts(Protocol):
-    """What a relaxation returns, as far as an order needs it."""
+    """Part of a relaxation's result that an order needs."""
 
     @property
     def expected_start_times(self) -> FloatArray:
@@ -69,7 +69,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
         self._relaxer: Relaxer = relaxation if callable(relaxation) else RELAXATIONS[relaxation]
 
     def _start(self, now: int) -> list[int]:
-        """No program is solved where all that waits fits at once: it starts in any order."""
+        """Start all waiting requests at once if they fit, without solving a program."""
         if not self._plan and self._joining and not len(self._pool) and self._all_fit(now):
             self._plan.extend(sorted(request.index for request in self._joining))
             self._joining.clear()
@@ -116,7 +116,7 @@ class SortedLP(RelaxationOrder):
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """All that waits."""
+        """Return all waiting requests, by mean start."""
         return np.argsort(self.expected_starts(prompts, outputs), kind="stable")
 
 
@@ -130,7 +130,7 @@ class LPSwap(RelaxationOrder):
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """All that waits, batch by batch."""
+        """Return all waiting requests, batch by batch."""
         peaks = prompts + outputs
         left = np.argsort(self.expected_starts(prompts, outputs), kind="stable")
         plan: list[IntArray] = []

@@ -23,7 +23,7 @@ SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """What a policy completes of the arrivals of `fcfs-cascade` while they last.
+    """Completions of a policy while the arrivals of `fcfs-cascade` last.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Cascade:
 
 
 def cascades(policies: Sequence[str], rounds: Sequence[int], seeds: int = 5) -> Iterator[Cascade]:
-    """One line for each setting, policy and T. Constant arrivals need one seed only."""
+    """Yield a line for each setting, policy and T. Constant arrivals need one seed only."""
     for setting, parameters in SETTINGS:
         for policy in policies:
             for horizon in rounds:

@@ -140,7 +140,7 @@ class Measurement:
 
     @property
     def claim_holds(self) -> bool | None:
-        """Whether the ratio is on the claimed side; None where the interval does not tell."""
+        """Tell whether the ratio is on the claimed side; None if the interval does not decide."""
         if self.claim is None:
             return None
         # Three standard errors: a mean is not held against a theorem for its noise.

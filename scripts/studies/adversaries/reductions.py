@@ -16,7 +16,7 @@ from instances import (
 
 @dataclass(frozen=True, slots=True)
 class ReductionCheck:
-    """One line: a seeded sample of one kind and size.
+    """Check of a seeded sample of one kind and size.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ DECIMALS = 3
 
 
 def ratio_table(measured: Sequence[Measurement]) -> Table:
-    """One row for each construction and size: ratio, its certified interval, the claim."""
+    """Make a row for each construction and size: ratio, its certified interval, the claim."""
     rows = tuple(
         (
             row.construction.theorem,
@@ -49,7 +49,7 @@ def ratio_table(measured: Sequence[Measurement]) -> Table:
 
 
 def growth_table(growths: Sequence[Growth]) -> Table:
-    """One row for each construction: the exponent of M in its ratios, claimed and fitted."""
+    """Make a row for each construction: the exponent of M in its ratios, claimed and fitted."""
     rows = tuple(
         (
             growth.construction.theorem,
@@ -72,7 +72,7 @@ def growth_table(growths: Sequence[Growth]) -> Table:
 
 
 def cascade_table(found: Sequence[Cascade]) -> Table:
-    """One row for each setting, policy and number of iterations."""
+    """Make a row for each setting, policy and number of iterations."""
     rows = tuple(
         (
             line.setting,
@@ -91,7 +91,7 @@ def cascade_table(found: Sequence[Cascade]) -> Table:
 
 
 def reduction_table(found: Sequence[ReductionCheck]) -> Table:
-    """One row for each problem, kind of draw and size."""
+    """Make a row for each problem, kind of draw and size."""
     rows = tuple(
         (
             line.problem,

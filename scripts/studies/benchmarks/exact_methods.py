@@ -17,7 +17,7 @@ from .cp_sat import minimise_in_a_process
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRow:
-    """One method on one instance.
+    """Result of a method on an instance.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class BenchmarkRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkSummary:
-    """One method over several instances.
+    """Summary of a method over several instances.
 
     Attributes
     ----------

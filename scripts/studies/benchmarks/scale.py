@@ -1,4 +1,4 @@
-"""One row of the benchmark at scale, measured in the process that asks."""
+"""A row of the benchmark at scale, measured in the calling process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ lengths whose outputs are longer than their prompts."""
 
 @dataclass(frozen=True, slots=True)
 class ScaleRow:
-    """What one computation took and gave.
+    """Cost and result of a computation.
 
     Attributes
     ----------
@@ -125,12 +125,12 @@ class ScaleRow:
 
     @property
     def finished(self) -> bool:
-        """Whether there is a value."""
+        """Tell whether there is a value."""
         return self.objective is not None
 
     @property
     def met_its_end(self) -> bool:
-        """Whether it took as long as it needed: cut off, its time says nothing of its growth."""
+        """Tell whether it ran to its end; a time that was cut off does not show its growth."""
         return self.ended in ("tolerance", "optimal", "proof")
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ LINEAR = 0.1
 
 
 def series(set_name: str) -> str:
-    """What is drawn alike: sets of one origin."""
+    """Return the series of a set: sets of one origin are drawn alike."""
     for suffix in ("-published", "-code", "-conv"):
         set_name = set_name.removesuffix(suffix)
     return set_name

@@ -43,7 +43,7 @@ class Known:
 
     @classmethod
     def of(cls, library: Library, store: RecordStore) -> Known:
-        """What a store has."""
+        """Summarise the records of a store."""
         found = {entry.name: store.record(entry) for entry in library}
         return cls(library, {name: one for name, one in found.items() if one is not None})
 
@@ -65,7 +65,7 @@ def sets_table(known: Known) -> Table:
 
 
 def sources(library: Library) -> list[str]:
-    """Which sets are from where, and under which licence, a line each."""
+    """Describe the origin and licence of the sets, a line each."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in library.sets:
         counts = Counter((entry.source, entry.licence) for entry in one.entries)

@@ -1,4 +1,4 @@
-"""What surprises in the leaderboard, explained: texts apart from the numbers that fill them."""
+"""Explanations of surprises in the leaderboard: texts, apart from the numbers in them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def surprises(standings: Sequence[Standing]) -> list[str]:
 
 
 def _facts() -> dict[str, int]:
-    """What the explanations say of single instances, looked up and played again."""
+    """Compute the facts about single instances in the explanations, by lookup and replay."""
     code, vague = (instances.library(name).problem for name in (CODE, NO_LENGTHS))
     prompts, outputs = code.prompt_lengths, code.output_lengths
     held = int((outputs * prompts).sum())

@@ -1,4 +1,4 @@
-"""What each version of this package proves of a sample of the library in a fixed time."""
+"""Bounds that each version of this package proves for a library sample in a fixed time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MeasurementError(RuntimeError):
 
 @dataclass(frozen=True)
 class VersionRow:
-    """What one version proves.
+    """Bounds that a version proves.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Where the package has what the papers state: read from its citations, written as a page."""
+"""Places in the package that implement the papers' statements, read from its citations."""

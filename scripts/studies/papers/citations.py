@@ -35,7 +35,7 @@ _NUMBERS = re.compile(rf"({_JOINT})?({_NUMBER}|{_LETTER})")
 
 
 class Statement(NamedTuple):
-    """What a paper numbers, e.g. ``("J25", "Theorem", "4.1")``; an equation's is ``"(9)"``."""
+    """Numbered item of a paper, e.g. ``("J25", "Theorem", "4.1")``; an equation's is ``"(9)"``."""
 
     paper: str
     kind: str
@@ -43,7 +43,7 @@ class Statement(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As it is cited, without the paper."""
+        """Return the citation without the paper."""
         return f"{self.kind} {self.number}"
 
 

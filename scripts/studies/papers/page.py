@@ -18,7 +18,7 @@ SOURCES = ("instances", "hindsight", "online", "scripts/studies")
 
 @dataclass
 class Places:
-    """Who cites a statement.
+    """Places that cite a statement.
 
     Attributes
     ----------

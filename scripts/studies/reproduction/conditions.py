@@ -1,4 +1,4 @@
-"""What a measurement rests on beside the paper: lengths, batch time, memory.
+"""Conditions of a measurement besides the paper: lengths, batch time and memory.
 
 A paper's conversations are not freely available and its hardware is known in part, so each of the
 three may be given from outside: lengths by a reader who has the data, and one of them changed in an
@@ -32,7 +32,7 @@ VARIED: tuple[Varied, ...] = get_args(Varied)
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is given from outside; None is what the measurement takes by itself.
+    """Conditions set by the caller; None leaves the measurement its own.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Conditions:
     memory: int | None = None
 
     def conversations(self, own: LawName) -> Source:
-        """Where conversations come from: the file, the law asked for, or ``own``."""
+        """Return the source of conversations: the file, the requested law, or ``own``."""
         return self.lmsys or self.law or own
 
     def conversations_told(self, own: str) -> str:
@@ -63,11 +63,11 @@ class Conditions:
         return own if self.law is None else f"synthetic lengths of the law {self.law}"
 
     def summaries(self) -> Source:
-        """Where summaries come from."""
+        """Return the source of summaries."""
         return self.arxiv or "summaries"
 
     def seconds(self, own: BatchTime) -> BatchTime:
-        """How long a round lasts: as asked for, or ``own``."""
+        """Return the batch time that was requested, or ``own``."""
         return own if self.batch_time is None else parse_batch_time(self.batch_time)[0]
 
     def memory_limit(self, own: int) -> int:
@@ -76,7 +76,7 @@ class Conditions:
 
     @property
     def change(self) -> str:
-        """What is varied, as the command line says it; empty where nothing is."""
+        """Describe what is varied, as on the command line; empty if nothing is."""
         found = {"lengths": self.law, "batch-time": self.batch_time, "memory": self.memory}
         return " ".join(f"{what}={value}" for what, value in found.items() if value is not None)
 
@@ -85,7 +85,7 @@ class Conditions:
         return self.lmsys if data_set == "lmsys" else self.arxiv
 
     def used(self, data_sets: Iterable[DataSet]) -> dict[str, str]:
-        """Which lengths stand for each data set, in words that a record may keep."""
+        """Describe the lengths used for each data set, in words that a record may store."""
         return {name: str(self.file(name) or SYNTHETIC) for name in data_sets}
 
     def check_size(self, needed: Mapping[DataSet, int]) -> None:

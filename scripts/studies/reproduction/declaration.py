@@ -1,4 +1,4 @@
-"""What a reproduction is: a claim of a paper, and a function that measures it again."""
+"""Declaration of a reproduction: a claim of a paper, and a function that measures it again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STUDIES = ("j25", "c25", "w25", "a25")
 
 @dataclass(frozen=True)
 class Setting:
-    """How a reproduction is to be run.
+    """Setting in which a reproduction runs.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reproduction found.
+    """Findings of a reproduction.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """By the rule for all papers."""
+        """Return the verdict by the rule for all papers."""
         return verdict_of(self.statements)
 
 
@@ -125,7 +125,7 @@ CauseKind = Literal[
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a measurement does not reproduce, as far as that can be told apart.
+    """Cause why a measurement does not reproduce, as far as it is known.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Cause:
 
     @property
     def experiments(self) -> list[str]:
-        """What the text asks to be varied."""
+        """List the variations that the text asks for."""
         return list(dict.fromkeys(_EXPERIMENT.findall(self.text)))
 
     def told(self, found: Mapping[str, str]) -> str:
@@ -226,7 +226,7 @@ def _load() -> None:
 
 
 def reproduction_names() -> list[str]:
-    """All names, paper by paper."""
+    """Return all names, paper by paper."""
     _load()
     return sorted(_REPRODUCTIONS, key=lambda name: STUDIES.index(name.partition("-")[0]))
 

@@ -67,7 +67,7 @@ class LengthFile:
         return prompts, outputs
 
     def __str__(self) -> str:
-        """What a record may keep of it: figures, and no row."""
+        """Describe the file in figures, without any row, for a record."""
         return (
             f"a file of {self.rows:,} requests, {self.mean_prompt:.2f} and {self.mean_output:.2f} "
             f"{self.unit} on average, SHA-256 {self.digest}"

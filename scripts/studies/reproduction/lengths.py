@@ -1,4 +1,4 @@
-"""Where lengths of requests come from: laws with published moments, or a reader's own file."""
+"""Sources of request lengths: laws with published moments, or a reader's own file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .length_file import LengthFile
 
 @dataclass(frozen=True)
 class MomentsOfSample:
-    """What [C25] Section 6 states of its sample, in tokens.
+    """Moments that [C25] Section 6 states of its sample, in tokens.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class MomentsOfSample:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """All five by name."""
+        """Return all five by name."""
         return {
             "smallest": self.smallest,
             "largest": self.largest,

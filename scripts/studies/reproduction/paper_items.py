@@ -1,4 +1,4 @@
-"""All tables and figures of the four papers, with the reason where there is nothing to measure."""
+"""Tables and figures of the four papers, with the reason where there is nothing to measure."""
 
 from __future__ import annotations
 

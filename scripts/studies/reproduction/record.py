@@ -1,4 +1,4 @@
-"""What a reproduction leaves behind: data, figure and verdict, each in a file of its name."""
+"""Record of a reproduction: data, figure and verdict, each in a file of its name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIGNIFICANT_DIGITS = 10
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is kept of a reproduction beside data and figure.
+    """Stored result of a reproduction, besides data and figure.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Recorded:
 
     @property
     def verdict(self) -> Verdict:
-        """By the rule as it is now, whatever it was when the measurement was made."""
+        """Return the verdict by the present rule, whatever it was at the measurement."""
         return verdict_of(self.statements)
 
     @property
@@ -77,7 +77,7 @@ class Recorded:
 
     @property
     def why(self) -> str:
-        """What holds, what does not, and what else is to be known."""
+        """Describe what holds, what does not, and what else the reader should know."""
         remark = f"{self.remark[0].upper()}{self.remark[1:].rstrip('.')}."
         files = "; ".join(
             f"{name}, {told}" for name, told in self.lengths.items() if told != SYNTHETIC
@@ -86,7 +86,7 @@ class Recorded:
 
     @property
     def line(self) -> str:
-        """What the paper says, what was measured, reproduced or not, and why."""
+        """Describe the paper's claim, the measurement, whether it reproduces, and why."""
         sentences = (
             f"the paper: {self.claim}",
             f"measured ({self.size} size): {self.measured}",
@@ -143,7 +143,7 @@ def record(
 
 
 def variation_path(folder: Path, name: str, varied: str) -> Path:
-    """Where `record` writes an experiment."""
+    """Return the path where `record` writes an experiment."""
     stem = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in varied)
     return folder / VARIATIONS / f"{name}--{stem}.json"
 
@@ -174,7 +174,7 @@ def write_recorded(recorded: Recorded, path: str | os.PathLike[str]) -> None:
 
 
 def read_recorded(path: str | os.PathLike[str]) -> Recorded:
-    """What is in a file that `record` wrote.
+    """Read a file that `record` wrote.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class Statement:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts for a verdict: what agrees by construction does not."""
+        """Tell whether it counts for a verdict: agreement by construction does not."""
         return not (self.holds and self.by_construction)
 
 
@@ -58,7 +58,7 @@ def verdict_of(statements: Sequence[Statement]) -> Verdict:
 
 
 def tally(statements: Sequence[Statement]) -> tuple[int, int]:
-    """How many hold of those that count, and how many count."""
+    """Count the statements that count and hold, and those that count."""
     counted = [each.holds for each in statements if each.counts]
     return sum(counted), len(counted)
 
@@ -74,7 +74,7 @@ def share(statements: Sequence[Statement]) -> str:
 
 
 def findings(statements: Sequence[Statement]) -> str:
-    """What holds, what fails, and what agrees by construction, a sentence each."""
+    """Describe what holds, what fails, and what agrees by construction, a sentence each."""
     groups = {
         "Holds": [each.text for each in statements if each.holds and each.counts],
         "Fails": [each.text for each in statements if not each.holds],
@@ -92,5 +92,5 @@ is off by up to 12 %, and the differences the paper names are larger."""
 
 
 def agrees(found: float, published: float, factor: float = FACTOR) -> bool:
-    """Whether the quotient of two positive figures lies in [1 / factor, factor]."""
+    """Tell whether the quotient of two positive figures lies in [1 / factor, factor]."""
     return found > 0 and published / factor <= found <= published * factor

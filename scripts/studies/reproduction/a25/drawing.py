@@ -80,7 +80,7 @@ def sweep_figure(runs: Sequence[Served], title: str) -> Any:
 
 
 def shared_legend(axes: Any, title: str) -> Any:
-    """One legend below all panels, the title above; returns the figure."""
+    """Add a legend below all panels and the title above; return the figure."""
     handles, names = axes[0].get_legend_handles_labels()
     for ax in axes:
         if ax.get_legend() is not None:

@@ -252,7 +252,7 @@ def latency_under_load(
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """One run of Nested WAIT."""
+    """Memory use of a run of Nested WAIT."""
 
     memory_limit: int
     seed: int

@@ -70,7 +70,7 @@ def total_variation(first: FloatArray, second: FloatArray) -> float:
 
 
 def close(value: float, target: float) -> bool:
-    """Whether a mean is within `TOLERANCE` of an approximate one."""
+    """Tell whether a mean is within `TOLERANCE` of an approximate one."""
     return abs(value / target - 1) <= TOLERANCE
 
 

@@ -60,14 +60,14 @@ def best_count(curve: Sequence[SegmentPanel]) -> int:
 
 
 def is_u_shaped(curve: Sequence[SegmentPanel]) -> bool:
-    """Whether the minimum is `ABOUT_TEN`, with more than 1.05 times as much at both ends."""
+    """Tell whether the minimum is `ABOUT_TEN`, and both ends exceed it by a factor of 1.05."""
     low = min(each.total for each in curve)
     ends = min(curve[0].total, curve[-1].total)
     return best_count(curve) in ABOUT_TEN and ends > 1.05 * low
 
 
 def grows(easy: Sequence[SegmentPanel], hard: Sequence[SegmentPanel]) -> bool:
-    """Whether term 3 of the second panel is the larger at every number of segments above 1."""
+    """Tell whether term 3 is larger in the second panel at every number of segments above 1."""
     return all(
         after.buffer > before.buffer
         for before, after in zip(easy, hard, strict=True)
@@ -94,7 +94,7 @@ def totals_on_machine(
 
 
 def best_on_machine(totals: Mapping[int, float], counts: Sequence[int]) -> tuple[str, bool]:
-    """Where the total of `totals_on_machine` is smallest, in words, and whether `ABOUT_TEN`."""
+    """Return where the total of `totals_on_machine` is least, in words, and if `ABOUT_TEN`."""
     if not totals:
         return "no thresholds keep up with that rate", False
     best = min(totals, key=totals.__getitem__)

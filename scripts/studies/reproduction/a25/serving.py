@@ -64,7 +64,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Trial:
-    """One run to be made."""
+    """A run to be made."""
 
     traffic: Traffic
     scheduler: Scheduler
@@ -73,7 +73,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Served:
-    """One run.
+    """Result of a run.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Served:
 
 
 def baselines(cap: int) -> tuple[Scheduler, ...]:
-    """What [A25] compares with, with ``cap`` prompts a batch, and first come first served without.
+    """Return [A25]'s baselines, with ``cap`` prompts a batch, and uncapped first come first served.
 
     The first two are the paper's: equal caps for all. Sarathi's own 512 tokens an iteration are
     below 1,024 prompts, so it is run with both.
@@ -248,12 +248,12 @@ class Point:
 
     @property
     def baseline_latency(self) -> float:
-        """Of the faster baseline."""
+        """Return the mean latency of the faster baseline."""
         return min(self.baseline_latencies)
 
 
 def compare(runs: Sequence[Served], label: str, baselines: Sequence[str] = COMPARED) -> list[Point]:
-    """One `Point` an arrival rate, rising, for the scheduler ``label`` against the baselines."""
+    """Return a `Point` for each arrival rate, rising: ``label`` against the baselines."""
     points = []
     for rate in sorted({run.trial.traffic.rate for run in runs}):
         here = [run for run in runs if run.trial.traffic.rate == rate]

@@ -14,17 +14,17 @@ MODEST_LATENCY = 1.0
 
 
 def ahead(point: Point) -> bool:
-    """Whether the throughput is more than `TIE` above that of both baselines."""
+    """Tell whether the throughput exceeds that of both baselines by more than `TIE`."""
     return point.lead > TIE
 
 
 def faster(point: Point) -> bool:
-    """Whether the mean latency is below that of both baselines."""
+    """Tell whether the mean latency is below that of both baselines."""
     return point.latency < point.baseline_latency
 
 
 def modestly_slower(point: Point) -> bool:
-    """Whether the mean latency is at most `MODEST_LATENCY` above the better baseline's."""
+    """Tell whether the mean latency is at most `MODEST_LATENCY` above the better baseline's."""
     return point.latency - point.baseline_latency <= MODEST_LATENCY
 
 

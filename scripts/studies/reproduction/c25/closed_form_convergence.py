@@ -29,7 +29,7 @@ TRAP_ALPHA = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of the table.
+    """A line of the table.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class SimulatedRatio:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean; 0 for one seed."""
+        """Return the standard error of the mean; 0 for one seed."""
         if len(self.ratios) < 2:
             return 0.0
         return float(np.std(self.ratios, ddof=1) / np.sqrt(len(self.ratios)))
@@ -202,7 +202,7 @@ def simulated_ratios(
     seeds: int,
     largest: int | None = None,
 ) -> Iterator[SimulatedRatio]:
-    """One result for each case, memory limit and n / M, as it becomes known.
+    """Yield a result for each case, memory limit and n / M, as it becomes known.
 
     Left out are memory limits that do not hold two requests of the greatest length, and instances
     of more than ``largest`` requests.

@@ -57,7 +57,7 @@ POLICIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One simulation.
+    """A simulation to run.
 
     Attributes
     ----------

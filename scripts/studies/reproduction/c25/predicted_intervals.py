@@ -50,7 +50,7 @@ COLUMNS = (
 
 
 def is_close(found: Latencies, policy: str) -> bool:
-    """Whether the policy is within 10 % of H-SF at every number of requests."""
+    """Tell whether the policy is within 10 % of H-SF at every number of requests."""
     return bool((found.ratios(policy) <= CLOSE).all())
 
 
@@ -140,7 +140,7 @@ CAUSE_7 = Cause(
     varies=("lengths", "batch-time", "memory"),
 )
 def figure_5(setting: Setting) -> Outcome:
-    """One rough interval for all."""
+    """Measure Figure 5: one rough interval for all requests."""
     (rough,) = latencies(setting, [ROUGH])
     measured = f"{_latencies(rough)}; {_ratios(rough, A_MIN)}; {_ratios(rough, A_MAX)}"
     remark = f"{_checks([rough], [''])}; {_setup(rough, setting)}"
@@ -230,7 +230,7 @@ def _ratios(found: Latencies, policy: str) -> str:
 
 
 def _checks(found: Sequence[Latencies], labels: Sequence[str]) -> str:
-    """What another law and more memory make of it, at the largest size."""
+    """Describe the effect of another law and of more memory, at the largest size."""
     law = _ratios_of([one.other_law for one in found], labels)
     memory = _ratios_of([one.more_memory for one in found], labels)
     return (

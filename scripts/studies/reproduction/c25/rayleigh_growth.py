@@ -53,18 +53,18 @@ class LogarithmicFit:
 
     @property
     def formula(self) -> str:
-        """As the paper writes it."""
+        """Return the formula as the paper writes it."""
         sign = "-" if self.b < 0 else "+"
         return f"{self.a:.4f} log(u {sign} {abs(self.b):.4f}) + {self.c:.4f}"
 
     @property
     def has_slope(self) -> bool:
-        """Whether the slope is the published one."""
+        """Tell whether the slope is the published one."""
         return abs(self.a / PUBLISHED[0] - 1) <= SLOPE_WITHIN
 
     @property
     def has_all(self) -> bool:
-        """Whether all three coefficients are the published ones."""
+        """Tell whether all three coefficients are the published ones."""
         rest = zip((self.b, self.c), PUBLISHED[1:], strict=True)
         return self.has_slope and all(abs(one / other - 1) <= REST_WITHIN for one, other in rest)
 

@@ -73,7 +73,7 @@ def worst_share(task: tuple[Rule, int, int]) -> WorstShare:
 
 
 def crossing() -> float:
-    """Where the two bounds meet, strictly between 0 and 1."""
+    """Return the alpha at which the two bounds meet, strictly between 0 and 1."""
     from scipy.optimize import brentq
 
     return float(brentq(_difference, 1e-6, 0.999, xtol=1e-14))
@@ -84,7 +84,7 @@ def _difference(alpha: float) -> float:
 
 
 def statements(met: float, single: bool, points: Sequence[WorstShare]) -> list[Statement]:
-    """Where the curves cross, and whether each policy keeps its bound at its worst shares."""
+    """State where the curves cross, and whether each policy keeps its bound at its worst shares."""
 
     def keeps(rule: Rule) -> Statement:
         found = [point.keeps_bound for point in points if point.rule == rule]

@@ -208,7 +208,7 @@ def _measure(setting: Setting, grid: Grid) -> Outcome:
 
 
 def eviction_remark(rows: Sequence[Sequence[Any]]) -> str:
-    """How often anything is cleared, for the smallest and the largest alpha of the rows.
+    """Describe how often requests are cleared, for the rows' smallest and largest alpha.
 
     A run that is given up clears without end: points with one count only where no other is left.
     """
@@ -261,7 +261,7 @@ def alpha_checks(means: Means, good: Range) -> list[Statement]:
 
 
 def beta_checks(means: Means, good: Range) -> list[Statement]:
-    """In the range all within `MARGIN` of the best; the smallest and the largest beta not."""
+    """Check that in the range all are within `MARGIN` of the best, and the extreme betas not."""
     betas = list(next(iter(means.values())))
     inside = max(excesses(means, [beta for beta in betas if good[0] <= beta <= good[1]]))
     checks = [

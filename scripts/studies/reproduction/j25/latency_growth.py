@@ -151,7 +151,7 @@ def per_request(slope: float) -> str:
 
 
 def mc_sf_is_lowest(curves: Mapping[str, Curve]) -> bool:
-    """Whether the first curve lies below every other wherever both have a point."""
+    """Tell whether the first curve lies below every other wherever both have a point."""
     first, *others = curves.values()
     mine = dict(zip(first.x, first.mean, strict=True))
     return all(

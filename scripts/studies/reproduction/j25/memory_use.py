@@ -34,7 +34,7 @@ COLUMNS = ("from_second", "to_second", "smallest", "mean", "largest")
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Of one run: tokens held over time, M, and requests sent back for want of memory."""
+    """Memory use of a run: tokens held over time, M, and requests sent back for lack of memory."""
 
     steps: metrics.Steps
     limit: int
@@ -121,7 +121,7 @@ def _before_and_after(found: Sequence[MemoryUse], last: Sequence[float], demand:
 def memory_checks(
     shares: npt.NDArray[np.float64], evictions: int, close_to_full: bool
 ) -> list[Statement]:
-    """Of batches as shares of M: mostly above half, and, if asked, close to it.
+    """Check batches as shares of M: mostly above half and, if asked, close to it.
 
     The machine evicts before a batch that would be above M, so what could fail is that it has to.
     """

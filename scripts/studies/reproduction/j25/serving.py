@@ -126,14 +126,14 @@ class Case:
         seed: int,
         conditions: Conditions = OWN,
     ) -> Case:
-        """With the parameters in order, so that equal runs are equal cases."""
+        """Create a case with the parameters in order, so that equal runs are equal cases."""
         ordered = tuple(sorted(parameters.items()))
         return cls(policy, ordered, n, demand.arrival_rate, seed, conditions)
 
 
 @dataclass(frozen=True)
 class Served:
-    """What a run came to.
+    """Result of a run.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ def table_checks(averages: Sequence[float], published: Sequence[float]) -> list[
 
 
 def pairs_in_order(found: Sequence[float], published: Sequence[float]) -> tuple[int, int]:
-    """Of the pairs whose published averages differ by 0.5 % or more: in the same order, and all."""
+    """Count pairs in the same order, and all, whose published averages differ by >= 0.5 %."""
     agreeing = pairs = 0
     for place, one in enumerate(published):
         for later in range(place + 1, len(published)):

@@ -62,7 +62,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """One instance.
+    """Results for an instance.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Row:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has the paper's number of requests, so that levels can be compared."""
+        """Tell whether it has the paper's number of requests, so that levels can be compared."""
         return self.requests == REQUESTS[self.family]
 
     def statements(self) -> list[Statement]:
@@ -111,12 +111,12 @@ class Row:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether the paper's least average is below what any schedule of the family has."""
+        """Tell whether the paper's least average is below that of every schedule of the family."""
         return self.is_full and min(self.paper) < self.volume_bound
 
     @property
     def is_high(self) -> bool:
-        """Whether the paper's least average is more than `LEVEL` above all of ours."""
+        """Tell whether the paper's least average is more than `LEVEL` above all of ours."""
         ours = max(self.totals[name] for name in ALGORITHMS)
         return self.is_full and min(self.paper) > (1 + LEVEL) * ours
 
@@ -183,7 +183,7 @@ def matching_memory(instances: Sequence[Instance], total: float) -> int | None:
     ),
 )
 def five_families(setting: Setting) -> Outcome:
-    """All families, all seeds."""
+    """Measure all families with all seeds."""
     seeds = QUICK_SEEDS if setting.quick else SEEDS
     sizes = {name: QUICK_REQUESTS if setting.quick else n for name, n in REQUESTS.items()}
     tasks = [(family, n, seed) for family, n in sizes.items() for seed in range(seeds)]

@@ -60,7 +60,7 @@ ALIKE = 0.05
 
 @dataclass(frozen=True)
 class Task:
-    """How many requests of the mixture; ``scale`` is that of the relaxation, None without one."""
+    """Number of requests of the mixture; ``scale`` is the relaxation's, None without one."""
 
     requests: int
     scale: int | None
@@ -123,12 +123,12 @@ def borne_out(
 
 
 def alike(one: float, other: float) -> bool:
-    """Whether they differ by at most `ALIKE` of the larger."""
+    """Tell whether they differ by at most `ALIKE` of the larger."""
     return abs(one - other) <= ALIKE * max(one, other)
 
 
 def figure_8_statements(means: Means) -> list[Statement]:
-    """What the paper reads off Figure 8."""
+    """State what the paper reads off Figure 8."""
     return [
         borne_out(
             "MC-SF above Sorted-F and Sorted-LP",
@@ -240,7 +240,7 @@ def _outcome(
     varies=("lengths", "batch-time", "memory"),
 )
 def mean_latency(setting: Setting) -> Outcome:
-    """All algorithms."""
+    """Measure the mean latency of all algorithms."""
 
     def sentence(means: Means) -> str:
         size = max(means)

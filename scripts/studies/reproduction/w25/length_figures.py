@@ -61,7 +61,7 @@ def _summaries(given: Conditions) -> str:
 
 
 def mixed(given: Conditions) -> str:
-    """Where the lengths of the mixture come from."""
+    """Describe where the lengths of the mixture come from."""
     return f"{given.conversations_told(FITTED)}, {_summaries(given)}"
 
 

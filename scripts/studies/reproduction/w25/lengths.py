@@ -26,7 +26,7 @@ SHORT, LONG = 1600, 400
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """Of requests, in tokens: int64, shape (n,) each."""
+    """Lengths of requests, in tokens: int64, shape (n,) each."""
 
     prompts: IntArray
     outputs: IntArray
@@ -46,7 +46,7 @@ class Lengths:
 
 
 def conversations(rng: np.random.Generator, count: int, given: Conditions = OWN) -> Lengths:
-    """Of a reader's file, or drawn from laws with the published means and medians, independently.
+    """Draw from a reader's file, or from laws with the published means and medians, independently.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def conversations(rng: np.random.Generator, count: int, given: Conditions = OWN)
 
 
 def summaries(rng: np.random.Generator, count: int, given: Conditions = OWN) -> Lengths:
-    """Of a reader's file, without repetition, or drawn from laws with the published moments.
+    """Draw from a reader's file without repetition, or from laws with the published moments.
 
     Raises
     ------

@@ -18,7 +18,7 @@ REFERENCES = ("mc-sf", "smallest-volume-first")
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """One policy under the plain and the strengthened relaxation, over the same instances.
+    """Results of a policy under the plain and the strengthened relaxation, on equal instances.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One relaxation of an instance for both policies that order by it."""
+"""Relaxation of an instance, shared by both policies that order by it."""
 
 from __future__ import annotations
 
