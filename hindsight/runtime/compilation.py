@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from functools import cache, partial, wraps
 from types import FunctionType
@@ -11,6 +10,8 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from .clock import Clock
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -70,11 +71,11 @@ def plain_at_first(function: Function) -> Function:
         if spent >= COMPILING_SECONDS or _is_compiled(compiled):
             spent = COMPILING_SECONDS
             return compiled(*arguments)
-        began = time.perf_counter()
+        clock = Clock()
         try:
             return _plain(compiled)(*arguments)
         finally:
-            spent += time.perf_counter() - began
+            spent += clock.seconds()
 
     return cast(Function, run)
 
