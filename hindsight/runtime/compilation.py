@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial, wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -10,10 +12,12 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core import event
 
 from .clock import Clock
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Result = TypeVar("Result")
 
 
 def njit(
@@ -98,6 +102,73 @@ def _is_compiled(loop: Any) -> bool:
     # numba has no public question for what is on disk.
     index = getattr(getattr(loop, "_cache", None), "_cache_file", None)
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
+
+
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Call ``begin`` and ``end`` with each loop that Python code has compiled, by name."""
+
+    def __init__(self, begin: Callable[[str], None], end: Callable[[str], None]) -> None:
+        self._begin, self._end = begin, end
+        self._depth = 0
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._begin(self._name(event))
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._end(self._name(event))
+
+    @staticmethod
+    def _name(event: Any) -> str:
+        function = event.data["dispatcher"].py_func
+        return f"{function.__module__}.{function.__name__}"
+
+
+@contextmanager
+def heard_compiling(
+    begin: Callable[[str], None] = len, end: Callable[[str], None] = len
+) -> Iterator[None]:
+    """Call ``begin`` before, and ``end`` after, a loop is compiled within the ``with`` block.
+
+    Both are given the full name of the loop. A loop whose machine code is on disk is not compiled.
+    """
+    listener = _Listener(begin, end)
+    with event.install_listener("numba:compile", listener):
+        yield
+
+
+def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Have the ``progress`` of a function called when a loop is compiled.
+
+    It is given the interval that it was given last, of the phase "compiling loops".
+    """
+
+    @wraps(function)
+    def told(*arguments: Any, progress: Any = None, **options: Any) -> Result:
+        if progress is None:
+            return function(*arguments, **options)
+        latest: Any = None
+        count = 0
+
+        def tell(news: Any) -> None:
+            nonlocal latest
+            latest = news
+            progress(news)
+
+        def begin(name: str) -> None:
+            nonlocal count
+            count += 1
+            if latest is not None:
+                phase = f"compiling loops, once on this machine, {count} so far"
+                progress(replace(latest, phase=phase))
+
+        with heard_compiling(begin):
+            return function(*arguments, progress=tell, **options)
+
+    return told
 
 
 @partial(njit, is_step=True)
