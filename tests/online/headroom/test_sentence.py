@@ -236,3 +236,15 @@ def test_the_page_says_the_same_above_the_requests() -> None:
     page = headroom_page(found, {}, "a log")
     assert f"<strong>{sentence(found)}</strong>" in page
     assert page.index('id="policies-picture"') < page.index('id="facts"')
+
+
+def test_a_page_leaves_out_a_curve_of_which_nothing_is_known() -> None:
+    """As where the time ran out, or Ctrl-C came, before anything had ended."""
+    late = PolicyRun("vllm", 0.0, None, "its time ran out")
+    nothing = CurvePoint(20, 1.0, 0.5, None, (late,))
+    found = replace(answer(4, 6, late), best=None, points=(nothing,))
+    page = headroom_page(found, {}, "a log")
+    assert '-picture"' not in page
+    known = replace(nothing, best=answer(4, 6).best)
+    page = headroom_page(replace(found, points=(nothing, known)), {}, "a log")
+    assert 'id="memory-picture"' in page
