@@ -120,7 +120,8 @@ class Registry(dict[str, Thing]):
         if isinstance(made_of, type) and isinstance(given, made_of):
             return cast(Thing, given)
         if made_of is None or not self._fits(given):
-            raise InvalidTypeError(None, self._kind, given, f"is no {self._kind}")
+            reason = f"is neither a {self._kind} nor the name of one"
+            raise InvalidTypeError(None, self._kind, given, reason)
         return made_of(getattr(given, "__name__", type(given).__name__), given)
 
     def all_of(self, given: Any) -> tuple[Thing, ...]:

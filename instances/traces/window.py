@@ -30,7 +30,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Literal, Required, TypedDict, Unpack
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.problem.instance import Instance
@@ -247,7 +247,7 @@ def read_trace(
     UnknownNameError, InvalidValueError, InvalidTypeError
         An option out of range.
     """
-    (window,) = trace_windows(path, **options)
+    (window,) = trace_windows(path, windows=1, **options)
     return window
 
 
@@ -258,7 +258,7 @@ def read_workload(
 
     Parameters and errors are those of `read_trace`; there are no rounds and no scaled tokens.
     """
-    (window,) = workload_windows(path, **options)
+    (window,) = workload_windows(path, windows=1, **options)
     return window
 
 
@@ -277,7 +277,7 @@ def trace_windows(
     windows : int, default 1
         How many; the k-th starts k ``duration_seconds`` after the first.
     """
-    rule = TraceRule(windows=windows, **options)
+    rule = _rule(windows, options, in_seconds=False)
     return ((one.instance(), one.report()) for one in _read_windows(path, rule, in_seconds=False))
 
 
@@ -288,10 +288,18 @@ def workload_windows(
 
     Parameters and errors are those of `trace_windows`, without rounds and scaled tokens.
     """
-    for name in set(options) & {"round_seconds", "token_scale"}:
-        raise TypeError(f"a window in seconds has no {name}")
-    rule = TraceRule(windows=windows, **options)
+    rule = _rule(windows, options, in_seconds=True)
     return ((one.workload(), one.report()) for one in _read_windows(path, rule, in_seconds=True))
+
+
+def _rule(windows: int, options: Mapping[str, Any], *, in_seconds: bool) -> TraceRule:
+    known = (WindowOptions if in_seconds else RoundOptions).__annotations__
+    window = f"a window in {'seconds' if in_seconds else 'rounds'}"
+    for name in options.keys() - known.keys():
+        raise TypeError(f"{window} has no {name}; known: {', '.join(known)}")
+    if "memory_limit" not in options:
+        raise TypeError(f"{window} needs memory_limit")
+    return TraceRule(windows=windows, **options)
 
 
 def _first_tick(seconds: Fraction) -> int:

@@ -146,8 +146,6 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
             line = lines.setdefault(run.policy, [])
             if run.mean_latency is not None:
                 line.append((at[one], float(run.mean_latency)))
-    if not points:
-        return ""
     known = [
         (at[one], low or 0.0, high)
         for one in points
@@ -155,7 +153,10 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
         for low, high in [one.best.mean_latency.ends]
         if high is not None
     ]
-    high = max([mean for line in lines.values() for _, mean in line] + [end for *_, end in known])
+    figures = [mean for line in lines.values() for _, mean in line] + [end for *_, end in known]
+    if not figures:
+        return ""
+    high = max(figures)
     first, last = min(at.values()), max(at.values())
     pad = 0.04 * ((last - first) or last or 1)
     title = "M, tokens" if of_memory else "machine seconds asked for in a second"

@@ -207,7 +207,7 @@ def test_from_a_file(file: Callable[[str], str]) -> None:
     for bad, error, message in (
         (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:9"),
         (file(":others"), InvalidValueError, r"is not in .*: write :outputs"),
-        (file(":number"), InvalidTypeError, "is no bound"),
+        (file(":number"), InvalidTypeError, "is neither a bound nor the name of one"),
         (file(":text"), InvalidValueError, "is a text in .*: write :outputs"),
         ("volume", UnknownNameError, "unknown bound 'volume'; known: outputs"),
     ):

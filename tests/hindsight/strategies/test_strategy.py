@@ -126,7 +126,7 @@ def test_ctrl_c_in_a_strategy_of_one_s_own_keeps_the_interval(
 
 @pytest.mark.parametrize("method", [3, None, ["mip"]])
 def test_what_is_neither_a_name_nor_a_strategy(method: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="is no method"):
+    with pytest.raises(InvalidTypeError, match="is neither a method nor the name of one"):
         hindsight.solve(SIX, method=method)
 
 

@@ -19,6 +19,7 @@ from instances import (
     read_trace,
     read_workload,
     save,
+    trace_windows,
 )
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
@@ -219,6 +220,30 @@ def test_bad_parameters_are_named_before_the_file_is_opened(tmp_path, options, e
     (field,) = options
     with pytest.raises(error, match=field):
         read(tmp_path / "absent.csv", **options)
+
+
+@pytest.mark.parametrize(
+    ("reader", "options", "message"),
+    [
+        (
+            read_trace,
+            {"memory_limit": 9, "limit": 3},
+            "in rounds has no limit; known: memory_limit, ",
+        ),
+        (read_workload, {"memory_limit": 9, "token_scale": 2}, "in seconds has no token_scale"),
+        (read_trace, {}, "a window in rounds needs memory_limit"),
+        (trace_windows, {"windows": 2}, "a window in rounds needs memory_limit"),
+        (
+            read_trace,
+            {"memory_limit": 9, "windows": 2, "duration_seconds": 1},
+            "multiple values.*'windows'",
+        ),
+    ],
+)
+def test_keywords_that_do_not_belong_are_named(tmp_path, reader, options, message) -> None:
+    path = trace(tmp_path, [(0, 5, 3), (1, 5, 3)])
+    with pytest.raises(TypeError, match=message):
+        reader(path, **options)
 
 
 def test_a_round_too_short_for_the_trace_is_refused(tmp_path: Path) -> None:
