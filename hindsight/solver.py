@@ -19,6 +19,7 @@ from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_by_memory_rule
 from .outcomes.results import OBJECTIVES, PREEMPTIVE, Goal, Objective, Progress, SolveResult
 from .rounds import Task, solve_rounds, strategies_for
+from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search
 from .seconds.results import SecondsProgress, SecondsResult
 from .seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
@@ -94,6 +95,7 @@ def solve(
 
 
 @shows_progress
+@tells_of_compiling
 def solve(  # noqa: PLR0913
     instance: Workload | Instance,
     time_limit: float | None = None,

@@ -27,6 +27,7 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
 from hindsight.runtime.clock import Clock
+from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search
 from hindsight.seconds.results import SecondsProgress, SecondsResult
 from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
@@ -89,6 +90,7 @@ def relax(
 
 
 @shows_progress
+@tells_of_compiling
 def relax(  # noqa: C901, PLR0913
     instance: Workload | Instance,
     formulation: Formulation = "sparse",

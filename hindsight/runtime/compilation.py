@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -55,8 +56,8 @@ def njit(
     return cast(Function, compiled)
 
 
-COMPILING_SECONDS = 1.0
-"""About what it takes to compile one loop."""
+COMPILING_SECONDS = [1.0]
+"""About what it takes to compile one loop: the entry that counts is the last."""
 
 
 def plain_at_first(function: Function) -> Function:
@@ -72,8 +73,8 @@ def plain_at_first(function: Function) -> Function:
     @wraps(function)
     def run(*arguments: Any) -> Any:
         nonlocal spent
-        if spent >= COMPILING_SECONDS or _is_compiled(compiled):
-            spent = COMPILING_SECONDS
+        if spent >= COMPILING_SECONDS[-1] or _is_compiled(compiled):
+            spent = math.inf
             return compiled(*arguments)
         clock = Clock()
         try:
@@ -82,6 +83,16 @@ def plain_at_first(function: Function) -> Function:
             spent += clock.seconds()
 
     return cast(Function, run)
+
+
+@contextmanager
+def nothing_plain() -> Iterator[None]:
+    """Have `plain_at_first` compile every loop that is called within the ``with`` block."""
+    COMPILING_SECONDS.append(0.0)
+    try:
+        yield
+    finally:
+        COMPILING_SECONDS.pop()
 
 
 @cache
@@ -104,7 +115,7 @@ def _is_compiled(loop: Any) -> bool:
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
-class _Listener(event.Listener):  # type: ignore[misc]
+class _Listener(event.Listener):
     """Call ``begin`` and ``end`` with each loop that Python code has compiled, by name."""
 
     def __init__(self, begin: Callable[[str], None], end: Callable[[str], None]) -> None:
@@ -129,7 +140,7 @@ class _Listener(event.Listener):  # type: ignore[misc]
 
 @contextmanager
 def heard_compiling(
-    begin: Callable[[str], None] = len, end: Callable[[str], None] = len
+    begin: Callable[[str], None], end: Callable[[str], None] = lambda name: None
 ) -> Iterator[None]:
     """Call ``begin`` before, and ``end`` after, a loop is compiled within the ``with`` block.
 
