@@ -11,6 +11,7 @@ from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .comparison.comparing import compare
 from .comparison.ratios import MismatchError, Ratio, ratio
+from .policy_interface.lookahead import PriorityPolicy
 from .policy_interface.policy import (
     Decision,
     KnowledgeError,
@@ -52,6 +53,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Prediction",
+    "PriorityPolicy",
     "ProportionalPredictions",
     "Ratio",
     "RelativePredictions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lookahead import LookaheadPrefixPolicy
+from .lookahead import LookaheadPrefixPolicy, PriorityPolicy
 from .policy import (
     Decision,
     KnowledgeError,
@@ -40,6 +40,7 @@ __all__ = [
     "PolicyError",
     "Prediction",
     "PredictionModel",
+    "PriorityPolicy",
     "ProportionalPredictions",
     "RelativePredictions",
     "RunningRequest",

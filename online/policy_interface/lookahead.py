@@ -1,10 +1,11 @@
-"""Prefix policies with the look-ahead test of [J25] Equation (5): an order is all they need."""
+"""Policies that are an order: the look-ahead test of [J25] Equation (5) says how many start."""
 
 from __future__ import annotations
 
 import heapq
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 from instances.problem.memory import MemoryForecast
@@ -12,8 +13,12 @@ from instances.problem.memory import MemoryForecast
 from .policy import Decision, Policy, PolicyError, RunningRequest, Setup, State, VisibleRequest
 
 
-class LookaheadPrefixPolicy(Policy):
-    """Start waiting requests in a fixed order up to the first that does not fit.
+class PriorityPolicy(Policy):
+    """Start waiting requests in the order of `priority`, up to the first that does not fit.
+
+    A subclass has to write `priority` alone. It sees a `VisibleRequest`: prompt length, arrival
+    time and what is foretold of the output, never the hidden truth. Ties go to the request that
+    appeared first: the earlier arrival, then the earlier place in the instance.
 
     A request fits if, were every running and started request to run to its expected end, no
     later round held more than M; by [J25] it is enough to look at completion rounds. Output
@@ -22,19 +27,30 @@ class LookaheadPrefixPolicy(Policy):
     outlives its expected end is assumed to finish in the next round, round after round; if
     memory overflows because of it, requests are evicted, the latest started first.
 
-    What a subclass may change: `priority` (the order), `expected_output` (what the look-ahead
-    counts with), `eviction_order` (who goes first on overflow), `sent_back` (who is taken out
-    whether or not memory overflows) and `on_evicted` (what is learnt from it).
+    What else a subclass may change: `expected_output` (what the look-ahead counts with),
+    `eviction_order` (who goes first on overflow), `sent_back` (who is taken out whether or not
+    memory overflows) and `on_evicted` (what is learnt from it).
 
     Cost per decision: O(log k) a test and O(k) an insertion for k running requests, O(log w) a
     queue operation for w waiting ones.
+
+    Examples
+    --------
+    >>> import online
+    >>> from instances import Instance
+    >>> class LeastVolume(online.PriorityPolicy):
+    ...     def priority(self, request):
+    ...         return request.volume
+    >>> instance = Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8)
+    >>> online.simulate(instance, LeastVolume).start_rounds.tolist()
+    [0, 3, 2]
     """
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue and an empty forecast."""
         self._service = setup.service_model
         self._memory_limit = setup.memory_limit
-        self._queue: list[tuple[Any, int]] = []
+        self._queue: list[tuple[tuple[Any, ...], int]] = []
         self._requests: dict[int, VisibleRequest] = {}
         # Running requests that have not reached their expected end ...
         self._forecast = MemoryForecast(setup.memory_limit)
@@ -47,7 +63,10 @@ class LookaheadPrefixPolicy(Policy):
 
     @abstractmethod
     def priority(self, request: VisibleRequest) -> Any:
-        """Sort key: smallest first; ties go to the earlier appearance."""
+        """Give a number, or a tuple of numbers: the request of the smallest starts first.
+
+        It is asked whenever a request joins the queue: as it arrives, and as it comes back evicted.
+        """
 
     def expected_output(self, request: VisibleRequest) -> int:
         """The output length the look-ahead counts with."""
@@ -70,17 +89,19 @@ class LookaheadPrefixPolicy(Policy):
         Raises
         ------
         PolicyError
-            A priority that orders nothing: None, as of a method that does not return, or no number.
+            A priority is no number or tuple of numbers: NaN, or None where a method does not
+            return.
         """
         for request in requests:
             self._requests[request.index] = request
             key = self.priority(request)
-            if key is None or (isinstance(key, float) and key != key):
+            numbers = key if isinstance(key, tuple) else (key,)
+            if not all(isinstance(one, Real) and one == one for one in numbers):
                 raise PolicyError(
-                    f"policy {self.name!r}, round {state.round_index + 1}: "
-                    f"the priority of request {request.id!r} is {key}"
+                    f"policy {self.name!r}, round {state.round_index + 1}: the priority of request "
+                    f"{request.id!r} is {key!r}, not a number or a tuple of numbers"
                 )
-            heapq.heappush(self._queue, (key, request.index))
+            heapq.heappush(self._queue, (numbers, request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Release what the forecast still counts of requests that ended early."""
@@ -217,3 +238,7 @@ class LookaheadPrefixPolicy(Policy):
         if first is None or not self._fits(base, rounds, first):
             return next_end
         return first
+
+
+LookaheadPrefixPolicy = PriorityPolicy
+"""Another name of `PriorityPolicy`, which files written for it go on to use."""

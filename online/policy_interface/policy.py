@@ -71,6 +71,12 @@ class VisibleRequest:
             )
         return self.prediction.point
 
+    @property
+    def volume(self) -> int:
+        """Token-rounds that it is to hold, s o + o (o + 1) / 2 for its longest predicted output."""
+        output = self.prediction.upper
+        return self.prompt_length * output + output * (output + 1) // 2
+
 
 class Meters:
     """The machine's own counters, which `State` shows.

@@ -1,4 +1,4 @@
-"""`library leaderboard`, `library_summary.py` and `library_versions.py` as processes."""
+"""`library leaderboard` as a process."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from forked_scripts import Refused, command_line
+from forked_scripts import ROOT, Refused, command_line
 
 import instances
 from instances import Instance
@@ -166,8 +166,6 @@ library leaderboard --scores s.txt | does not end in .csv
 library leaderboard --records nowhere | nowhere
 library leaderboard j25-m1-n10-00 --policy fcfs --results ../text.json | is not a results file
 library_summary missing/folder | missing
-library_versions --instance seconds-* --out v.json | is not one of total latency in rounds
-library_versions --python ./python --instance j25-m1-n10-00 --out v.json | python
 run_experiment ../lifo.toml --results r.sqlite | unknown policy 'lifo'
 run_experiment --results r.sqlite | choose one of EXPERIMENT.toml and --preset
 run_experiment ../lifo.toml | '--results': SQLite file
@@ -200,6 +198,13 @@ benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-el
 benchmark_scale -n 3 --family sideways | sideways
 benchmark_scale -n 3 --method magic | magic
 benchmark_scale -n 3 --out rows.xlsx | rows.xlsx
+benchmark_anytime | Missing argument
+benchmark_anytime now | version 'now' is not NAME=FOLDER with a checkout
+benchmark_anytime now=.. | version 'now=..' is not NAME=FOLDER with a checkout
+benchmark_anytime a={ROOT} a={ROOT} | version 'a' is given twice
+benchmark_anytime a={ROOT} --instances none-* | no instance is left
+benchmark_anytime a={ROOT} --out a.txt | does not end in .jsonl
+benchmark_anytime a={ROOT} --plot a.gif | --plot
 fit_batch_time | give a file of rounds, or --profiles, or --of
 fit_batch_time ../rounds.csv --of h100 | give a file of rounds
 fit_batch_time --profiles .. | mlp.csv

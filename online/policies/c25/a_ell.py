@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from instances.validation import as_number
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 
 from .a_min import AMin
 
@@ -16,7 +16,7 @@ SWITCH_RATIO = (3 - math.sqrt(5)) / 2
 
 
 @register_policy("a-ell")
-class AEll(LookaheadPrefixPolicy):
+class AEll(PriorityPolicy):
     """A_l: everything for its lower bound, the unfinished again at the end ([C25] Algorithm 6).
 
     First come, first served, each output taken for its lower bound. A request that has generated
@@ -98,7 +98,7 @@ class TwoPointSwitch(Policy):
     def reset(self, setup: Setup) -> None:
         """Wait for the first requests."""
         self._setup = setup
-        self._chosen: LookaheadPrefixPolicy | None = None
+        self._chosen: PriorityPolicy | None = None
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Choose on the first arrival, then pass on."""

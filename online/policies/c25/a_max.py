@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from instances import InvalidValueError
 from online.policy_interface import RunningRequest, Setup, State, VisibleRequest, register_policy
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 
 from .reservations import Reservations
 
 
 @register_policy("a-max")
-class AMax(LookaheadPrefixPolicy):
+class AMax(PriorityPolicy):
     """A_max: every output is as long as its upper bound ([C25] Algorithm 1).
 
     As many requests as fit are started, drawn at random among those with the same bound. No

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from instances import InvalidValueError
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import (
     Decision,
     RunningRequest,
@@ -21,7 +21,7 @@ from .reservations import Reservations
 
 
 @register_policy("a-min")
-class AMin(LookaheadPrefixPolicy):
+class AMin(PriorityPolicy):
     """A_min: outputs as long as their lower bounds, refined on eviction ([C25] Algorithms 2, 5).
 
     Requests start in ascending order of the bound o~, ties at random, up to the first that does

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import Setup, VisibleRequest, register_policy
 
 
 @register_policy("h-sf")
-class HindsightShortestFirst(LookaheadPrefixPolicy):
+class HindsightShortestFirst(PriorityPolicy):
     """H-SF: the largest set of waiting requests that fits, so the shortest ([C25] Algorithm 3).
 
     The yardstick of [C25]'s competitive ratios. With equal prompts the shortest prefix is a
@@ -25,7 +25,7 @@ class HindsightShortestFirst(LookaheadPrefixPolicy):
 
 
 @register_policy("a-random")
-class ARandom(LookaheadPrefixPolicy):
+class ARandom(PriorityPolicy):
     """A_random: a random order, true output lengths in the look-ahead ([C25] Algorithm 4).
 
     An auxiliary of [C25]'s proofs: at most (1 + 1/alpha)/2 times H-SF as M grows, equal prompts,

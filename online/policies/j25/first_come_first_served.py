@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import VisibleRequest, register_policy
 
 
 @register_policy("mc-benchmark")
-class MemoryConstrainedBenchmark(LookaheadPrefixPolicy):
+class MemoryConstrainedBenchmark(PriorityPolicy):
     """Earliest arrival first, up to the first request that does not fit ([J25] Algorithm 2).
 
     No guarantee: unbounded on the instances of [W25] Theorem 1 in a bad order. Equal arrivals go in

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import VisibleRequest, register_policy
 
 
 @register_policy("mc-sf")
-class MemoryConstrainedShortestFirst(LookaheadPrefixPolicy):
+class MemoryConstrainedShortestFirst(PriorityPolicy):
     """Shortest output first, up to the first request that does not fit ([J25] Algorithm 1).
 
     Guarantee: O(1)-competitive when all requests arrive at once with equal prompts and M is at

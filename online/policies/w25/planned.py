@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances.arrays import IntArray
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import Setup, State, VisibleRequest
 
 
-class PlannedPrefixPolicy(LookaheadPrefixPolicy):
+class PlannedPrefixPolicy(PriorityPolicy):
     """Phase 1 chooses batches, phase 2 starts requests in their order as long as they fit.
 
     The next batch is chosen when all earlier ones have started, from all requests that wait then.

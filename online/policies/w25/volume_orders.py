@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import VisibleRequest, register_policy
 
 
 @register_policy("mc-sf-total")
-class TotalLengthFirst(LookaheadPrefixPolicy):
+class TotalLengthFirst(PriorityPolicy):
     """Smallest s + o first, up to the first request that does not fit ([W25] Section EC.1, MC-SF2).
 
     No guarantee: unbounded on the instances of [W25] Theorem EC.1. Ties go in order of appearance.
@@ -19,7 +19,7 @@ class TotalLengthFirst(LookaheadPrefixPolicy):
 
 
 @register_policy("smallest-volume-first")
-class SmallestVolumeFirst(LookaheadPrefixPolicy):
+class SmallestVolumeFirst(PriorityPolicy):
     """Smallest volume s o + o (o + 1) / 2 first, up to the first request that does not fit.
 
     No paper's policy, but the order in which the volume bound fills the rounds ([J25] Equation
@@ -29,5 +29,4 @@ class SmallestVolumeFirst(LookaheadPrefixPolicy):
 
     def priority(self, request: VisibleRequest) -> int:
         """Predicted token-rounds."""
-        output = request.prediction.upper
-        return request.prompt_length * output + output * (output + 1) // 2
+        return request.volume

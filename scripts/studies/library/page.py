@@ -102,8 +102,8 @@ VERSIONS_TEXT = """## What each version proves
 Each row shows the mean certified gap of {count} instances after the seconds in the row, by set.
 The sample has the first instance of each family and size from {fewest} to {most} requests. Two
 rows compare only when machine and seconds are the same and nothing else was running. `python
-scripts/library_versions.py` measures this version, in minutes; `--sources` (a checkout) and
-`--python` (an interpreter with its requirements) measure another one.
+scripts/benchmark_anytime.py NAME=FOLDER --seconds 10 --rows docs/library/versions.json` measures
+the checkout in a folder, in minutes.
 """
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +15,10 @@ from instances.validation import as_integer, as_name, as_number
 
 FORMAT = "llm-hindsight/library-versions"
 VERSION = 1
-RUNNER = Path(__file__).with_name("solve_sample.py")
 
 SETS = ("j25-m1", "j25-m2", "w25", "c25", "azure-code", "azure-conv")
 FEWEST, MOST = 20, 100
 """Requests of the sample's instances."""
-
-SECONDS = 10.0
-"""For each instance."""
-
-
-class MeasurementError(RuntimeError):
-    """The other interpreter could not solve the sample."""
 
 
 @dataclass(frozen=True)
@@ -66,95 +55,6 @@ def sample(library: Library) -> list[LibraryEntry]:
         for entry in library
         if entry.set in SETS and FEWEST <= entry.n <= MOST and entry.name.endswith("-00")
     ]
-
-
-def measure(
-    entries: Sequence[LibraryEntry],
-    label: str,
-    *,
-    python: str | os.PathLike[str],
-    sources: str | os.PathLike[str] | None,
-    seconds: float,
-    date: str,
-    machine: str,
-    progress: Callable[[int, str], None],
-) -> VersionRow:
-    """Have an interpreter solve instances with the version that it has.
-
-    Parameters
-    ----------
-    entries : Sequence[LibraryEntry]
-        Instances in rounds, memory in tokens.
-    label, date, machine : str
-        As in `VersionRow`.
-    python : str or os.PathLike
-        The interpreter, with what that version requires.
-    sources : str or os.PathLike or None
-        Checkout that comes before what is installed there; None takes what is installed.
-    seconds : float
-        For each instance.
-    progress : Callable[[int, str], None]
-        Told how many are done, and of the last.
-
-    Raises
-    ------
-    OSError
-        The interpreter cannot be started.
-    MeasurementError
-        It failed; the message is its last line.
-    """
-    task = {
-        "seconds": seconds,
-        "instances": [
-            [
-                entry.name,
-                [
-                    entry.instance.prompt_lengths.tolist(),
-                    entry.instance.output_lengths.tolist(),
-                    entry.instance.arrival_times.tolist(),
-                ],
-                entry.instance.memory_limit,
-            ]
-            for entry in entries
-        ],
-    }
-    environment = dict(os.environ)
-    environment.pop("PYTHONPATH", None)
-    if sources is not None:
-        environment["PYTHONPATH"] = str(Path(sources).resolve())
-    bounds: dict[str, tuple[int, int]] = {}
-    # -P: this folder is none of that version's.
-    command = [os.fspath(python), "-P", os.fspath(RUNNER)]
-    with (
-        tempfile.TemporaryFile("w+", encoding="utf-8") as said,
-        subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        # What dies before it has read this tells why.
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(task))
-            process.stdin.close()
-        for line in process.stdout:
-            told = parse_json(line, python)
-            if isinstance(told, list):
-                name, lower, upper, runtime = told
-                bounds[name] = (lower, upper)
-                progress(len(bounds), f"{name}: [{lower}, {upper}] in {runtime:.1f} s")
-        process.wait()
-        said.seek(0)
-        complaint = said.read().strip()
-    if process.returncode or len(bounds) < len(entries):
-        last = complaint.splitlines()[-1] if complaint else f"exit status {process.returncode}"
-        raise MeasurementError(f"{os.fspath(python)}: {last}")
-    return VersionRow(label, date, machine, seconds, bounds)
 
 
 def check_against_records(row: VersionRow, library: Library, store: RecordStore) -> None:

@@ -1,8 +1,10 @@
-"""The look-ahead under predictions that are wrong, and at the edges of memory."""
+"""Policies that are an order: their look-ahead, their ties, and what orders nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,13 +12,14 @@ from brute_force import Rows, rows_of
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from per_round import fits_ahead
+from per_round import fits_ahead, lookahead_prefix
 from strategies import instances
 
 import online
-from instances import Instance
-from online.policy_interface import LookaheadPrefixPolicy
-from online.policy_interface.predictions import Prediction
+from instances import Instance, library
+from online.batch_time import AffineTime
+from online.policy_interface import LookaheadPrefixPolicy, VisibleRequest
+from online.policy_interface.predictions import IntervalPredictions, Prediction
 
 
 class Told:
@@ -74,17 +77,111 @@ def test_wrong_predictions_round_by_round(instance: Instance, data: st.DataObjec
     assert run.start_rounds.tolist() == shortest_predicted_first(rows, instance.memory_limit, told)
 
 
-@pytest.mark.parametrize("nothing", [None, float("nan"), np.float64("nan")])
-def test_a_priority_that_orders_nothing_is_told(nothing: object) -> None:
+class LeastVolume(online.PriorityPolicy):
+    """The first example of the documentation."""
+
+    def priority(self, request: VisibleRequest) -> int:
+        """Predicted token-rounds."""
+        return request.volume
+
+
+class ByTable(online.PriorityPolicy):
+    """Whatever order it is given, by id."""
+
+    def __init__(self, table: Sequence[object]) -> None:
+        self.table = table
+
+    def priority(self, request: VisibleRequest) -> object:
+        """As given."""
+        return self.table[int(request.id)]
+
+
+KEYS = st.one_of(
+    st.integers(-2, 2),
+    st.sampled_from([0.5, float("inf"), float("-inf"), Fraction(1, 3), np.float64(0.25), True]),
+    st.tuples(st.integers(-1, 1), st.floats(-1, 1)),
+)
+
+
+@given(instances(max_requests=6, max_memory=12, max_arrival=6), st.data())
+@settings(max_examples=examples(300, 100))
+def test_any_order_round_by_round(instance: Instance, data: st.DataObject) -> None:
+    # Ties: the earlier arrival, then the earlier place in the instance.
+    keys = [data.draw(KEYS) for _ in instance]
+    rows = rows_of(instance)
+
+    def order(i: int) -> object:
+        key = keys[i]
+        return key if isinstance(key, tuple) else (key,), rows[i][0]
+
+    wanted = lookahead_prefix(rows, instance.memory_limit, order)
+    assert online.simulate(instance, ByTable(keys)).start_rounds.tolist() == wanted
+
+
+@given(instances(max_requests=6, max_memory=12, max_arrival=6))
+@settings(max_examples=examples(300, 100))
+def test_least_volume_is_the_policy_of_that_name(instance: Instance) -> None:
+    rows = rows_of(instance)
+    volumes = [sum(s + j for j in range(1, o + 1)) for _, s, o in rows]
+    wanted = lookahead_prefix(rows, instance.memory_limit, lambda i: (volumes[i], rows[i][0]))
+    for policy in (LeastVolume, "smallest-volume-first"):
+        assert online.simulate(instance, policy).start_rounds.tolist() == wanted
+
+
+def test_an_order_in_seconds() -> None:
+    workload = library("seconds-azure-conv-n50-00").instance
+    time = AffineTime(0.02, 2e-4, 1e-6)
+    own, named = (
+        online.simulate(workload, policy, batch_time=time)
+        for policy in (LeastVolume, "smallest-volume-first")
+    )
+    assert own.latencies.tolist() == named.latencies.tolist()
+
+
+def test_the_volume_is_of_the_prediction_and_not_of_the_hidden_truth() -> None:
+    instance = Instance.from_arrays([3, 5], [2, 4], memory_limit=12)
+    seen: list[int] = []
+
+    class Looks(online.PriorityPolicy):
+        def priority(self, request: VisibleRequest) -> int:
+            seen.append(request.volume)
+            return request.volume
+
+    online.simulate(instance, Looks, predictions=IntervalPredictions(1, 6))
+    assert seen == [3 * 6 + 21, 5 * 6 + 21]
+
+
+def test_the_former_name_is_the_same_class() -> None:
+    assert LookaheadPrefixPolicy is online.PriorityPolicy
+
+
+@pytest.mark.parametrize(
+    ("nothing", "shown"),
+    [
+        (None, "None"),
+        (float("nan"), "nan"),
+        (np.float64("nan"), r"\S*nan\S*"),
+        ("1", "'1'"),
+        ((1, None), r"\(1, None\)"),
+        ((1, (2,)), r"\(1, \(2,\)\)"),
+        ([1], r"\[1\]"),
+        (1j, "1j"),
+        (Decimal(1), r"Decimal\('1'\)"),
+    ],
+)
+def test_a_priority_that_orders_nothing_is_told(nothing: object, shown: str) -> None:
     # A method without a return gives None, which would pass for first come, first served.
-    class Forgetful(LookaheadPrefixPolicy):
+    class Forgetful(online.PriorityPolicy):
         name = "forgetful"
 
-        def priority(self, request):  # type: ignore[no-untyped-def]
+        def priority(self, request: VisibleRequest) -> object:
+            """Of one request alone."""
             return nothing if request.prompt_length == 2 else 1.5
 
     instance = Instance.from_arrays([3, 2], [2, 1], memory_limit=6)
-    with pytest.raises(
-        online.PolicyError, match="'forgetful', round 1: .* request 1 is (None|nan)"
-    ):
+    message = (
+        f"^policy 'forgetful', round 1: the priority of request 1 is {shown}, "
+        "not a number or a tuple of numbers$"
+    )
+    with pytest.raises(online.PolicyError, match=message):
         online.simulate(instance, Forgetful())

@@ -32,9 +32,9 @@ from online.worst_cases.search import SearchState
 
 RULES = """
 from beside import sign
-from online.policy_interface import LookaheadPrefixPolicy, Policy
+from online import Policy, PriorityPolicy
 
-class LeastVolume(LookaheadPrefixPolicy):
+class LeastVolume(PriorityPolicy):
     def __init__(self, alpha=0.1):
         super().__init__()
         if alpha < 0:

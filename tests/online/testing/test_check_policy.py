@@ -295,16 +295,16 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     page = TEMPLATE.read_text("utf-8")
-    text = page.split('```python title="my_policy.py"\n')[1].split("```")[0]
-    (tmp_path / "my_policy.py").write_text(text)
-    assert check(Kind.policy, "my_policy.py:LeastVolume(patience=2)", count=10) == 0
-    assert capsys.readouterr().out.startswith("policy LeastVolume(patience=2): 6 of 6 checks")
+    text = page.split('```python title="my_rules.py"\n')[1].split("```")[0]
+    (tmp_path / "my_rules.py").write_text(text)
+    assert check(Kind.policy, "my_rules.py:Backfill", count=10) == 0
+    assert capsys.readouterr().out.startswith("policy Backfill: 6 of 6 checks")
     # What is easily forgotten: blocks hold more than their tokens.
-    counted = "min(limit, self.service.base(request.prompt_length) + rounds)"
+    counted = "min(self.setup.memory_limit, service.base(request.prompt_length) + rounds)"
     assert counted in text
     wrong = text.replace(counted, "request.prompt_length + request.prediction.upper")
-    (tmp_path / "my_policy.py").write_text(wrong)
-    assert check(Kind.policy, "my_policy.py:LeastVolume", count=40, json_file=Path("-")) == 1
+    (tmp_path / "my_rules.py").write_text(wrong)
+    assert check(Kind.policy, "my_rules.py:Backfill", count=40, json_file=Path("-")) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["passed"]
     (failed,) = [one for one in found["checks"] if not one["passed"]]

@@ -1,8 +1,7 @@
-"""What versions prove: measured by an interpreter, held against the records, kept as rows."""
+"""What versions prove: held against the records, kept as rows."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from instances import FileFormatError, InvalidValueError, LibraryEntry, Record, 
 from instances.catalogue.records import Credit
 from studies.library.versions import (
     SETS,
-    MeasurementError,
     VersionRow,
     check_against_records,
-    measure,
     put_row,
     read_rows,
     sample,
@@ -24,69 +21,6 @@ from studies.library.versions import (
 
 NAME = "j25-m1-n10-00"
 ROW = VersionRow("9.9", "2026-11-22", "here", 10.0, {NAME: (80, 100), "j25-m1-n10-01": (50, 50)})
-
-
-def interpreter(folder: Path, *lines: str) -> Path:
-    """What stands in for another version's: it answers in these lines."""
-    path = folder / "python"
-    path.write_text("\n".join(["#!/bin/sh", "cat > /dev/null", *lines]) + "\n")
-    path.chmod(0o755)
-    return path
-
-
-def measured(python: Path, told: list[str] | None = None) -> VersionRow:
-    return measure(
-        [instances.library(NAME)],
-        "9.9",
-        python=python,
-        sources=None,
-        seconds=1.0,
-        date="2026-11-22",
-        machine="here",
-        progress=lambda done, text: (told if told is not None else []).append(f"{done} {text}"),
-    )
-
-
-def test_an_interpreters_answers_become_a_row(tmp_path: Path) -> None:
-    told: list[str] = []
-    python = interpreter(tmp_path, "echo '\"ready\"'", f"""echo '["{NAME}", 80, 100, 0.5]'""")
-    row = measured(python, told)
-    assert row.bounds == {NAME: (80, 100)}
-    assert row.gaps([NAME]) == [0.2]
-    assert told == [f"1 {NAME}: [80, 100] in 0.5 s"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (("echo 'ImportError: no hindsight' >&2", "exit 1"), "ImportError: no hindsight"),
-        (("exit 3",), "exit status 3"),
-        (("echo '\"ready\"'",), "exit status 0"),
-    ],
-)
-def test_an_interpreter_that_fails_says_why(
-    tmp_path: Path, lines: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(MeasurementError, match=message):
-        measured(interpreter(tmp_path, *lines))
-
-
-@pytest.mark.slow
-def test_this_version_solves_what_it_is_given() -> None:
-    python = Path(sys.executable)
-    entry = instances.library("c25-two-point-n20-00")  # it has prompts of no tokens
-    row = measure(
-        [entry],
-        "now",
-        python=python,
-        sources=Path(instances.__file__).parents[1],
-        seconds=1.0,
-        date="",
-        machine="",
-        progress=lambda done, text: None,
-    )
-    lower, upper = row.bounds[entry.name]
-    assert entry.problem.total_output_length <= lower <= upper
 
 
 def test_rows_replace_those_of_their_label(tmp_path: Path) -> None:
