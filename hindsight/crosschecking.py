@@ -41,7 +41,7 @@ def crosscheck(
     """
     instance.require_tokens()
     refuse_too_large(instance)
-    result = result or solve(instance, time_limit=time_limit)
+    result = result or solve(instance, time_limit=time_limit, progress=False)
     require_total_latency(result)
     if result.instance.digest != instance.digest:
         raise InvalidValueError(None, "result", result, "belongs to another instance")

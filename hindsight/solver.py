@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from instances import Instance, SecondsSchedule, Workload
@@ -94,7 +95,7 @@ def solve(
 ) -> SecondsResult: ...
 
 
-@shows_progress
+@partial(shows_progress, at_terminals=True)
 @tells_of_compiling
 def solve(  # noqa: PLR0913
     instance: Workload | Instance,
@@ -197,8 +198,10 @@ def solve(  # noqa: PLR0913
         A result of `build_model` for the instance, with rows added. With it only ``time_limit``,
         ``threads``, ``seed`` and ``should_stop`` are accepted.
     progress : Callable[[Any], None] or bool or None, default None
-        Called with every improvement: a `Progress`, or a `SecondsProgress` with a batch time. True
-        displays the interval as it shrinks, in a notebook or a terminal.
+        Called with every improvement: a `Progress`, or a `SecondsProgress` with a batch time; and
+        with the present interval while loops are compiled, which happens once on a machine. True
+        shows the interval as it shrinks, in a notebook or a terminal; None shows it in a terminal,
+        in a line that is gone at the end; False shows nothing.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts. With None the solve handles Ctrl-C itself.
     **program : ProgramOptions

@@ -19,7 +19,6 @@ from .errors import printable
 from .html import text
 
 SECONDS_BETWEEN = 0.25
-
 News = TypeVar("News")
 Result = TypeVar("Result")
 
@@ -42,7 +41,8 @@ class _Line:
 class _Display:
     """Takes news, and shows the latest."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_kept: bool = True) -> None:
+        self._is_kept = is_kept
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         self._in_notebook = hasattr(shell, "kernel")
         self._handle: Any = None
@@ -60,7 +60,8 @@ class _Display:
         if self._is_new:
             self._show()
         if self._handle is None and self._latest is not None and sys.stderr.isatty():
-            sys.stderr.write("\n")
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write("\n" if self._is_kept else f"\r{'':<{width}}\r")
 
     def _show(self) -> None:
         self._shown, self._is_new = time.monotonic(), False
@@ -79,25 +80,32 @@ class _Display:
 
 @contextmanager
 def listener(
-    progress: Callable[[News], None] | bool | None,
+    progress: Callable[[News], None] | bool | None, *, at_terminals: bool = False
 ) -> Iterator[Callable[[News], None] | None]:
-    """Whom to tell: the caller's function, or for True a line that shows itself in the block."""
-    if progress is not True:
+    """Yield the caller's function, or for True one that shows its news within the block.
+
+    With ``at_terminals`` None shows them too, on error output that is a terminal, in a line that
+    is gone at the end.
+    """
+    is_unasked = progress is None and at_terminals and sys.stderr.isatty()
+    if progress is not True and not is_unasked:
         yield progress or None
         return
-    display = _Display()
+    display = _Display(is_kept=not is_unasked)
     try:
         yield display
     finally:
         display.close()
 
 
-def shows_progress(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Have ``progress=True`` understood by a function that calls its ``progress``."""
+def shows_progress(
+    function: Callable[..., Result], *, at_terminals: bool = False
+) -> Callable[..., Result]:
+    """Have a function that calls its ``progress`` understand True, and None as `listener` does."""
 
     @functools.wraps(function)
     def shown(*arguments: Any, progress: Any = None, **options: Any) -> Result:
-        with listener(progress) as told:
+        with listener(progress, at_terminals=at_terminals) as told:
             return function(*arguments, progress=told, **options)
 
     return shown

@@ -276,7 +276,7 @@ def attempt(
     if (prices := _known_prices(entry, known)) is not None:
         options["bounds"] = lambda _: prices
     instance = cast(Instance, entry.instance)
-    result = solve(instance, SOLVING_SHARE * seconds, **options)
+    result = solve(instance, SOLVING_SHARE * seconds, progress=False, **options)
     # After Ctrl-C the user waits only these seconds for a better certificate.
     is_stopped = should_stop is not None and should_stop()
     left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())

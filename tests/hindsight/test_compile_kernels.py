@@ -1,5 +1,6 @@
 """Kernels compiled ahead: afterwards a solve compiles nothing more."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.core import types
+from numba.core.dispatcher import Dispatcher
 
 from hindsight.compile_kernels import compile_kernels
 from hindsight.strategies import beams, paths, preemptive
@@ -59,6 +62,27 @@ def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     compile_kernels()
     assert not left
+
+
+def arrays_in(kind: types.Type) -> bool:
+    if isinstance(kind, types.BaseTuple):
+        return any(map(arrays_in, kind.types))
+    return isinstance(kind, types.Array)
+
+
+def test_loops_without_references_return_no_array() -> None:
+    # Without ``makes_arrays`` nothing counts who holds an array that is returned.
+    compile_kernels()
+    loops = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
+    ours = [one for one in loops if one.py_func.__module__.startswith("hindsight.")]
+    bare = [one for one in ours if one.targetoptions.get("_nrt") is False]
+    results = {
+        (one.py_func.__name__, of.signature.return_type)
+        for one in bare
+        for of in one.overloads.values()
+    }
+    assert len(results) > 20
+    assert not {name for name, result in results if arrays_in(result)}
 
 
 @pytest.mark.slow

@@ -74,3 +74,16 @@ def test_callers_may_print() -> None:
     assert told[-1].endswith("gap 0 %")
     with listener(False) as nobody:
         assert nobody is None
+
+
+@pytest.mark.parametrize("progress", [None, False])
+def test_a_solve_that_was_not_asked_leaves_no_line(
+    progress: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    hindsight.solve(INSTANCE, progress=progress)
+    shown = terminal.getvalue()
+    assert ("gap" in shown) == (progress is None)
+    assert not shown.replace("\r", "\n").split("\n")[-1].strip()
+    assert "\n" not in shown

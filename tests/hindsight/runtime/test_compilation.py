@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
 import pytest
 
+from hindsight.integer_program.horizon import proved_horizon
+from hindsight.outcomes.results import Progress
 from hindsight.runtime import compilation
+from instances import generate
 
 
 def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,3 +29,77 @@ def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(compilation, "numba", Compiler)
     assert compilation.njit(abs) is abs
+
+
+LOOPS_BEFORE = """
+import hindsight
+from hindsight.runtime.compilation import heard_compiling
+from instances import generate
+
+compiled, told = [], []
+
+
+def hear(news):
+    told.append((str(news), len(compiled)))
+
+
+with heard_compiling(compiled.append):
+    for n in (10, 60):
+        hindsight.solve(generate("arrival-model-2", seed=1, n=n), 0.0, progress=hear)
+print(told[-1], compiled)
+"""
+
+
+def test_a_first_interval_needs_no_compiled_loop(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOOPS_BEFORE],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+    )
+    assert re.fullmatch(r"\('heuristics: \[\d+, \d+\], gap .* %', 0\) \[\]\n", ran.stdout)
+
+
+def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "_is_compiled", lambda loop: False)
+    for seed in range(10):
+        instance = generate("arrival-model-2", seed=seed, n=20)
+        plain = proved_horizon(instance)
+        with compilation.nothing_plain():
+            compiled = proved_horizon(instance)
+        assert plain.lower_bound == compiled.lower_bound
+        assert plain.horizon == compiled.horizon
+        assert plain.schedule == compiled.schedule
+
+
+def test_a_loop_is_compiled_once_it_has_run_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def loop() -> None:
+        ran.append("plain")
+
+    monkeypatch.setattr(compilation, "njit", lambda *_, **__: lambda: ran.append("compiled"))
+    monkeypatch.setattr(compilation, "_is_compiled", lambda loop: False)
+    monkeypatch.setattr(compilation, "_plain", lambda _: loop)
+    monkeypatch.setattr(compilation.Clock, "seconds", lambda _: 0.6)
+    run = compilation.plain_at_first(loop)
+    for _ in range(4):
+        run()
+    assert ran == ["plain", "plain", "compiled", "compiled"]
+
+
+def test_progress_tells_of_loops_that_are_compiled() -> None:
+    told: list[str] = []
+
+    @compilation.tells_of_compiling
+    def work(progress: Callable[[Progress], None]) -> None:
+        numba.njit(lambda x: x + 1)(1)
+        progress(Progress(0.0, "heuristics", 9, 5))
+        numba.njit(lambda x: x + 2)(1)
+
+    work(progress=lambda news: told.append(str(news)))
+    assert told == [
+        "heuristics: [5, 9], gap 44.45 %",
+        "compiling loops, once on this machine, 2 so far: [5, 9], gap 44.45 %",
+    ]
