@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit, plain_at_first
+from hindsight.runtime.compilation import njit, plain, plain_at_first
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -62,7 +62,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     fill = _fill
     if 4 * int(volumes.max()) * (rounds + 1) >= 2**62:
         # The same computation with Python's integers.
-        fill = getattr(_fill, "py_func", _fill)
+        fill = plain(_fill)
         volumes, arrivals = volumes.astype(object), arrivals.astype(object)
     weighted, marginal = fill(volumes, arrivals, order, instance.memory_limit)
     return VolumeFilling(weighted.tolist(), marginal)

@@ -42,7 +42,10 @@ def njit(
         Floating-point liberties for LLVM; none by default.
     is_step : bool, default False
         Whether to compile the function into each compiled caller. Such a function takes named
-        tuples at no cost; it must not create or return arrays, or assign slices.
+        tuples at no cost.
+    makes_arrays : bool, default False
+        Whether it creates or returns arrays. All others are compiled without counting who holds
+        an array, in less time, and run faster.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) if fastmath else False}
     if not makes_arrays:
@@ -78,10 +81,11 @@ def plain_at_first(function: Function) -> Function:
             return compiled(*arguments)
         clock = Clock()
         try:
-            return _plain(compiled)(*arguments)
+            return plain(compiled)(*arguments)
         finally:
             spent += clock.seconds()
 
+    run.py_func = function  # type: ignore[attr-defined]
     return cast(Function, run)
 
 
@@ -96,15 +100,15 @@ def nothing_plain() -> Iterator[None]:
 
 
 @cache
-def _plain(loop: Any) -> Any:
-    """Return the Python function of a compiled loop, which calls those of other loops."""
+def plain(loop: Any) -> Any:
+    """Return the Python function of a loop, calling the Python functions of other loops."""
     function = getattr(loop, "py_func", None)
     if function is None:
         return loop
     known = dict(function.__globals__)
     for name in function.__code__.co_names:
         if hasattr(known.get(name), "py_func"):
-            known[name] = _plain(known[name])
+            known[name] = plain(known[name])
     return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
 
 

@@ -165,7 +165,7 @@ def test_an_attempt_is_at_the_goal_of_its_entry(
     with pytest.raises(AskedError) as raised:
         attempt(library(name), None, 1.0)
     (options,) = raised.value.args
-    common = {"seed", "threads", "should_stop"}
+    common = {"seed", "threads", "should_stop", "progress"}
     assert {key: value for key, value in options.items() if key not in common} == asked
 
 
