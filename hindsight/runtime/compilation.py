@@ -47,7 +47,11 @@ def njit(
         Whether it creates or returns arrays. All others are compiled without counting who holds
         an array, in less time, and run faster.
     """
-    options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) if fastmath else False}
+    options: dict[str, Any] = {
+        "nogil": True,
+        "no_cfunc_wrapper": True,
+        "fastmath": set(fastmath) if fastmath else False,
+    }
     if not makes_arrays:
         options["_nrt"] = False
     if is_step:
