@@ -36,7 +36,7 @@ class PathProof(StateProof):
 
     keys = ("states", "prices", "limit", "stages")
 
-    @property
+    @cached_property
     def most_work(self) -> int:
         """Return a part of the limit, by the size of the proof."""
         return limits.part_of(limits.LARGEST_WORK, self.size)

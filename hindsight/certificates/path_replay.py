@@ -60,7 +60,7 @@ import numpy.typing as npt
 from . import limits
 from .format import CertificateTooLargeError
 from .limits import CALL
-from .path_states import HeaviestBeside, joined
+from .path_states import HeaviestBeside, joined, numbered
 from .problem import Row
 from .proofs import Ints
 from .state_proofs import StateProof
@@ -130,9 +130,12 @@ class _Nodes(NamedTuple):
     cost: Ints
     slack: Ints
 
-    def of(self, kept: Flags | Ints) -> _Nodes:
+    def of(self, kept: Flags) -> _Nodes:
         """Select those kept."""
-        return _Nodes(*(column[kept] for column in self))
+        if kept.all():
+            return self
+        places = np.flatnonzero(kept)
+        return _Nodes(*(column.take(places) for column in self))
 
 
 class _Sets:
@@ -162,13 +165,12 @@ class _Sets:
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
         """Return the numbers of the sets that have i besides."""
-        present, place = np.unique(numbers, return_inverse=True)
-        after = np.zeros(len(present), dtype=np.int64)
-        for position, k in enumerate(present.tolist()):
+        after = np.zeros(len(self._listed), dtype=np.int64)
+        for k in np.flatnonzero(np.bincount(numbers)).tolist():
             row = self._listed[k].copy()
             row[i] = True
-            after[position] = self._number(row)
-        more: Ints = after[place]
+            after[k] = self._number(row)
+        more: Ints = after[numbers]
         return more
 
 
@@ -348,12 +350,19 @@ class _Building:
         sets = _Sets(old)
         if self.added:
             self.beside.set_epoch(tau, replay.prices_at(tau), later.left)
-            self.held = ((self.sums[self.kept] - later.left) * (later.left > 0)).sum(axis=1)
-        order = np.argsort(old.after, kind="stable")
-        first = np.searchsorted(old.after[order], np.arange(replay.graph.bases[tau + 1] + 1))
-        counts = np.diff(first)[later.old]
+            self.held = self.beside.tokens
+        # Old nodes by base and, from the largest on, by what may be paid from their bases on.
+        room = self.budget - self.forth[tau] - arcs
+        by_room = np.argsort(-room)
+        rank = np.empty(len(room), dtype=np.int64)
+        rank[by_room] = np.arange(len(room))
+        places = old.after.astype(np.int64) * (len(room) + 1) + rank
+        order = np.argsort(places)
+        larger = np.searchsorted(-room[by_room], -later.cost, side="right")
+        first = np.searchsorted(places[order], later.old * (len(room) + 1))
+        counts = np.searchsorted(places[order], later.old * (len(room) + 1) + larger) - first
         ends = np.cumsum(counts)
-        replay.spend(20 * (CALL + len(counts) + int(ends[-1])))
+        replay.spend(20 * (CALL + len(room) + len(counts) + int(ends[-1])))
         parts, begin, room = [], 0, self.most_nodes - self.size
         while begin < len(counts):
             done = int(ends[begin - 1]) if begin else 0
@@ -361,7 +370,7 @@ class _Building:
             some = counts[begin:end]
             base = np.repeat(np.arange(begin, end), some)
             place = np.arange(len(base)) - np.repeat(np.cumsum(some) - some, some)
-            node = order[first[later.old[base]] + place]
+            node = order[first[base] + place]
             parts.append(self._nodes(tau, later, old, arcs, base, node, sets))
             room -= len(parts[-1].base)
             if room < 0:
@@ -389,7 +398,6 @@ class _Building:
         reach = self.budget - self.forth[tau]
         cost = later.cost[base] + arcs[node]
         nodes = _Nodes(base, node, sets.place[old.ended[node]], cost, old.slacks[node])
-        nodes = nodes.of(nodes.cost <= reach[node])
         if self.added:
             nodes = nodes.of(self._fits(nodes, sets))
         regrets, may_start = replay.regrets(tau)
@@ -459,12 +467,12 @@ class _Building:
         replay.spend(CALL + 60 * len(before))
         if tau == 0 and started.any():
             # Before the first epoch nothing has been started.
-            first = np.flatnonzero(~started.any(axis=1))
+            first = ~started.any(axis=1)
             nodes, before, started = nodes.of(first), before[first], started[first]
             columns = [column[first] for column in columns]
             if not len(before):
                 return None
-        _, chosen, place = np.unique(joined(columns, sizes), return_index=True, return_inverse=True)
+        chosen, place = numbered(joined(columns, sizes))
         cost = np.full(len(chosen), FAR)
         np.minimum.at(cost, place, nodes.cost)
         base = nodes.base[chosen]
