@@ -359,8 +359,9 @@ class _Building:
         places = old.after.astype(np.int64) * (len(room) + 1) + rank
         order = np.argsort(places)
         larger = np.searchsorted(-room[by_room], -later.cost, side="right")
-        first = np.searchsorted(places[order], later.old * (len(room) + 1))
-        counts = np.searchsorted(places[order], later.old * (len(room) + 1) + larger) - first
+        beginnings = np.arange(replay.graph.bases[tau + 1]) * (len(room) + 1)
+        first = np.searchsorted(places[order], beginnings)[later.old]
+        counts = np.searchsorted(places[order], beginnings[later.old] + larger) - first
         ends = np.cumsum(counts)
         replay.spend(20 * (CALL + len(room) + len(counts) + int(ends[-1])))
         parts, begin, room = [], 0, self.most_nodes - self.size
@@ -455,14 +456,14 @@ class _Building:
         columns, sizes = [before], [replay.graph.bases[tau]]
         started = later.started[nodes.base]
         for i in sorted({*self.added, *self.tracked}):
-            left, o = later.left[nodes.base, self.column[i]].astype(np.int64), int(replay.o[i])
-            left = left + (left > 0) + ends[nodes.ended, i]
+            left, o = later.left[:, self.column[i]], int(replay.o[i])
+            left = (left + (left > 0))[nodes.base] + ends[:, i][nodes.ended]
             if i in self.tracked:
                 started[:, self.tracked.index(i)] &= left < o
             if i in self.added:
-                columns.append(np.where(left < o, left, 0))
+                columns.append(left * (left < o))
                 sizes.append(o)
-        columns += [column.astype(np.int64) for column in started.T]
+        columns += [*started.T]
         sizes += [2] * len(self.tracked)
         replay.spend(CALL + 60 * len(before))
         if tau == 0 and started.any():
