@@ -132,9 +132,10 @@ class _Nodes(NamedTuple):
 
     def of(self, kept: Flags) -> _Nodes:
         """Select those kept."""
-        if kept.all():
-            return self
-        places = np.flatnonzero(kept)
+        return self if kept.all() else self.at(np.flatnonzero(kept))
+
+    def at(self, places: Ints) -> _Nodes:
+        """Select those at some places."""
         return _Nodes(*(column.take(places) for column in self))
 
 
@@ -304,6 +305,28 @@ class PathReplay:
         return paid
 
 
+def _beside(after: Numbers, room: Ints, later: _Bases) -> tuple[Ints, Ints, Ints]:
+    """Find the old nodes beside each base of the next epoch that have room for its cost.
+
+    Returns
+    -------
+    tuple of int64 arrays
+        Old nodes, sorted by their base and then from the largest room on; and of each new base
+        where the first of its nodes is, and how many there are.
+    """
+    by_room = np.argsort(-room)
+    rank = np.empty(len(room), dtype=np.int64)
+    rank[by_room] = np.arange(len(room))
+    size = len(room) + 1
+    places = after.astype(np.int64) * size + rank
+    order = np.argsort(places)
+    places = places[order]
+    many = np.searchsorted(-room[by_room], -later.cost, side="right")
+    olds = np.arange(int(later.old.max()) + 1) * size
+    first = np.searchsorted(places, olds)[later.old]
+    return order, first, np.searchsorted(places, olds[later.old] + many) - first
+
+
 class _Building:
     """A graph in which more requests are told apart, from its end to its start."""
 
@@ -351,20 +374,11 @@ class _Building:
         if self.added:
             self.beside.set_epoch(tau, replay.prices_at(tau), later.left)
             self.held = self.beside.tokens
-        # Old nodes by base and, from the largest on, by what may be paid from their bases on.
         room = self.budget - self.forth[tau] - arcs
-        by_room = np.argsort(-room)
-        rank = np.empty(len(room), dtype=np.int64)
-        rank[by_room] = np.arange(len(room))
-        places = old.after.astype(np.int64) * (len(room) + 1) + rank
-        order = np.argsort(places)
-        larger = np.searchsorted(-room[by_room], -later.cost, side="right")
-        beginnings = np.arange(replay.graph.bases[tau + 1]) * (len(room) + 1)
-        first = np.searchsorted(places[order], beginnings)[later.old]
-        counts = np.searchsorted(places[order], beginnings[later.old] + larger) - first
+        order, first, counts = _beside(old.after, room, later)
         ends = np.cumsum(counts)
         replay.spend(20 * (CALL + len(room) + len(counts) + int(ends[-1])))
-        parts, begin, room = [], 0, self.most_nodes - self.size
+        parts, begin, left = [], 0, self.most_nodes - self.size
         while begin < len(counts):
             done = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, done + AT_ONCE, side="right")))
@@ -373,8 +387,8 @@ class _Building:
             place = np.arange(len(base)) - np.repeat(np.cumsum(some) - some, some)
             node = order[first[base] + place]
             parts.append(self._nodes(tau, later, old, arcs, base, node, sets))
-            room -= len(parts[-1].base)
-            if room < 0:
+            left -= len(parts[-1].base)
+            if left < 0:
                 raise CertificateTooLargeError(TOO_MANY)
             begin = end
         nodes = _Nodes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -456,20 +470,20 @@ class _Building:
         columns, sizes = [before], [replay.graph.bases[tau]]
         started = later.started[nodes.base]
         for i in sorted({*self.added, *self.tracked}):
-            left, o = later.left[:, self.column[i]], int(replay.o[i])
-            left = (left + (left > 0))[nodes.base] + ends[:, i][nodes.ended]
+            rounds, o = later.left[:, self.column[i]].astype(np.int64), int(replay.o[i])
+            rounds = (rounds + (rounds > 0))[nodes.base] + ends[:, i][nodes.ended]
             if i in self.tracked:
-                started[:, self.tracked.index(i)] &= left < o
+                started[:, self.tracked.index(i)] &= rounds < o
             if i in self.added:
-                columns.append(left * (left < o))
+                columns.append(rounds * (rounds < o))
                 sizes.append(o)
         columns += [*started.T]
         sizes += [2] * len(self.tracked)
         replay.spend(CALL + 60 * len(before))
         if tau == 0 and started.any():
             # Before the first epoch nothing has been started.
-            first = ~started.any(axis=1)
-            nodes, before, started = nodes.of(first), before[first], started[first]
+            first = np.flatnonzero(~started.any(axis=1))
+            nodes, before, started = nodes.at(first), before[first], started[first]
             columns = [column[first] for column in columns]
             if not len(before):
                 return None
