@@ -12,10 +12,10 @@ on the solver's code, so whatever stands here and there too stands twice on purp
 * `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.limits`: what all of that may cost.
 
-All arithmetic is on integers: numpy's, of 64 or 32 bits, where a Python integer has shown first that
-nothing can overflow. The format is described in docs/certificates.md. A claim that was checked and does not
-hold is a `CertificateError`; a document that is malformed, or takes too much, is one of its
-subclasses.
+All arithmetic is on integers: numpy's of 64 or 32 bits where a Python integer has shown first that
+nothing can overflow. The format is described in docs/certificates.md. A claim that was checked and
+does not hold is a `CertificateError`; a document that is malformed, or takes too much, is one of
+its subclasses.
 """
 
 from __future__ import annotations

@@ -158,6 +158,7 @@ class StateSearch:
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
     def _rounds(self, profile: int) -> int:
+        """Count the rounds of a profile."""
         return -(-profile.bit_length() // self.field)
 
     def exhaust(self, most_states: int) -> int:
@@ -287,8 +288,7 @@ class StateSearch:
         bound = state.bound + rises
         if bound > self.most:
             return
-        rounds = self._rounds(state.profile)
-        self.spend(rounds + 10 * len(state.running))
+        self.spend(self._rounds(state.profile) + 10 * len(state.running))
         if epoch < self.T:
             bound += self.prices.capacities[epoch]
             for i, t in state.running:
@@ -305,7 +305,7 @@ class StateSearch:
         running = tuple((i, t) for i, t in state.running if t + self.rows[i][2] > epoch + 1)
         volume = state.volume - (state.profile & (1 << self.field) - 1)
         group[profile] = _State(state.started, profile, volume, state.latency, bound, running)
-        self.held += 20 + rounds + len(running)
+        self.held += 20 + self._rounds(profile) + len(running)
         if self.held > LARGEST_LAYER:
             raise CertificateTooLargeError(TOO_LARGE)
 

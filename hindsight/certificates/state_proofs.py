@@ -97,7 +97,8 @@ class ConfigurationProof(Proof):
             some = weights[:, begin : begin + width]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * some.shape[1])
-            # value[k, S]: the most that members weigh of whom there are k or fewer, with S or less.
+            # value[k, S]: the most that members weigh of whom there are k or fewer, with S or less;
+            # those that fit as k with S do so all the more.
             value = np.zeros((most + 1, limit + 1, some.shape[1]), dtype=some.dtype)
             weighed = np.flatnonzero(some.any(axis=1)).tolist()
             for p in sorted(weighed, key=lambda p: -states[p][1]):
