@@ -12,10 +12,10 @@ solver's code, so code that exists both here and there is duplicated on purpose.
 * `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-All arithmetic is on integers: numpy's int64 is used only after Python integers have shown that
-nothing can overflow. The format is described in docs/certificates.md. A claim that does not hold
-raises `CertificateError`; a document that is malformed, or whose check would take too much time or
-memory, raises one of its subclasses.
+All arithmetic is on integers: numpy's of 64 or 32 bits where a Python integer has shown first that
+nothing can overflow. The format is described in docs/certificates.md. A claim that was checked and
+does not hold is a `CertificateError`; a document that is malformed, or takes too much, is one of
+its subclasses.
 """
 
 from __future__ import annotations

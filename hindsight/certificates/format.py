@@ -122,6 +122,8 @@ def wholes(value: Any, count: int, where: str) -> list[int]:
     """Return a list of ``count`` integers >= 0."""
     if len(list_of(value, where)) != count:
         raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
+    if {*map(type, value)} == {int} and min(value) >= 0 and max(value) < LIMIT:
+        return [*value]
     return [whole(entry, where) for entry in value]
 
 

@@ -37,7 +37,7 @@ class PathProof(StateProof):
 
     keys = ("states", "prices", "limit", "stages")
 
-    @property
+    @cached_property
     def most_work(self) -> int:
         """Return the share of the work limit that a proof of this size may use."""
         return limits.part_of(limits.LARGEST_WORK, self.size)

@@ -60,7 +60,7 @@ import numpy.typing as npt
 from . import limits
 from .format import CertificateTooLargeError
 from .limits import CALL
-from .path_states import HeaviestBeside, joined
+from .path_states import HeaviestBeside, joined, numbered
 from .problem import Row
 from .proofs import Ints
 from .state_proofs import StateProof
@@ -130,9 +130,13 @@ class _Nodes(NamedTuple):
     cost: Ints
     slack: Ints
 
-    def of(self, kept: Flags | Ints) -> _Nodes:
-        """Select nodes."""
-        return _Nodes(*(column[kept] for column in self))
+    def of(self, kept: Flags) -> _Nodes:
+        """Select those kept."""
+        return self if kept.all() else self.at(np.flatnonzero(kept))
+
+    def at(self, places: Ints) -> _Nodes:
+        """Select those at some places."""
+        return _Nodes(*(column.take(places) for column in self))
 
 
 class _Sets:
@@ -161,14 +165,13 @@ class _Sets:
         return self._rows
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Return the numbers of the sets that result when i is added to each of some sets."""
-        present, place = np.unique(numbers, return_inverse=True)
-        after = np.zeros(len(present), dtype=np.int64)
-        for position, k in enumerate(present.tolist()):
+        """Return the numbers of the sets that have i besides."""
+        after = np.zeros(len(self._listed), dtype=np.int64)
+        for k in np.flatnonzero(np.bincount(numbers)).tolist():
             row = self._listed[k].copy()
             row[i] = True
-            after[position] = self._number(row)
-        more: Ints = after[place]
+            after[k] = self._number(row)
+        more: Ints = after[numbers]
         return more
 
 
@@ -302,6 +305,28 @@ class PathReplay:
         return paid
 
 
+def _beside(after: Numbers, room: Ints, later: _Bases) -> tuple[Ints, Ints, Ints]:
+    """Find the old nodes beside each base of the next epoch that have room for its cost.
+
+    Returns
+    -------
+    tuple of int64 arrays
+        Old nodes, sorted by their base and then from the largest room on; and of each new base
+        where the first of its nodes is, and how many there are.
+    """
+    by_room = np.argsort(-room)
+    rank = np.empty(len(room), dtype=np.int64)
+    rank[by_room] = np.arange(len(room))
+    size = len(room) + 1
+    places = after.astype(np.int64) * size + rank
+    order = np.argsort(places)
+    places = places[order]
+    many = np.searchsorted(-room[by_room], -later.cost, side="right")
+    olds = np.arange(int(later.old.max()) + 1) * size
+    first = np.searchsorted(places, olds)[later.old]
+    return order, first, np.searchsorted(places, olds[later.old] + many) - first
+
+
 class _Building:
     """Construction, from the last epoch to the first, of a graph that tells more requests apart."""
 
@@ -348,23 +373,22 @@ class _Building:
         sets = _Sets(old)
         if self.added:
             self.beside.set_epoch(tau, replay.prices_at(tau), later.left)
-            self.held = ((self.sums[self.kept] - later.left) * (later.left > 0)).sum(axis=1)
-        order = np.argsort(old.after, kind="stable")
-        first = np.searchsorted(old.after[order], np.arange(replay.graph.bases[tau + 1] + 1))
-        counts = np.diff(first)[later.old]
+            self.held = self.beside.tokens
+        room = self.budget - self.forth[tau] - arcs
+        order, first, counts = _beside(old.after, room, later)
         ends = np.cumsum(counts)
-        replay.spend(20 * (CALL + len(counts) + int(ends[-1])))
-        parts, begin, room = [], 0, self.most_nodes - self.size
+        replay.spend(20 * (CALL + len(room) + len(counts) + int(ends[-1])))
+        parts, begin, left = [], 0, self.most_nodes - self.size
         while begin < len(counts):
             done = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, done + AT_ONCE, side="right")))
             some = counts[begin:end]
             base = np.repeat(np.arange(begin, end), some)
             place = np.arange(len(base)) - np.repeat(np.cumsum(some) - some, some)
-            node = order[first[later.old[base]] + place]
+            node = order[first[base] + place]
             parts.append(self._nodes(tau, later, old, arcs, base, node, sets))
-            room -= len(parts[-1].base)
-            if room < 0:
+            left -= len(parts[-1].base)
+            if left < 0:
                 raise CertificateTooLargeError(TOO_MANY)
             begin = end
         nodes = _Nodes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -389,7 +413,6 @@ class _Building:
         reach = self.budget - self.forth[tau]
         cost = later.cost[base] + arcs[node]
         nodes = _Nodes(base, node, sets.place[old.ended[node]], cost, old.slacks[node])
-        nodes = nodes.of(nodes.cost <= reach[node])
         if self.added:
             nodes = nodes.of(self._fits(nodes, sets))
         regrets, may_start = replay.regrets(tau)
@@ -447,24 +470,24 @@ class _Building:
         columns, sizes = [before], [replay.graph.bases[tau]]
         started = later.started[nodes.base]
         for i in sorted({*self.added, *self.tracked}):
-            left, o = later.left[nodes.base, self.column[i]].astype(np.int64), int(replay.o[i])
-            left = left + (left > 0) + ends[nodes.ended, i]
+            rounds, o = later.left[:, self.column[i]].astype(np.int64), int(replay.o[i])
+            rounds = (rounds + (rounds > 0))[nodes.base] + ends[:, i][nodes.ended]
             if i in self.tracked:
-                started[:, self.tracked.index(i)] &= left < o
+                started[:, self.tracked.index(i)] &= rounds < o
             if i in self.added:
-                columns.append(np.where(left < o, left, 0))
+                columns.append(rounds * (rounds < o))
                 sizes.append(o)
-        columns += [column.astype(np.int64) for column in started.T]
+        columns += [*started.T]
         sizes += [2] * len(self.tracked)
         replay.spend(CALL + 60 * len(before))
         if tau == 0 and started.any():
             # No request has been started before the first epoch.
             first = np.flatnonzero(~started.any(axis=1))
-            nodes, before, started = nodes.of(first), before[first], started[first]
+            nodes, before, started = nodes.at(first), before[first], started[first]
             columns = [column[first] for column in columns]
             if not len(before):
                 return None
-        _, chosen, place = np.unique(joined(columns, sizes), return_index=True, return_inverse=True)
+        chosen, place = numbered(joined(columns, sizes))
         cost = np.full(len(chosen), FAR)
         np.minimum.at(cost, place, nodes.cost)
         base = nodes.base[chosen]

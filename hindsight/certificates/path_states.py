@@ -53,6 +53,14 @@ def joined(columns: Sequence[Ints], sizes: Sequence[int]) -> Ints:
     return key
 
 
+def numbered(keys: Ints) -> tuple[Ints, Ints]:
+    """Number equal keys alike: a place of each number, and the number in each place."""
+    numbers, place = np.unique(keys, return_inverse=True)
+    chosen = np.empty(len(numbers), dtype=np.int64)
+    chosen[place] = np.arange(len(keys))
+    return chosen, place
+
+
 class _Step(NamedTuple):
     """Groups from number ``first`` on, with the members of r rounds that their parents lack."""
 
@@ -85,8 +93,6 @@ class HeaviestBeside:
         self.M, self.spend = memory_limit, proof.spend
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int64)
         self.most = memory_limit // (1 + min(s for _, s, _ in rows))
-        self.numbers_of = np.arange(self.most + 1)[:, None]
-        self.sums_of = np.arange(memory_limit + 1)[None, :]
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
         """Set the prices of an epoch, and the rounds left to followed requests at the next or 0."""
@@ -102,24 +108,26 @@ class HeaviestBeside:
             for (r, m), number in sorted(copies.items())
         ]
         self.longest = self.states[-1][0] if self.states else 0
-        left = left.astype(np.int32)
-        rounds = np.where(left > 0, left + 1, 0)
-        held = np.where(left > 0, self.sums.astype(np.int32) - rounds, 0)
         self.spend(CALL + 20 * left.size)
-        self.paid = np.where(left > 0, prices[held, rounds], 0).sum(axis=1)
+        some = np.flatnonzero(left.any(axis=0))
+        left = left[:, some].astype(np.int32)
+        active = left > 0
+        rounds = left + active
+        held = (self.sums[some].astype(np.int32) - rounds) * active
+        code = held * (M + 1) + rounds
+        self.paid = prices.ravel().take(code).sum(axis=1)
         later = rounds > self.longest
-        self.many, self.sum = later.sum(axis=1), np.where(later, held, 0).sum(axis=1)
-        self.rounds = np.where(later, 0, rounds)
-        self.held = np.where(later, 0, held)
-        code = np.sort(self.rounds * (M + 1) + self.held, axis=1)[:, ::-1]
-        code = code[:, : int((code > 0).sum(axis=1).max(initial=0))]
+        self.many, self.sum = later.sum(axis=1), (held * later).sum(axis=1)
+        self.tokens = (held + active).sum(axis=1)
+        code[later] = 0
+        code = np.sort(code, axis=1)[:, ::-1]
+        code = code[:, : np.count_nonzero(code.any(axis=0))]
         if self.longest and code.shape[1]:
-            size = (self.longest + 1) * (M + 1)
-            key = joined(list(code.T), [size] * code.shape[1])
-            _, self.first, self.kind = np.unique(key, return_index=True, return_inverse=True)
+            sizes = [int(code.max()) + 1] * code.shape[1]
+            first, self.kind = numbered(joined(list(code.T), sizes))
         else:
-            self.first = np.zeros(1, dtype=np.int64)
-            self.kind = np.zeros(len(left), dtype=np.int64)
+            first, self.kind = np.zeros(1, dtype=np.int64), np.zeros(len(code), dtype=np.int64)
+        self.held, self.rounds = np.divmod(code[first], M + 1)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Sum prices of the followed members and the most that other requests can add.
@@ -141,16 +149,15 @@ class HeaviestBeside:
             return paid
         pairs, place = np.unique(self.kind[base] * len(ends) + ended, return_inverse=True)
         most = np.empty(len(base), dtype=np.int64)
-        order = np.argsort(place, kind="stable")
+        order = np.argsort(place)
         cases = max(1, CELLS // ((self.most + 1) * (self.M + 1)))
         for begin in range(0, len(pairs), cases):
             kinds, sets = np.divmod(pairs[begin : begin + cases], len(ends))
-            rows = self.first[kinds]
-            number = np.zeros((len(rows), self.longest + 1), dtype=np.int64)
+            number = np.zeros((len(kinds), self.longest + 1), dtype=np.int64)
             held = number.copy()
-            at = np.arange(len(rows))[:, None], self.rounds[rows]
+            at = np.arange(len(kinds))[:, None], self.rounds[kinds]
             np.add.at(number, at, 1)
-            np.add.at(held, at, self.held[rows])
+            np.add.at(held, at, self.held[kinds])
             number[:, 1] += mine.sum(axis=1)[sets]
             held[:, 1] += (mine @ last)[sets]
             group, values = self._values(number, held)
@@ -172,9 +179,7 @@ class HeaviestBeside:
             if len(some):
                 columns = [number[some, r], held[some, r], group[some]]
                 sizes = [int(column.max()) + 1 for column in columns]
-                _, chosen, after = np.unique(
-                    joined(columns, sizes), return_index=True, return_inverse=True
-                )
+                chosen, after = numbered(joined(columns, sizes))
                 steps.append(_Step(r, groups, *(column[chosen] for column in columns)))
                 group[some] = groups + after
                 groups += len(chosen)
@@ -190,47 +195,43 @@ class HeaviestBeside:
         position, there = 0, 1
         for step in steps:
             while position < len(self.states) and self.states[position][0] <= step.r:
-                self._append(values[:there], *self.states[position], nothing)
+                self._append(values[:there], *self.states[position])
                 position += 1
-            self._shift(values, step, nothing)
+            self._shift(values, step)
             there += len(step.parents)
         for state in self.states[position:]:
-            self._append(values, *state, nothing)
+            self._append(values, *state)
         return group, values
 
-    def _append(
-        self, values: Numbers, r: int, m: int, copies: int, price: int, nothing: int
-    ) -> None:
-        """Append up to a number of members (m, r), each with a price."""
+    def _append(self, values: Numbers, r: int, m: int, copies: int, price: int) -> None:
+        """Append up to that many members (m, r), each with a price."""
         together = 1
         while copies:
             j = min(together, copies)
-            top = min(self.most, self.M // r) - j
-            if top < 0 or j * (m + r) > self.M:
+            top = min(self.most, (self.M - j * m) // r) - j
+            if top < 0:
                 return
-            self.spend(CALL + (top + 1) * (self.M + 1) * len(values))
-            held = self.sums_of[:, : self.M + 1 - j * m] + j * m
-            fits = held + (self.numbers_of[: top + 1] + j) * r <= self.M
-            gain = np.where(fits, j * price, nothing).astype(values.dtype)
-            before = values[:, : top + 1, : self.M + 1 - j * m]
-            np.maximum(before, values[:, j : top + 1 + j, j * m :] + gain, out=before)
+            self.spend(CALL + (top + 1) * (CALL // 4 + (self.M + 1) * len(values)))
+            for k in range(top + 1):
+                # With so many members that run r rounds, all others hold less than this.
+                end = self.M + 1 - j * m - (k + j) * r
+                before = values[:, k, :end]
+                np.maximum(before, values[:, k + j, j * m :][:, :end] + j * price, out=before)
             copies -= j
             together *= 2
 
-    def _shift(self, values: Numbers, step: _Step, nothing: int) -> None:
-        """Fill in groups that have one more multiset of followed members of r rounds."""
+    def _shift(self, values: Numbers, step: _Step) -> None:
+        """Fill in groups with one more multiset of followed members of r rounds."""
         pairs = step.number * (self.M * self.most + 1) + step.held
         bounds = [0, *(np.flatnonzero(np.diff(pairs)) + 1).tolist(), len(pairs)]
         for begin, end in pairwise(bounds):
             k, S = int(step.number[begin]), int(step.held[begin])
-            top = min(self.most, self.M // step.r) - k
-            if top < 0 or S > self.M:
+            top = min(self.most, (self.M - S) // step.r) - k
+            if top < 0:
                 continue
-            self.spend(CALL + 3 * (top + 1) * (self.M + 1) * (end - begin))
-            total = self.sums_of[:, : self.M + 1 - S] + S
-            fits = total + (self.numbers_of[: top + 1] + k) * step.r <= self.M
-            behind = values[step.parents[begin:end], k : k + top + 1, S:]
+            self.spend(CALL + (top + 1) * (CALL // 4 + 3 * (self.M + 1) * (end - begin)))
+            behind = values[step.parents[begin:end], k : k + top + 1]
             first = step.first + begin
-            values[first : first + end - begin, : top + 1, : self.M + 1 - S] = np.where(
-                fits, behind, np.array(nothing, dtype=values.dtype)
-            )
+            for j in range(top + 1):
+                stop = self.M + 1 - (k + j) * step.r
+                values[first : first + end - begin, j, : stop - S] = behind[:, j, S:stop]

@@ -27,6 +27,10 @@ such a completion is tried; its bound is at most the budget; if it is dominated,
 completion of the one that stays takes its place (the twins left are the same). So if nothing is
 left, and nothing complete has TEL <= budget, every schedule has TEL >= budget + 1.
 
+A profile is one integer: a *field* of bits for each round, whose highest bit is clear. With all of
+these bits set in y, y - x borrows none of them where x is nowhere larger than y; and where no field
+exceeds M, two of them add up to less than the highest bit.
+
 Where nothing runs and nobody waits, the epochs up to the next arrival are passed at once: nothing
 can start in them. A search that a file asks for may be hopeless, and is given up: what is kept of
 one epoch is limited by `LARGEST_LAYER`, what is done in all by `LARGEST_SEARCH`.
@@ -35,6 +39,7 @@ one epoch is limited by `LARGEST_LAYER`, what is done in all by `LARGEST_SEARCH`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +54,9 @@ LARGEST_LAYER = 10_000_000
 
 LARGEST_SEARCH = 2_000_000_000
 """Most numbers visited in a search, which takes some minutes."""
+
+CACHED = 1000
+"""Profiles of one request that are kept."""
 
 POLLED = 1_000_000
 """Numbers visited between two calls of ``should_stop``."""
@@ -82,15 +90,18 @@ class Prices(NamedTuple):
 
 
 class _State(NamedTuple):
+    """A partial schedule; ``volume`` is the sum of its profile, ``running`` who started when."""
+
     started: int
-    profile: tuple[int, ...]
+    profile: int
+    volume: int
     latency: int
     bound: int
     running: tuple[tuple[int, int], ...]
 
 
-_Layer = dict[int, dict[tuple[int, ...], _State]]
-"""Partial schedules of one epoch, by the requests started and by profile."""
+_Layer = dict[int, dict[int, _State]]
+"""Partial schedules of one epoch, by what has started and by profile."""
 
 
 class StateSearch:
@@ -127,6 +138,13 @@ class StateSearch:
         self.should_stop = should_stop
         self.visited = self.polled = 0
         self.everything = (1 << len(rows)) - 1
+        longest = max(o for _, _, o in rows)
+        self.field = (2 * memory_limit).bit_length() + 1
+        self.ones = sum(1 << k * self.field for k in range(longest))
+        self.ramp = sum(k + 1 << k * self.field for k in range(longest))
+        self.highest = self.ones << self.field - 1
+        self.full = self.highest + memory_limit * self.ones
+        self.own = lru_cache(maxsize=CACHED)(self._own)
         latest: dict[Row, int] = {}
         self.twin = []  # the previous request with the same row, as a bit, or 0
         for i, row in enumerate(rows):
@@ -134,6 +152,14 @@ class StateSearch:
             latest[row] = i
         # least[i][t]: least P_i over starts t .. T
         self.least = [np.minimum.accumulate(np.array(costs)[::-1])[::-1] for costs in prices.costs]
+
+    def _own(self, s: int, o: int) -> int:
+        """Profile of one request: s + 1 .. s + o tokens."""
+        return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
+
+    def _rounds(self, profile: int) -> int:
+        """Count the rounds of a profile."""
+        return -(-profile.bit_length() // self.field)
 
     def exhaust(self, most_states: int) -> int:
         """Check that no such schedule exists; return the number of partial schedules kept.
@@ -187,7 +213,7 @@ class StateSearch:
 
     def _empty(self) -> _State:
         bound = sum(self.from_on(i, 0) for i in range(len(self.rows)))
-        return _State(0, (), 0, bound - sum(self.prices.capacities), ())
+        return _State(0, 0, 0, 0, bound - sum(self.prices.capacities), ())
 
     def without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
         """Skip to the epoch of the next arrival where nothing runs and no request waits."""
@@ -242,16 +268,14 @@ class StateSearch:
                 bound = part.bound + regret[i]
                 if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
                     continue
-                self.spend(max(o, len(part.profile)))
-                profile = list(part.profile)
-                profile += [0] * (o - len(profile))
-                for k in range(o):
-                    profile[k] += s + k + 1
-                if max(profile[:o]) > self.limit:
+                profile = part.profile + self.own(s, o)
+                self.spend(self._rounds(profile))
+                if (self.full - profile) & self.highest != self.highest:
                     continue
                 child = _State(
                     part.started | 1 << i,
-                    tuple(profile),
+                    profile,
+                    part.volume + o * s + o * (o + 1) // 2,
                     part.latency + epoch + o - a,
                     bound,
                     (*part.running, (i, epoch)),
@@ -264,7 +288,7 @@ class StateSearch:
         bound = state.bound + rises
         if bound > self.most:
             return
-        self.spend(len(state.profile) + 10 * len(state.running))
+        self.spend(self._rounds(state.profile) + 10 * len(state.running))
         if epoch < self.T:
             bound += self.prices.capacities[epoch]
             for i, t in state.running:
@@ -273,14 +297,15 @@ class StateSearch:
                 bound -= 0 if p is None else self.prices.paid[epoch][p]
             if bound > self.most:
                 return
-        profile = state.profile[1:]
+        profile = state.profile >> self.field
         group = layer.setdefault(state.started, {})
         known = group.get(profile)
         if known is not None and known.latency <= state.latency:
             return
         running = tuple((i, t) for i, t in state.running if t + self.rows[i][2] > epoch + 1)
-        group[profile] = _State(state.started, profile, state.latency, bound, running)
-        self.held += 20 + len(profile) + len(running)
+        volume = state.volume - (state.profile & (1 << self.field) - 1)
+        group[profile] = _State(state.started, profile, volume, state.latency, bound, running)
+        self.held += 20 + self._rounds(profile) + len(running)
         if self.held > LARGEST_LAYER:
             raise CertificateTooLargeError(TOO_LARGE)
 
@@ -289,16 +314,11 @@ class StateSearch:
         result = []
         for group in layer.values():
             kept: list[_State] = []
-            for state in sorted(
-                group.values(), key=lambda state: (state.latency, sum(state.profile))
-            ):
-                self.spend(len(state.profile) + 4 * len(kept))
-                if not any(_below(other.profile, state.profile) for other in kept):
+            for state in sorted(group.values(), key=lambda state: (state.latency, state.volume)):
+                self.spend(self._rounds(state.profile) + 4 * len(kept))
+                highest = self.highest
+                above = state.profile | highest
+                if not any((above - other.profile) & highest == highest for other in kept):
                     kept.append(state)
             result += kept
         return result
-
-
-def _below(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Tell whether a profile is nowhere larger than another."""
-    return len(one) <= len(other) and all(x <= y for x, y in zip(one, other, strict=False))

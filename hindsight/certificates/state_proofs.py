@@ -35,11 +35,12 @@ them: the lower bound is one more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from . import limits
 from .format import (
@@ -54,6 +55,11 @@ from .limits import CALL
 from .problem import Row
 from .proofs import Axis, Ints, Proof, SearchFailedError
 from .replay import Prices, StateSearch
+
+Weights = npt.NDArray[np.signedinteger[Any]]
+
+CELLS = 1 << 17
+"""Entries of a table over (k, S), of all epochs that are worked on at once."""
 
 
 class ConfigurationProof(Proof):
@@ -70,34 +76,51 @@ class ConfigurationProof(Proof):
         # Every member of a configuration holds at least m + 1 tokens.
         self._most = self.limit // (1 + min(s for _, s, _ in self.rows))
 
-    def _heaviest(self, weights: Iterable[Row]) -> int:
-        """Return the weight of the heaviest configuration; ``weights`` are rows (m, r, weight)."""
+    def _heaviest(self, states: Sequence[tuple[int, int]], weights: Ints) -> list[int]:
+        """Weigh the heaviest configuration of each column of weights; see the docstring.
+
+        Parameters
+        ----------
+        states : Sequence[tuple[int, int]]
+            (m, r) of each row.
+        weights : int64 array, shape (states, columns)
+            Nowhere negative.
+        """
         limit, most = self.limit, self._most
-        ordered = sorted((row for row in weights if row[2]), key=lambda row: -row[1])
-        self.spend(CALL + (most + 1) * (limit + 1))
-        if limit * max((weight for _, _, weight in ordered), default=0) >= LIMIT:
+        largest = limit * int(weights.max(initial=0))
+        if largest >= LIMIT:
             raise CertificateTooLargeError("proof: a weight is too large")
-        value = np.full((most + 1, limit + 1), -1, dtype=np.int64)
-        value[0, 0] = 0
-        members = np.arange(most + 1)[:, None]
-        sums = np.arange(limit + 1)[None, :]
-        for m, r, weight in ordered:
-            top = min(most, limit // r)
-            copies = min(int(self._passing[m + r, m]), limit // (m + r))
-            together = 1
-            while copies:
-                # Members in one state fit if they fit when the last is read; steps of 1, 2, 4, ...
-                # and the remainder give any number of members.
-                k = min(together, copies)
-                self.spend(CALL + (top + 1) * (limit + 1))
-                before = value[: top + 1 - k, : limit + 1 - k * m]
-                after = value[k : top + 1, k * m :]
-                fits = sums[:, k * m :] + members[k : top + 1] * r <= limit
-                reached = np.where((before >= 0) & fits, before + k * weight, -1)
-                np.maximum(after, reached, out=after)
-                copies -= k
-                together *= 2
-        return int(value.max())
+        cells = (most + 1) * (limit + 1)
+        width = max(1, CELLS // cells)
+        found: list[int] = []
+        for begin in range(0, weights.shape[1], width):
+            some = weights[:, begin : begin + width]
+            some = some.astype(np.int32 if largest < 2**31 else np.int64)
+            self.spend(CALL + some.size + 2 * cells * some.shape[1])
+            # value[k, S]: the most that members weigh of whom there are k or fewer, with S or less;
+            # those that fit as k with S do so all the more.
+            value = np.zeros((most + 1, limit + 1, some.shape[1]), dtype=some.dtype)
+            weighed = np.flatnonzero(some.any(axis=1)).tolist()
+            for p in sorted(weighed, key=lambda p: -states[p][1]):
+                self._append(value, *states[p], some[p])
+            found += value.max(axis=(0, 1)).tolist()
+        return found
+
+    def _append(self, value: Weights, m: int, r: int, weight: Weights) -> None:
+        """Append as many members (m, r) as may occur: 1, 2, 4, ... and what is left of them."""
+        limit, top = self.limit, min(self._most, self.limit // r)
+        copies = min(int(self._passing[m + r, m]), limit // (m + r))
+        together = 1
+        while copies:
+            # Members in one state fit if they do when the last of them is read.
+            j = min(together, copies)
+            self.spend(CALL + (top + 1) * (CALL // 4 + value[0].size))
+            gain = j * weight
+            for k in range(top, j - 1, -1):
+                after = value[k, j * m : max(j * m, limit + 1 - k * r)]
+                np.maximum(after, value[k - j, : len(after)] + gain, out=after)
+            copies -= j
+            together *= 2
 
 
 class StateProof(ConfigurationProof):
@@ -155,11 +178,8 @@ class StateProof(ConfigurationProof):
         return total
 
     def capacities(self) -> list[int]:
-        """Return the weight of the heaviest configuration of every epoch."""
-        return [
-            self._heaviest((m, r, row[p]) for (m, r), p in self.states.items()) if any(row) else 0
-            for row in self.prices.tolist()
-        ]
+        """Weigh the heaviest configuration of every epoch."""
+        return self._heaviest([*self.states], self.prices.T)
 
 
 class SearchProof(StateProof):

@@ -75,7 +75,8 @@ class TreeProof(ConfigurationProof):
             if (m, r) in rows:
                 raise MalformedCertificateError(f"{where}: state ({m}, {r}) is given twice")
             rows[m, r] = weight
-        heaviest = self._heaviest((m, r, weight) for (m, r), weight in rows.items())
+        column = np.array([*rows.values()], dtype=np.int64)[:, None]
+        (heaviest,) = self._heaviest([*rows], column)
         by_sum: dict[int, list[tuple[int, int]]] = {}
         for (m, r), weight in sorted(rows.items()):
             by_sum.setdefault(m + r, []).append((m, weight))
