@@ -205,9 +205,9 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
     UnknownNameError
         There is no such method; the message lists the known ones.
     InvalidValueError
-        None of the strategies minimises the objective, or a strategy names no objective.
+        None of the strategies minimises the objective, or the user's strategy names no objective.
     InvalidTypeError
-        It is neither a name nor a strategy, or its objectives are not a tuple.
+        ``method`` is neither a name nor a strategy, or its objectives are not a tuple.
     """
     if isinstance(method, str) and method in METHODS:
         asked = METHODS[method]

@@ -87,10 +87,10 @@ def benchmark_anytime(  # noqa: PLR0913
     asked = {one.name for one in chosen}
     lines = [one for one in lines if one["instance"] in asked]
     solved: anytime.Solved = {name: {} for name in names}
-    for one in lines:
-        if "intervals" in one and one["version"] in solved:
-            key = (one["set"], one["instance"], one["repeat"])
-            solved[one["version"]][key] = anytime.gap_steps(one["intervals"])
+    for line in lines:
+        if "intervals" in line and line["version"] in solved:
+            key = (line["set"], line["instance"], line["repeat"])
+            solved[line["version"]][key] = anytime.gap_steps(line["intervals"])
     print_table(anytime.gaps_table(solved, seconds))
     for name, score in anytime.scores(solved, seconds).items():
         say(f"{name}: {100 * score:.2f} % is the mean gap over log time, of what all solved")
@@ -99,7 +99,8 @@ def benchmark_anytime(  # noqa: PLR0913
     with writing():
         if plot is not None:
             style.save(anytime.picture(solved, seconds), plot)
-        for name in names if rows else ():
+        for name in names if rows is not None else ():
+            assert rows is not None
             _keep_row(rows, name, [one for one in lines if one["version"] == name], len(chosen))
 
 

@@ -32,11 +32,12 @@ class PricedRounds(NamedTuple):
     Attributes
     ----------
     sums, weighted_sums : array
-        Running sums of lambda_r and r lambda_r from r = 0 on, to every completion.
+        Running sums of the prices lambda_r of memory in round r, and of r lambda_r, from r = 0 to
+        the last possible completion.
     minima : array
         `block_minima` of lambda.
     unit : Any
-        The price of a round of latency.
+        Cost of one round of latency, in the units of the prices.
     """
 
     sums: npt.NDArray[Any]
@@ -129,7 +130,7 @@ def start_cost(
     sums, weighted_sums : array
         Running sums of lambda_r and r lambda_r from r = 0 to start + o at least.
     unit : Any
-        The price of a round of latency.
+        Cost of one round of latency, in the units of the prices.
     a, s, o : int
         Arrival, prompt and output length.
     start : int

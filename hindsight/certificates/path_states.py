@@ -72,7 +72,7 @@ class _Step(NamedTuple):
 
 
 class HeaviestBeside:
-    """Largest price that requests not followed can add, epoch by epoch.
+    """Largest total price that all other requests can have beside those that a graph tracks.
 
     Parameters
     ----------

@@ -226,7 +226,9 @@ def _maximum(states: IntArray, weights: IntArray, memory_limit: int) -> int:
 def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
     """Return the largest total coefficient of any configuration, exactly.
 
-    This is a dynamic program over (count, sum of m), in O(states * copies * M^2 / r) steps.
+    A configuration is a set of requests that may run in one round. Each is in a state (m, r): it
+    holds m tokens and has r rounds left. A dynamic program over the number of members and their sum
+    of m takes O(copies * M^2 / r) steps for each state.
 
     Parameters
     ----------

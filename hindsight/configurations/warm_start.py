@@ -92,7 +92,7 @@ def resumed_ascent(
 
 
 def priced_epochs(instance: Instance, makespan: int) -> int:
-    """Return T, the number of priced epochs, which reach past the last arrival."""
+    """Return T, the number of epochs with prices: up to the makespan, and past the last arrival."""
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 

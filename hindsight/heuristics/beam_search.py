@@ -83,11 +83,11 @@ def beam_schedule(
     instance : Instance
         The problem.
     order : int64 array
-        Ranks as a permutation of the requests; schedules deviate from it by at most `WINDOW` ranks.
+        Requests by rank: a permutation. Schedules deviate from it by at most `WINDOW` ranks.
     settings : BeamSettings
         Width and selection rules of the beam.
     room : int
-        Most requests that may run at once. Also returns None if no schedule is found with so few.
+        Most requests that may run at once. The result is None if no schedule is found with so few.
     should_stop : Callable[[], bool]
         Polled about every `hindsight.runtime.clock.SLICE_SECONDS`.
     """

@@ -69,17 +69,17 @@ class CycleSettings:
     most : int
         Most requests removed at once.
     reach : float
-        Distance around a moment within which they are sought.
+        Requests are removed that start within this distance of a random moment.
     weight : float
-        Initial weight of memory prices; cycles with a weight are skipped if there are no prices.
+        Initial weight of memory prices. A cycle with a weight above 0 is skipped without prices.
     hot, cold : float
         First and last temperature.
     priced_until : float
         Share of the cycle after which prices have no weight.
     blink : float
-        Probability that a start that fits is skipped.
+        Probability that the search for a start passes over one that fits.
     second : float
-        Probability that a second start is tried.
+        Probability that a request is also tried at its next start that fits.
     """
 
     most: int = ranged(8, minimum=2)

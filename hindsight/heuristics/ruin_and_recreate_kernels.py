@@ -97,9 +97,9 @@ class Moves(NamedTuple):
     priced_until : float
         Share of the moves after which the weight, falling linearly, is 0.
     blink : float
-        Probability that a start that fits is skipped.
+        Probability that the search for a start passes over one that fits.
     second : float
-        Probability that a second start is tried.
+        Probability that a request is also tried at its next start that fits.
     """
 
     total: int

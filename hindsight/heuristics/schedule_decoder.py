@@ -151,7 +151,7 @@ def decode(  # noqa: C901
     work: Profile,
     bound: float,
 ) -> float:
-    """Decode positions first .. stop - 1 behind the fixed prefix ``starts[order[:first]]``.
+    """Find the starts of positions first .. stop - 1 of an encoding, after those already fixed.
 
     Writes the starts to ``out``, shape (n,), and leaves those of the prefix alone. Returns the
     latency of positions 0 .. stop - 1 plus ``tail_weight`` times the mean start of the last

@@ -298,7 +298,7 @@ def _room_for_sets(room: int, most: int) -> Sets:
 
 
 class _Builder:
-    """Arrays of a graph under construction."""
+    """Arrays of a path graph while its epochs are added one by one."""
 
     def __init__(
         self,

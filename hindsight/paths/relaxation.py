@@ -181,7 +181,7 @@ class PathRelaxation:
 
     @property
     def start_prices(self) -> IntArray:
-        """Return the best u so far, in units of 1 / SCALE."""
+        """Return the largest lower bound proved so far, in units of 1 / SCALE of a round."""
         return self._best_u
 
     @property

@@ -146,7 +146,7 @@ def costs_to_go(
     table : int64 or float64 array, shape (T + 1, M + 1) or (T + 1, 1)
         Prices of rounds 1 .. T >= a; row 0 is not read.
     unit : Any
-        The price of a round of latency.
+        Cost of one round of latency, in the units of the prices.
     request : tuple[int, int, int]
         Prompt length, output length and arrival.
     costs : int64 or float64 array, shape (o, T + 1)

@@ -217,7 +217,7 @@ def _of_solution(
     """Take the solution file of another solver."""
     if entry is None:
         raise FileFormatError(
-            path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
+            path, "is not JSON and does not name its instance: give it (--instance NAME)"
         )
     from hindsight.integer_program.solution_files import RefusedSolutionError, solution_in
 

@@ -252,7 +252,7 @@ class PriceAscent:
         return True
 
     def cool(self, factor: float) -> None:
-        """Lower the temperature; prices stay the same."""
+        """Multiply the temperature by ``factor``; the memory prices stay the same."""
         self.now = self._evaluated(self._y, self.temperature * factor)
         self.temperature *= factor
         self.steps = 0

@@ -35,7 +35,7 @@ BUILD_SECONDS_PER_ENTRY = 4e-6
 
 @dataclass(frozen=True)
 class IntegerProgram(Parameters):
-    """The linear relaxation, then [J25] Equations (1)-(4) over the starts that its prices allow.
+    """Solve the relaxation, then [J25] Equations (1)-(4) over starts whose reduced costs are small.
 
     The second program includes the user's rows (`Problem.cuts`). Its bounds are then conditional;
     what is proved without them comes from the relaxation's prices.
@@ -43,13 +43,13 @@ class IntegerProgram(Parameters):
     Attributes
     ----------
     most_starts : int or None, default None
-        Most starts; larger instances are refused. None tries any number that can be listed, and
-        ends with reason ``"size"`` if they cannot be.
+        Most starts of the integer program; larger instances are refused. None refuses nothing,
+        and ends with reason ``"size"`` if the starts do not fit into memory.
     largest_relaxation : int, default `LARGEST_RELAXATION`
         Most starts for which the relaxation is solved.
     build_seconds_per_entry : float, default 4e-6
-        Rough seconds to build and compile a non-zero: a program that would take more than half the
-        time left is not built.
+        Estimated seconds to build one non-zero entry. A program that would take more than half
+        the time left is not built.
     bound_tolerance : float, default 1e-4
         HiGHS's bounds are rounded up to integers after subtracting this.
     """

@@ -165,17 +165,17 @@ AFFINE = "affine:d0,d1,d2"
 
 
 def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
-    """A batch time as command lines take it: a preset's name, or ``affine:d0,d1,d2`` in seconds.
+    """Read a batch time from a command line: a preset's name, or ``affine:d0,d1,d2`` in seconds.
 
     Returns
     -------
     tuple[AffineTime or TiledTime, int | None]
-        (batch_time, memory_limit) : the latter the preset's.
+        (batch_time, memory_limit); the memory limit of the preset, None for ``affine``.
 
     Raises
     ------
     UnknownNameError
-        Neither; the message lists what is known.
+        The text is neither; the message lists the presets.
     InvalidValueError
         Coefficients that are no numbers, not three of them, or out of range.
     """

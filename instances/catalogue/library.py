@@ -199,12 +199,12 @@ class LibraryEntry:
 
 @dataclass(frozen=True, eq=False)
 class LibrarySet:
-    """A set of the library.
+    """A named collection of the library's instances.
 
     Attributes
     ----------
     name, title : str
-        How it is asked for, and what it holds.
+        Its name in commands, and a line on what it holds.
     source, licence : str
         Where its instances are from, and the strictest licence among theirs.
     entries : tuple[LibraryEntry, ...]

@@ -40,9 +40,9 @@ def arrival_model_1(
     Parameters
     ----------
     n : int or None, default None
-        Number of requests, instead of drawing it.
+        Number of requests; drawn if None.
     memory_limit : int or None, default None
-        M, instead of drawing it.
+        M; drawn if None.
     """
     if n is None:
         n = int(rng.integers(REQUEST_COUNTS[0], REQUEST_COUNTS[1] + 1))
@@ -68,7 +68,7 @@ def arrival_model_2(
         Keep the first n arrivals; the process runs on past T until there are that many. Where it is
         None, the number of requests is whatever arrives by T.
     memory_limit : int or None, default None
-        M, instead of drawing it.
+        M; drawn if None.
     """
     limit = _memory_limit(rng, memory_limit)
     rate = float(rng.uniform(*ARRIVAL_RATES))

@@ -51,7 +51,7 @@ SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 
 @dataclass(frozen=True)
 class TraceReport:
-    """Counts of the rows of a trace window, by what became of them.
+    """Report on the reading of a trace window: rules applied, rows kept, and rows left out.
 
     Attributes
     ----------
@@ -76,10 +76,10 @@ class TraceReport:
     columns : Mapping[str, str] or None
         Which column held what, where the user said so.
     out_of_order : int or None
-        Rows of the file that went back in time before it was sorted; None for a file taken in its
-        own order.
+        Rows that arrived before the row above them in a file that was sorted; None if the file
+        was not sorted.
     failed : int
-        Requests of the log up to the window's end that failed, and are no rows of it.
+        Failed requests of the log up to the window's end; they do not count as rows.
     note : str or None
         What had to be assumed in reading the file.
     skipped : SkippedRows or None
@@ -191,7 +191,7 @@ class TraceRule:
         return self.memory_rule.limit(self.memory_limit) + self.memory_rule.unstored
 
     def start_of(self, window: int) -> Fraction:
-        """Seconds from the first row to the k-th window."""
+        """Return the seconds from the first row to the start of a window, numbered from 0."""
         # str, because 0.1 is meant to be a tenth.
         start = Fraction(str(self.start_seconds))
         return start + window * Fraction(str(self.duration_seconds)) if window else start

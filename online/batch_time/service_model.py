@@ -57,7 +57,7 @@ class ServiceModel:
         return replace(self, margin=margin) if margin else self
 
     def tokens_generated(self, rounds_run: int) -> int:
-        """Return the output tokens emitted after ``rounds_run`` rounds."""
+        """Return how many output tokens the request has after running for ``rounds_run`` rounds."""
         return max(0, rounds_run - self.prefill_rounds)
 
     def with_tokens_every_round(self, instance: Instance) -> Instance:

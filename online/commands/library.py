@@ -402,7 +402,9 @@ def _submit(
 
     entry = None if name is None else instances.library(name)
     if entry is not None and not isinstance(entry.instance, Instance):
-        raise InvalidValueError(None, "--instance", name, "is in seconds: no file is read for it")
+        raise InvalidValueError(
+            None, "--instance", name, "has times in seconds: no file can be submitted for it"
+        )
     try:
         gains = submit(names[0], store, entry, by=by)
     except RefusedRecordError as error:

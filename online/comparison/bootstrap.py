@@ -52,23 +52,24 @@ class ConfidenceInterval:
 def ratio_confidence(
     units: Sequence[Sequence[Trial]], *, confidence_level: float = 0.95
 ) -> tuple[ConfidenceInterval, ConfidenceInterval]:
-    """Return intervals of the mean ratio and of the ratio of totals.
+    """Return bootstrap confidence intervals of the mean ratio and of the ratio of totals.
 
-    Where optima are not proved, the low end is that of the ratios' lower ends and the high end that
-    of their upper ends, so the interval covers what the optima may still turn out to be.
+    Instances are drawn again with replacement, each with all of its trials. Where an optimum is
+    only known to lie in an interval, the low end uses the lower ends of the ratios and the high end
+    their upper ends, so the result covers every value that the optimum may have.
 
     Parameters
     ----------
     units : Sequence[Sequence[Trial]]
-        Completed records of one optimum, grouped by what is drawn anew in each resample: the
-        instance.
+        Trials with a ratio, one group for each instance, all compared with the same kind of
+        optimum.
     confidence_level : float, default 0.95
         Strictly between 0 and 1.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        Another level, or ratios to different optima.
+        The level is not between 0 and 1, or the ratios are to different kinds of optima.
     """
     confidence_level = as_number(confidence_level, None, "confidence_level", above=0, below=1)
     if len({record.compared_with for unit in units for record in unit}) > 1:

@@ -255,7 +255,7 @@ def without_ratio(standings: Sequence[Standing]) -> Table:
 
 
 def standings_csv(standings: Sequence[Standing]) -> str:
-    """Write every end of every interval in full; empty where it is not known."""
+    """Return the table as CSV, with all digits; a cell is empty where nothing is known."""
     lines: list[Sequence[object]] = []
     for one in standings:
         told = (one.set, one.goal, one.told, one.compared_with, one.policy)

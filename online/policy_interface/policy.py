@@ -293,16 +293,16 @@ class Policy(ABC):
         randomized policy once for each policy seed, every other policy with the first seed only.
     pauses : ClassVar[bool]
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
-        keeps its tokens. `Run.schedule` has the completions of the first two without a pause; only
-        the last can be better than every schedule without preemption.
+        keeps its tokens. Holding and chunks gain nothing: `Run.schedule` is a schedule without
+        pauses that has the same completions. Only preemption can do better.
     reads_intervals : ClassVar[bool]
         Whether it is made for outputs of which an interval is known. Told exact lengths it has
         nothing to be unsure of, and may do what others do.
     counts_memory : ClassVar[bool]
-        Whether it counts itself what is stored under `Setup.memory_rule`, as engines do: M is then
-        M, ``state.memory`` the tokens stored, and a step in which nothing runs takes a round, or no
-        time in continuous time. Policies that do not plan with `ServiceModel.base`, which is never
-        below what the rule counts.
+        Whether the policy itself counts memory by `Setup.memory_rule`, as engines do. It then sees
+        the full memory limit, and the tokens stored as ``state.memory``; a step in which nothing
+        runs takes a round, or no time in continuous time. Other policies plan with
+        `ServiceModel.base`, which is never below what the rule counts.
     should_stop : Callable[[], bool] or None
         Set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.

@@ -38,7 +38,7 @@ class IncompleteRunError(RuntimeError):
 
 
 class NoScheduleError(ValueError):
-    """The run has completions that no schedule of the required kind has."""
+    """No schedule of the kind that was asked for has the completions of this run."""
 
 
 @dataclass(frozen=True)

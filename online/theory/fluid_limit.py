@@ -37,7 +37,7 @@ MOST_ROUNDS = 1_000_000
 def fluid_latency(
     x: Sequence[float], prompt_length: int, lower: int, batches: float, rule: Rule
 ) -> float:
-    """Total latency / M as M -> infinity with n = ``batches`` M.
+    """Return the limit of total latency / M as M grows, with n = ``batches`` * M requests.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ VERSION = 1
 
 
 class RefutedError(ValueError):
-    """A case is not what the archive says; the message tells what differs."""
+    """A worst case is not what its archive says; the message tells what differs."""
 
 
 @dataclass(frozen=True)

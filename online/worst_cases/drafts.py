@@ -248,7 +248,7 @@ def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) 
 
 
 def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Draw a field of a group anew."""
+    """Draw the prompt, output, arrival or size of one group of identical requests anew."""
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     top = space.latest_arrival + 1 if field == 0 else limit - 1
     value = _log_uniform(rng, 1, top) - (field == 0)

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 
@@ -48,6 +49,7 @@ def solved(task: dict[str, Any]) -> dict[str, Any]:
             compile_kernels()
         small = {"columns": [[1, 2, 3, 1], [3, 2, 4, 5], [0, 0, 1, 2]], "memory_limit": 9}
         hindsight.solve(problem_of({**task, **small, "memory_rule": None}), 10.0, **options)
+    solve: Callable[..., Any] = hindsight.solve
     listener = next((one for one in ("progress", "callback") if one in accepted), None)
     intervals: list[list[float]] = []
     for limit in task["seconds"][-1:] if listener else task["seconds"]:
@@ -57,9 +59,8 @@ def solved(task: dict[str, Any]) -> dict[str, Any]:
             ends = (float(found.lower_bound), float(found.upper_bound))
             intervals.append([time.perf_counter() - began, *ends])
 
-        result = hindsight.solve(
-            problem, limit, **options, **({listener: listen} if listener else {})
-        )
+        asked = {**options, **({listener: listen} if listener else {})}
+        result = solve(problem, limit, **asked)
         runtime = time.perf_counter() - began
         ends = getattr(result, "mean_latency_interval", (result.lower_bound, result.upper_bound))
         # What a solve returns counts at its limit, however long it took.
