@@ -158,7 +158,7 @@ library show x --jobs 4 | means nothing to show
 library submit x --largest 3 | means nothing to submit
 library submit --records own | takes one file
 library submit x --records own | No such file
-library submit x --instance seconds-azure-code-n20-00 --records own | is in seconds
+library submit x --instance seconds-azure-code-n20-00 --records own | has times in seconds
 library leaderboard preemptive-j25-m1-n10-* j26 | unknown instance or set of the library 'j26'
 library leaderboard --policy mine | unknown policy 'mine'
 library leaderboard --out nowhere/t.txt | nowhere/t.txt

@@ -200,7 +200,7 @@ def test_a_solution_of_another_solver(tmp_path: Path) -> None:
     path = tmp_path / "model.sol"
     path.write_text("# Objective value = " + f"{schedule.total_latency}\n" + "\n".join(lines))
     store = RecordStore(tmp_path / "own")
-    with pytest.raises(FileFormatError, match="Give its name"):
+    with pytest.raises(FileFormatError, match="does not name its instance"):
         submit(path, store)
     (gain,) = submit(path, store, ENTRY)
     assert gain.after.upper_bound == schedule.total_latency
