@@ -34,6 +34,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from hindsight.runtime.adam import Adam
 from instances import Instance, InvalidValueError
@@ -128,6 +129,19 @@ class DualAscent(ABC):
             The best value of the dual function so far, that of `prices`.
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
+        # BLAS threads would only spin, which on a busy machine takes most of the time.
+        with threadpool_limits(1, "blas"):
+            self._ascend(iterations, start_heat, configuration_heat, step, should_stop)
+        return float(self.best_value)
+
+    def _ascend(
+        self,
+        iterations: int,
+        start_heat: tuple[float, float],
+        configuration_heat: tuple[float, float],
+        step: tuple[float, float],
+        should_stop: Callable[[], bool] | None,
+    ) -> None:
         prices = self.prices.copy()
         adam = Adam(prices, self.gains)
         self._begin(prices)
@@ -149,7 +163,6 @@ class DualAscent(ABC):
                 break
             scatter_starts(self._x, self._requests, self._mass)
             adam.step(self._gradient(prices, other_heat, evaluates), rate)
-        return float(self.best_value)
 
     @abstractmethod
     def _begin(self, prices: FloatArray) -> None:

@@ -36,7 +36,7 @@ from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
 from instances.validation import ranged
 
-from .configurations import Configurations, ConfigurationSearch
+from .configurations import CORRIDOR_GROWTH, Configurations, ConfigurationSearch
 from .strategy import Parameters, Problem
 
 SCHEDULES = "schedules"
@@ -228,7 +228,7 @@ class PathSearch(ConfigurationSearch):
                     self._anneal(moves, apart)
                     self._improve_nearby(corridor_states, apart)
                     apart.offer(self.state.schedule)
-                    moves, corridor_states = 2 * moves, 2 * corridor_states
+                    moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
 
         try:
             with ThreadPoolExecutor(1, SCHEDULES) as pool:
