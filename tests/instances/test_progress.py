@@ -68,6 +68,14 @@ def test_a_notebook_has_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'value="1.0000"' in shown[-1]._repr_html_()
 
 
+def test_a_solve_of_the_users_model_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    model = hindsight.build_model(INSTANCE)
+    assert hindsight.solve(INSTANCE, model=model).status == "optimal"
+    assert terminal.getvalue() == ""
+
+
 def test_callers_may_print() -> None:
     told: list[str] = []
     hindsight.solve(INSTANCE, progress=lambda news: told.append(str(news)))
