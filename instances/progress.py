@@ -52,8 +52,10 @@ class _Display:
         self._is_new = False
 
     def __call__(self, news: object) -> None:
+        # A loop that is being compiled brings no further news for seconds.
+        is_next_phase = getattr(news, "phase", None) != getattr(self._latest, "phase", None)
         self._latest, self._is_new = news, True
-        if time.monotonic() - self._shown >= SECONDS_BETWEEN:
+        if is_next_phase or time.monotonic() - self._shown >= SECONDS_BETWEEN:
             self._show()
 
     def close(self) -> None:
