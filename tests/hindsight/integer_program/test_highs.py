@@ -24,7 +24,8 @@ def test_a_solve_with_more_threads_leaves_others_their_programs() -> None:
 
 def test_highs_writes_nothing() -> None:
     """A process of its own: what HiGHS may write comes once, past Python's own streams."""
-    program = "from instances import generate; import hindsight; "
-    program += "hindsight.solve(generate('arrival-model-1', 0, n=3), method='mip')"
+    program = "from instances import Instance; import hindsight; "
+    program += "requests = Instance.from_arrays([3, 1, 2], [1, 3, 2], memory_limit=5); "
+    program += "hindsight.solve(requests, method='mip')"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (ran.stdout, ran.stderr) == (b"", b"")
