@@ -24,21 +24,21 @@ GROUPS = {
         "report": "stored trials as one self-contained page",
         "worst-case": "search for small instances that hurt a policy most",
         "policies": "the registered policies, their parameters and where they are from",
-        "check": "what every policy, bound, cut or strategy must hold, tried on your own",
+        "check": "what policies, bounds, cuts, strategies must hold, tried on yours",
         "example": "ratios --demo",
     },
     "A server's log": {
-        "headroom": "what could have been saved at most, and which policy gets how much of it",
-        "example": "headroom log.csv --batch-time llama-2-70b-2xa100 --out headroom.html",
+        "headroom": "what could have been saved at most, and how much a policy saves",
+        "example": "headroom log.csv --batch-time llama-2-70b-2xa100 --out a.html",
     },
     "An optimum or a bound": {
         "generate": "instances of the papers' families, or windows of a trace, as files",
-        "solve": "the hindsight optimum of an instance, or a certified interval around it",
+        "solve": "the hindsight optimum of an instance, or an interval around it",
         "relax": "a certified lower bound at any size",
         "verify": "check a certificate, with no solver in sight",
-        "library": "named instances, their best known schedules and bounds; improved, added to",
-        "example": "generate 'generator:mixed(n=8)' --out small.json && "
-        "llm-hindsight solve small.json",
+        "library": "named instances with their best known schedules and bounds",
+        "example": "generate 'generator:mixed(n=8)' --out small.json\n"
+        f"  $ {PROGRAM} solve small.json",
     },
 }
 """The subcommands for each kind of reader, one line each, and an example."""
@@ -94,8 +94,8 @@ def first_screen() -> str:
     """What the command is for."""
     width = max(map(len, SUBCOMMANDS))
     lines = [
-        "How far is a scheduler for LLM serving from the best that could have been done, knowing",
-        "the future?",
+        "How far is a scheduler for LLM serving from the best that could have been done,",
+        "knowing the future?",
     ]
     for title, group in GROUPS.items():
         lines += ["", title]

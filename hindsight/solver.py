@@ -95,7 +95,7 @@ def solve(
 ) -> SecondsResult: ...
 
 
-@partial(shows_progress, at_terminals=True)
+@partial(shows_progress, at_terminals=lambda options: options.get("model") is None)
 @tells_of_compiling
 def solve(  # noqa: PLR0913
     instance: Workload | Instance,

@@ -10,7 +10,7 @@ import functools
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
@@ -52,8 +52,10 @@ class _Display:
         self._is_new = False
 
     def __call__(self, news: object) -> None:
+        # A loop that is being compiled brings no further news for seconds.
+        is_next_phase = getattr(news, "phase", None) != getattr(self._latest, "phase", None)
         self._latest, self._is_new = news, True
-        if time.monotonic() - self._shown >= SECONDS_BETWEEN:
+        if is_next_phase or time.monotonic() - self._shown >= SECONDS_BETWEEN:
             self._show()
 
     def close(self) -> None:
@@ -99,13 +101,19 @@ def listener(
 
 
 def shows_progress(
-    function: Callable[..., Result], *, at_terminals: bool = False
+    function: Callable[..., Result],
+    *,
+    at_terminals: Callable[[Mapping[str, Any]], bool] = lambda options: False,
 ) -> Callable[..., Result]:
-    """Have a function that calls its ``progress`` understand True, and None as `listener` does."""
+    """Have a function that calls its ``progress`` understand True.
+
+    ``at_terminals`` tells of the keyword arguments of a call whether None shows progress in a
+    terminal, see `listener`.
+    """
 
     @functools.wraps(function)
     def shown(*arguments: Any, progress: Any = None, **options: Any) -> Result:
-        with listener(progress, at_terminals=at_terminals) as told:
+        with listener(progress, at_terminals=at_terminals(options)) as told:
             return function(*arguments, progress=told, **options)
 
     return shown

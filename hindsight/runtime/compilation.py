@@ -162,7 +162,8 @@ def heard_compiling(
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
     """Have the ``progress`` of a function called when a loop is compiled.
 
-    It is given the interval that it was given last, of the phase "compiling loops".
+    It is given the interval that it was given last, of the phase "compiling loop 1 (once)", and
+    when the loop is compiled the same interval, of the phase that goes on.
     """
 
     @wraps(function)
@@ -181,10 +182,13 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
             nonlocal count
             count += 1
             if latest is not None:
-                phase = f"compiling loops, once on this machine, {count} so far"
-                progress(replace(latest, phase=phase))
+                progress(replace(latest, phase=f"compiling loop {count} (once)"))
 
-        with heard_compiling(begin):
+        def end(name: str) -> None:
+            if latest is not None:
+                progress(latest)
+
+        with heard_compiling(begin, end):
             return function(*arguments, progress=tell, **options)
 
     return told

@@ -47,7 +47,7 @@ LONGEST_SHOWN = 80
 MOST_NAMED = 3
 """Rows that are named for each reason."""
 
-WAY_OUT = "bad_rows='skip' leaves such rows out"
+WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
 
 Clock = Callable[[Any], int]
 """From a cell to its time in ticks; raises ValueError where it holds none."""

@@ -206,6 +206,10 @@ def _explanation(error: Exception) -> str | None:
         # typer's own message about the command line, with the help of a missing argument.
         missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
         about, complaint = getattr(missing, "help", None), str(error.format_message())
+        # typer tells what a value should be, and not the value.
+        for refused in getattr(error.__cause__, "errors", list)():
+            if repr(refused["input"]) not in complaint:
+                complaint += f" (given: {refused['input']!r})"
         return f"{complaint.rstrip('.')}: {about}" if about else complaint
     kinds = {f"{one.__module__}.{one.__name__}" for one in type(error).__mro__}
     if isinstance(error, OPTION_ERRORS) or kinds & LATE_ERRORS:

@@ -133,5 +133,5 @@ def _too_small(window: RequestLog, fits: npt.NDArray[np.bool_]) -> str:
     more = ", ..." if len(above) > NAMED else ""
     return (
         f"is too small for {len(above)} of {len(window)} requests ({named}{more} tokens): "
-        "too_long=drop leaves them out"
+        "too_long='drop' leaves them out (in a command FILE(too_long=drop))"
     )

@@ -299,7 +299,10 @@ def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySp
         name = getattr(policy, "name", policy.__name__)
         registered = name in policy_names() and not is_own(policy)
         return PolicySpec(name, {}, None if registered else policy)
-    if isinstance(policy, type) or not callable(policy):
+    if isinstance(policy, type):
+        reason = "is no policy: it extends neither online.PriorityPolicy nor online.Policy"
+        raise InvalidTypeError(None, "policy", policy.__name__, reason)
+    if not callable(policy):
         reason = "is no policy: give a name, 'FILE.py:CLASS', a Policy or its class"
         raise InvalidTypeError(None, "policy", policy, reason)
     name = getattr(policy, "__name__", type(policy).__name__)

@@ -15,7 +15,7 @@ from online.comparison.trial import OPTIMA, Trial
 LEVEL = percent_of(0.95)
 """Level of the confidence intervals."""
 
-FAR = 2.0
+FAR = 5.0
 """Times the median policy's distance from the least ratio, beyond which one is off the axis."""
 
 ROW_HEIGHT = 46
@@ -155,6 +155,10 @@ def _legend(rows: Sequence[Row], x: Axis) -> list[tuple[str, str]]:
     if any(max(row.ends) > x.high for row in rows):
         sign = SIGN.point(0.8, 0.5, charts.RED, shape="beyond", radius=5)
         entries.append((sign, "beyond the axis"))
-    entries.append((SIGN.segment((0, 1), 0.5, charts.RED, width=7), "mean"))
+    if any(row.summary.mean_ratio.is_exact for row in rows):
+        sign = SIGN.point(0.5, 0.5, charts.RED, shape="diamond", radius=5)
+    else:
+        sign = SIGN.segment((0, 1), 0.5, charts.RED, width=7)
+    entries.append((sign, "mean"))
     interval = SIGN.segment((0, 1), 0.5, charts.PALE_RED, width=4)
     return [*entries, (interval, f"its {LEVEL} confidence interval")]

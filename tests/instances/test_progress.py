@@ -36,6 +36,17 @@ def test_a_terminal_has_one_line_written_over(monkeypatch: pytest.MonkeyPatch) -
     assert terminal.getvalue().endswith("\n")
 
 
+def test_a_new_phase_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with listener(True) as told:
+        assert told is not None
+        for phase in ("heuristics", "compiling loop 1 (once)", "heuristics", "heuristics"):
+            told(hindsight.Progress(0.0, phase, 9, 5))
+        shown = [line.partition(":")[0] for line in terminal.getvalue().split("\r")[1:]]
+    assert shown == ["heuristics", "compiling loop 1 (once)", "heuristics"]
+
+
 def test_a_file_has_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     hindsight.solve(INSTANCE, progress=True)
     hindsight.relax(INSTANCE, method="lagrangian", progress=True)
@@ -66,6 +77,14 @@ def test_a_notebook_has_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(shown[-1]).startswith("1/1, <three>: done")
     assert "&lt;three&gt;" in shown[-1]._repr_html_()
     assert 'value="1.0000"' in shown[-1]._repr_html_()
+
+
+def test_a_solve_of_the_users_model_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    model = hindsight.build_model(INSTANCE)
+    assert hindsight.solve(INSTANCE, model=model).status == "optimal"
+    assert terminal.getvalue() == ""
 
 
 def test_callers_may_print() -> None:

@@ -32,6 +32,7 @@ from online.commands.options import limit_note, limit_of
 def test_alone_it_names_every_subcommand_and_each_is_there(ok: Ok) -> None:
     alone = ok(COMMAND)
     assert ok(f"{COMMAND} --help") == alone
+    assert max(map(len, alone.splitlines())) <= 80
     for name, about in SUBCOMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(about)}$", alone, re.M)
         function = name.replace("-", "_")

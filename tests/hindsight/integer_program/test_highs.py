@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 
 from hindsight.integer_program.highs import WarmProgram
@@ -17,3 +20,12 @@ def test_a_solve_with_more_threads_leaves_others_their_programs() -> None:
     result = program.solve()
     assert result.bound == 2.0
     assert result.row_duals is not None
+
+
+def test_highs_writes_nothing() -> None:
+    """A process of its own: what HiGHS may write comes once, past Python's own streams."""
+    program = "from instances import Instance; import hindsight; "
+    program += "requests = Instance.from_arrays([3, 1, 2], [1, 3, 2], memory_limit=5); "
+    program += "hindsight.solve(requests, method='mip')"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert (ran.stdout, ran.stderr) == (b"", b"")

@@ -101,5 +101,6 @@ def test_progress_tells_of_loops_that_are_compiled() -> None:
     work(progress=lambda news: told.append(str(news)))
     assert told == [
         "heuristics: [5, 9], gap 44.45 %",
-        "compiling loops, once on this machine, 2 so far: [5, 9], gap 44.45 %",
+        "compiling loop 2 (once): [5, 9], gap 44.45 %",
+        "heuristics: [5, 9], gap 44.45 %",
     ]

@@ -118,7 +118,7 @@ def test_text_names_policies(text: str, label: str) -> None:
         ("rules.py:Unfinished", "'Unfinished' is an abstract class: it lacks decide"),
         ("rules.py:three", "policy = 'three' makes 3, which is no Policy"),
         ("rules.py:Policy", "is an abstract class"),
-        ("json:JSONDecoder", "is no policy: give a name, 'FILE.py:CLASS', a Policy or its class"),
+        ("json:JSONDecoder", "policy = 'JSONDecoder' is no policy: it extends neither online."),
         ("rules.py:LeastVolume(-1)", "fails: ValueError: alpha is negative (rules.py:9)"),
         ("rules.py:LeastVolume(beta=1)", "beta = 1 is not one of its parameters (alpha)"),
         ("rules.py:LeastVolume(alpha=open('x'))", "arguments that are no literals"),

@@ -264,3 +264,15 @@ def test_a_page_of_many_trials_is_small() -> None:
     ]
     assert len(records) == 240
     assert len(build_report(records).encode()) < 400_000
+
+
+@pytest.mark.parametrize(("slowest", "is_beyond"), [(8, False), (11, True)])
+def test_only_a_policy_far_beyond_the_others_is_off_the_axis(slowest: int, is_beyond: bool) -> None:
+    alone = Instance.from_arrays([1], [10], memory_limit=20)
+    page = build_report(
+        [
+            trial_by_hand(alone, policy, 0, "completed", (start,), (), (), (0,), 10)
+            for policy, start in (("a", 1), ("b", 2), ("fcfs", slowest))
+        ]
+    )
+    assert ("beyond the axis" in page) == is_beyond
