@@ -391,6 +391,15 @@ def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -
             rate[r, count] = shared * lengths.over_length[at] + worked * lengths.over_work[at]
 
 
+@njit
+def _take_least(rate: FloatArray, r1: int, r2: int, step: _Step, least: FloatArray) -> None:
+    """Write the least of rows r1 .. r2 of the rates, length by length."""
+    for count in range(step.shortest, step.longest + 1):
+        least[count] = rate[r1, count]
+        for r in range(r1 + 1, r2 + 1):
+            least[count] = min(least[count], rate[r, count])
+
+
 @partial(njit, is_step=True)
 def _near_rounds(
     step: _Step, following: _Values, grid: _Grid, rate: FloatArray, values: FloatArray
@@ -411,10 +420,7 @@ def _near_rounds(
             best = _least_across(g, start, rate[r1], rate[r2], prefix, at, edge, step)
         else:
             # gamma changes more often: the least of the rates, length by length.
-            for count in range(step.shortest, step.longest + 1):
-                least[count] = rate[r1, count]
-                for r in range(r1 + 1, r2 + 1):
-                    least[count] = min(least[count], rate[r, count])
+            _take_least(rate, r1, r2, step, least)
             best = _least(g, start, least, prefix, at, step)
         values[m - step.low] = best
 
