@@ -99,9 +99,9 @@ def benchmark_anytime(  # noqa: PLR0913
     with writing():
         if plot is not None:
             style.save(anytime.picture(solved, seconds), plot)
-        for name in names if rows is not None else ():
-            assert rows is not None
-            _keep_row(rows, name, [one for one in lines if one["version"] == name], len(chosen))
+        if rows is not None:
+            for name in names:
+                _keep_row(rows, name, [one for one in lines if one["version"] == name], len(chosen))
 
 
 def _folders(versions: list[str]) -> dict[str, Path]:

@@ -12,13 +12,12 @@ minimum are never priced. The same code runs on exact integers and on floats.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit, plain_at_first
+from hindsight.runtime.compilation import plain_at_first, step
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -101,7 +100,7 @@ def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return least
 
 
-@partial(njit, is_step=True)
+@step
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
     """Return a lower limit on the price of rounds begin + 1 .. end - 1 + o."""
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
@@ -113,7 +112,7 @@ def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
     return least
 
 
-@partial(njit, is_step=True)
+@step
 def start_cost(
     sums: npt.NDArray[Any],
     weighted_sums: npt.NDArray[Any],
@@ -162,7 +161,7 @@ def start_costs(
     return costs
 
 
-@partial(njit, is_step=True)
+@step
 def _cheapest_start(
     prices: PricedRounds, a: int, s: int, o: int, last: int, where: int
 ) -> tuple[Any, int]:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit, plain, plain_at_first
+from hindsight.runtime.compilation import plain, plain_at_first, step
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -123,7 +122,7 @@ def _fill(
     return weighted, marginal[1:]
 
 
-@partial(njit, is_step=True)
+@step
 def _extend(runs: list[tuple[int, int]], volume: int, count: int) -> None:
     """Append ``count`` rounds of this marginal volume; the first run has length 0."""
     if len(runs) > 1 and runs[-1][0] == volume:

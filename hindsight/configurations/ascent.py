@@ -102,6 +102,8 @@ class DualAscent(ABC):
         self._costs, self._x = np.zeros((2, len(instance), epochs + 1))
         self._mass = np.zeros((len(self._states), epochs))
 
+    # BLAS threads would only spin, which on a busy machine takes most of the time.
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
     def ascend(
         self,
         iterations: int,
@@ -129,19 +131,6 @@ class DualAscent(ABC):
             The best value of the dual function so far, that of `prices`.
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
-        # BLAS threads would only spin, which on a busy machine takes most of the time.
-        with threadpool_limits(1, "blas"):
-            self._ascend(iterations, start_heat, configuration_heat, step, should_stop)
-        return float(self.best_value)
-
-    def _ascend(
-        self,
-        iterations: int,
-        start_heat: tuple[float, float],
-        configuration_heat: tuple[float, float],
-        step: tuple[float, float],
-        should_stop: Callable[[], bool] | None,
-    ) -> None:
         prices = self.prices.copy()
         adam = Adam(prices, self.gains)
         self._begin(prices)
@@ -163,6 +152,7 @@ class DualAscent(ABC):
                 break
             scatter_starts(self._x, self._requests, self._mass)
             adam.step(self._gradient(prices, other_heat, evaluates), rate)
+        return float(self.best_value)
 
     @abstractmethod
     def _begin(self, prices: FloatArray) -> None:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import largest, njit
+from hindsight.runtime.compilation import largest, njit, step
 from instances.arrays import FloatArray, IntArray
 
 MAX_EXPONENT = 1200.0
@@ -197,7 +197,7 @@ class _Items(NamedTuple):
     depths: IntArray
 
 
-@partial(njit, is_step=True)
+@step
 def _listed_items(
     prices: FloatArray,
     mass: FloatArray,
@@ -222,7 +222,7 @@ def _listed_items(
     return count, size
 
 
-@partial(njit, is_step=True)
+@step
 def _append_items(
     items: _Items, count: int, states: GibbsStates, value: FloatArray, store: FloatArray
 ) -> int:
@@ -249,7 +249,7 @@ def _append_items(
     return last
 
 
-@partial(njit, is_step=True)
+@step
 def _add_marginals(
     items: _Items,
     count: int,
@@ -333,7 +333,7 @@ def soft_capacities(
                 seldom[tau, p] = z[p] < SELDOM
 
 
-@partial(njit, is_step=True)
+@step
 def _append_copies(
     value: FloatArray, m: int, r: int, copies: int, price: float, memory_limit: int, last: int
 ) -> int:

@@ -62,7 +62,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import largest, njit, overwrite
+from hindsight.runtime.compilation import largest, njit, overwrite, step
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 
@@ -185,7 +185,7 @@ def ordered_states(copies: IntArray) -> IntArray:
     return np.column_stack(columns).astype(np.int64)
 
 
-@partial(njit, is_step=True)
+@step
 def most_members(states: IntArray, memory_limit: int) -> int:
     """Return an upper bound on the members of a configuration: M, or about M / 2 if all m >= 1."""
     for p in range(states.shape[0]):
@@ -303,7 +303,7 @@ def heaviest_configuration(
     return best, members
 
 
-@partial(njit, is_step=True)
+@step
 def _raised(
     state: IntArray, value: IntArray, behind: IntArray, capacity: int, memory_limit: int
 ) -> int:
@@ -325,7 +325,7 @@ def _raised(
     return result
 
 
-@partial(njit, is_step=True)
+@step
 def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit: int) -> None:
     """Allow up to ``copies`` members in a state before those counted in ``behind``, in place.
 

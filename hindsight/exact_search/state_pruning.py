@@ -72,13 +72,12 @@ component could then keep a prefix that rule 3 removes later.)
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
 AnyInts = npt.NDArray[Any]
@@ -138,7 +137,7 @@ class Layer(NamedTuple):
     starts: AnyInts
 
 
-@partial(njit, is_step=True)
+@step
 def _fits_at(
     i: int, t: int, j: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
@@ -160,7 +159,7 @@ def _fits_at(
     return bool(r == t)
 
 
-@partial(njit, is_step=True)
+@step
 def _could_be_earlier(
     i: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
@@ -174,7 +173,7 @@ def _could_be_earlier(
     return bool(d <= farthest)
 
 
-@partial(njit, is_step=True)
+@step
 def _could_be_exchanged(
     i: int, t: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:

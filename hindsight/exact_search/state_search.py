@@ -264,7 +264,7 @@ class _Run:
         table = self._empty_table()
         resume = np.full(search._n + 1, -1, np.int64)
         child = Child.room_in(self._current)
-        at = np.zeros(search._n, np.int64), np.zeros(search._n + 1, np.int64)
+        candidates, chosen = np.zeros((2, search._n + 1), np.int64)
         children, position = 0, 0
         while position < count:
             self._check()
@@ -278,7 +278,8 @@ class _Run:
                 self._stats,
                 resume,
                 child,
-                at,
+                candidates,
+                chosen,
             )
             children, position, full = expand(
                 tau, position, count, children, self._limit, expansion, PATIENCE

@@ -70,13 +70,12 @@ between different started sets: no state removed.)
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hindsight.configurations.prices import SCALE
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
 from .state_pruning import COST_SHIFT, AnyInts, Layer, Rules, improvable
@@ -155,12 +154,10 @@ class Child(NamedTuple):
     @classmethod
     def room_in(cls, layer: Layer) -> Child:
         """Return work space for the children of states of a layer."""
-        (words, rounds, epochs), n = (
-            (rows.shape[1] for rows in (layer.masks, layer.profiles, layer.histories)),
-            layer.starts.shape[1],
-        )
-        rows = (np.zeros(size, np.int64) for size in (n, rounds + 1, epochs, n, n, n))
-        return cls(np.zeros(words, np.uint64), *rows)
+        n, rounds = layer.starts.shape[1], layer.profiles.shape[1]
+        sizes = (n, rounds + 1, layer.histories.shape[1], n, n, n)
+        columns = (np.zeros(size, np.int64) for size in sizes)
+        return cls(np.zeros(layer.masks.shape[1], np.uint64), *columns)
 
 
 class Expansion(NamedTuple):
@@ -185,8 +182,9 @@ class Expansion(NamedTuple):
         their places among the candidates; -1 first to begin with.
     child : Child
         Work space.
-    at : tuple[int64 array, int64 array]
-        Work space, shapes (n,) and (n + 1,): candidates, and the places of those that start.
+    candidates, chosen : int64 array
+        Work space, shape (n + 1,): requests that may start, and the places among them of
+        those that do.
     """
 
     layer: Layer
@@ -198,7 +196,8 @@ class Expansion(NamedTuple):
     stats: IntArray
     resume: IntArray
     child: Child
-    at: tuple[IntArray, IntArray]
+    candidates: IntArray
+    chosen: IntArray
 
 
 class _Sums(NamedTuple):
@@ -210,7 +209,7 @@ class _Sums(NamedTuple):
     slack: int
 
 
-@partial(njit, is_step=True)
+@step
 def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
     """Tell whether request i fits in every round of its life if it starts with ``profile``."""
     s, o, _, M = requests
@@ -220,7 +219,7 @@ def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
     return bool(j < 0)
 
 
-@partial(njit, is_step=True)
+@step
 def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, size: int) -> Any:
     """Return the place in a hash table where the search for a state begins.
 
@@ -235,7 +234,7 @@ def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, s
     return np.int64(key & np.uint64(size - 1))
 
 
-@partial(njit, is_step=True)
+@step
 def _find(
     child: Child, random_keys: Masks, table: IntArray, masks: Masks, profiles: AnyInts
 ) -> tuple[int, int]:
@@ -260,7 +259,7 @@ def _find(
         slot = (slot + 1) & (size - 1)
 
 
-@partial(njit, is_step=True)
+@step
 def _begin(
     q: int, tau: int, search: Expansion, child: Child, candidates: IntArray
 ) -> tuple[int, _Sums]:
@@ -291,7 +290,7 @@ def _begin(
     return count, _Sums(costs[q], bounds[q], drift, slack)
 
 
-@partial(njit, is_step=True)
+@step
 def _toggle(
     i: int, tau: int, sign: int, columns: RequestColumns, child: Child, sums: _Sums
 ) -> _Sums:
@@ -311,7 +310,7 @@ def _toggle(
     )
 
 
-@partial(njit, is_step=True)
+@step
 def _next_candidate(
     k: int,
     count: int,
@@ -334,7 +333,7 @@ def _next_candidate(
     return k
 
 
-@partial(njit, is_step=True)
+@step
 def _emit(tau: int, count: int, cost: int, bound: int, child: Child, search: Expansion) -> int:
     """Append a child at tau + 1, or merge it; return the number of children, -1 without room."""
     following, table, requests = search.following, search.table, search.requests
@@ -370,7 +369,7 @@ def _emit(tau: int, count: int, cost: int, bound: int, child: Child, search: Exp
     return count
 
 
-@partial(njit, is_step=True)
+@step
 def _suspend(resume: IntArray, depth: int, chosen: IntArray) -> None:
     resume[0] = depth
     for k in range(depth):
@@ -397,10 +396,11 @@ def expand(  # noqa: C901
         The number of children in the following layer, the state at which to resume (``last`` when
         all are done), and whether the arrays are full.
     """
-    layer, _, _, (columns, _, background, _), (Q, _, P, u), _, _, resume, child, at = search
+    layer, (columns, _, background, _), (Q, _, P, u) = search.layer, search.requests, search.prices
+    resume, child = search.resume, search.child
+    candidates, chosen = search.candidates, search.chosen
     s, o, _, _ = columns
     n, R, T = len(s), layer.profiles.shape[1], Q.shape[0]
-    candidates, chosen = at
     profile, drifts, regrets, weights = child.profile, child.drifts, child.regrets, child.weights
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import largest, njit, overwrite
+from hindsight.runtime.compilation import largest, njit, overwrite, step
 from instances.arrays import IntArray, RequestColumns
 
 from .schedule_decoder import Encoding, Profile, Span, decode
@@ -71,7 +71,7 @@ def next_uniform(state: IntArray) -> float:
     return number
 
 
-@partial(njit, is_step=True)
+@step
 def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
     """Draw the largest acceptable cost of a move (Metropolis) at a given share of the cooling.
 
@@ -82,7 +82,7 @@ def threshold(cost: float, hot: float, cold: float, share: float, uniform: float
     return most
 
 
-@partial(njit, is_step=True)
+@step
 def move_entry(trial: IntArray, order: IntArray, p: int, q: int, exchange: bool) -> None:
     """Move the entry at position p of ``trial``, a copy of ``order``, to position q.
 
@@ -97,7 +97,7 @@ def move_entry(trial: IntArray, order: IntArray, p: int, q: int, exchange: bool)
     trial[q] = order[p]
 
 
-@partial(njit, is_step=True)
+@step
 def _redraw_delay(delay: IntArray, i: int, longest: int, state: IntArray) -> None:
     """Reset the delay of a request to 0, or draw another of 1 .. ``longest`` rounds."""
     if delay[i] > 0 and next_uniform(state) < 0.6:
@@ -106,7 +106,7 @@ def _redraw_delay(delay: IntArray, i: int, longest: int, state: IntArray) -> Non
         delay[i] = 1 + int(next_uniform(state) * longest)
 
 
-@partial(njit, is_step=True)
+@step
 def _draw_place(p: int, low: int, width: int, state: IntArray) -> int:
     """Draw another position for the request at p, anywhere in the piece or nearby."""
     if next_uniform(state) < 0.5:
@@ -114,7 +114,7 @@ def _draw_place(p: int, low: int, width: int, state: IntArray) -> int:
     return p - 5 + int(next_uniform(state) * 11)
 
 
-@partial(njit, is_step=True)
+@step
 def _accept(
     work: Work, out: IntArray, first: int, stop: int, cost: float, best_cost: float
 ) -> float:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
 FlagArray = npt.NDArray[np.uint8]
@@ -160,7 +160,7 @@ class Search(NamedTuple):
     ahead: Ahead
 
 
-@partial(njit, is_step=True)
+@step
 def take_slot(value: float, best: Best) -> int:
     """Return a slot for a state of this value among the best, or -1 if it is not one of them."""
     heap, slots, used = best
@@ -199,7 +199,7 @@ def take_slot(value: float, best: Best) -> int:
     return int(slot)
 
 
-@partial(njit, is_step=True)
+@step
 def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
     """Count those of the sorted ends of state x that are at most ``round_index``."""
     low = 0
@@ -213,7 +213,7 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
     return low
 
 
-@partial(njit, is_step=True)
+@step
 def _first_start(
     start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: Ahead
 ) -> int:
@@ -271,7 +271,7 @@ def reference_fluid(
     return front, later, before_idle
 
 
-@partial(njit, is_step=True)
+@step
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
     """Sum up what runs in state x, from the last end to the first."""
     states, _, _, ends, own_bases = beam
@@ -293,7 +293,7 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
             ceilings[j] = ceilings[j - 1]
 
 
-@partial(njit, is_step=True)
+@step
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
@@ -324,7 +324,7 @@ def _fluid_total(
     return total, affected
 
 
-@partial(njit, is_step=True)
+@step
 def _write_child(
     beam: Beam, x: int, children: Beam, slot: int, i: int, start: int, requests: RankedRequests
 ) -> None:
@@ -365,7 +365,7 @@ def _write_child(
     new_states[slot, RUNNING] = y
 
 
-@partial(njit, is_step=True)
+@step
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
     """Tell whether two requests are alike from now on."""
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
@@ -373,7 +373,7 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
     return are_alike and max(arrival[i], now) == max(arrival[j], now)
 
 
-@partial(njit, is_step=True)
+@step
 def _expand(
     x: int,
     choices: int,
@@ -443,7 +443,7 @@ def _expand(
             _write_child(beam, x, children, slot, i, start, requests)
 
 
-@partial(njit, is_step=True)
+@step
 def _advance(search: Search) -> None:
     """Replace the beam by the best children, which become nodes of the tree."""
     (states, costs, placed, ends, bases), children, alive, best, tree, _ = search

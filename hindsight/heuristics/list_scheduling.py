@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from hindsight.runtime.clock import Slices
-from hindsight.runtime.compilation import njit, plain_at_first
+from hindsight.runtime.compilation import plain_at_first, step
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray, RequestColumns
 
@@ -50,7 +49,7 @@ ARRIVED, NOW, FIRST, LAST = range(4)
 """Number of arrived requests; current epoch; running requests are entries first .. last - 1."""
 
 
-@partial(njit, is_step=True)
+@step
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
     """Return the first start from now on at which a request fits if no other request starts.
 
@@ -71,7 +70,7 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
         start += min(excess, output)
 
 
-@partial(njit, is_step=True)
+@step
 def _start(runs: _Runs, prompt: int, output: int) -> None:
     """Record a request that starts now."""
     ends, held, state = runs

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
 from .annealing_kernels import next_uniform, threshold
@@ -161,7 +161,7 @@ class PriceSums(NamedTuple):
     weighted_sums: FloatArray
 
 
-@partial(njit, is_step=True)
+@step
 def link(buckets: StartBuckets, i: int, start: int) -> None:
     """Insert a request into the bucket of ``start``."""
     width, heads, following, preceding = buckets
@@ -173,7 +173,7 @@ def link(buckets: StartBuckets, i: int, start: int) -> None:
     heads[start // width] = i
 
 
-@partial(njit, is_step=True)
+@step
 def _unlink(buckets: StartBuckets, i: int, start: int) -> None:
     width, heads, following, preceding = buckets
     if preceding[i] >= 0:
@@ -194,7 +194,7 @@ def fill(requests: RequestColumns, timetable: Timetable) -> None:
         link(buckets, i, starts[i])
 
 
-@partial(njit, is_step=True)
+@step
 def _paid(
     start: int, prompt: int, output: int, weight: float, sums: FloatArray, weighted_sums: FloatArray
 ) -> float:
@@ -207,7 +207,7 @@ def _paid(
     return paid
 
 
-@partial(njit, is_step=True)
+@step
 def _draw_waiting(
     candidates: IntArray, starts: IntArray, arrival: IntArray, state: IntArray
 ) -> int:
@@ -220,7 +220,7 @@ def _draw_waiting(
     return int(waiting)
 
 
-@partial(njit, is_step=True)
+@step
 def _draw_near(
     moment: int,
     moves: Moves,
@@ -256,7 +256,7 @@ def _draw_near(
     return count
 
 
-@partial(njit, is_step=True)
+@step
 def _draw_order(
     count: int, reach: float, requests: RequestColumns, removed: Removed, state: IntArray
 ) -> None:
@@ -287,7 +287,7 @@ def _draw_order(
         order[y] = q
 
 
-@partial(njit, is_step=True)
+@step
 def _put_back(
     count: int,
     requests: RequestColumns,

@@ -23,13 +23,12 @@ b tokens, of which F_r are free in round r, the tokens s + r - t fit where they 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from hindsight.runtime.clock import StoppedEarlyError, timed_slices
-from hindsight.runtime.compilation import njit, plain_at_first
+from hindsight.runtime.compilation import njit, plain_at_first, step
 from instances import Instance, Schedule
 from instances.arrays import IntArray, RequestColumns
 
@@ -91,7 +90,7 @@ class Span(NamedTuple):
     tail_size: int
 
 
-@partial(njit, is_step=True)
+@step
 def hold(
     profile: IntArray,
     start: int,
@@ -106,7 +105,7 @@ def hold(
         profile[r] += sign * (tokens if block_size is None else -(-tokens // block_size))
 
 
-@partial(njit, is_step=True)
+@step
 def earliest_fit(
     profile: IntArray,
     start: int,

@@ -140,9 +140,10 @@ def build_model(
     ------
     InvalidTypeError
         ``instance`` is not an instance.
-    An unknown formulation or objective, the sparse formulation under a memory rule other than
-    tokens, a horizon that some request cannot meet, or a model that does not fit into memory; its
-    size is known before anything is built.
+    InvalidValueError
+        An unknown formulation or objective, the sparse formulation under a memory rule other than
+        tokens, a horizon that some request cannot meet, or a model that does not fit into memory;
+        its size is known before anything is built.
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")

@@ -20,13 +20,12 @@ Where the tree has no room for more, it is begun anew: it is only a memory of wh
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -125,7 +124,7 @@ def set_epoch(
     _begin(states)
 
 
-@partial(njit, is_step=True)
+@step
 def _begin(states: AnonymousStates) -> None:
     for slot in range(len(states.keys)):
         states.keys[slot] = -1
@@ -136,7 +135,7 @@ def _begin(states: AnonymousStates) -> None:
     _fill(states, 0, 1)
 
 
-@partial(njit, is_step=True)
+@step
 def _prepend(value: npt.NDArray[np.int32], m: int, r: int, weight: int, M: int) -> None:
     """Allow one more member (m, r) before those counted in ``value``."""
     # k increases, so that at most one member is added.
@@ -163,7 +162,7 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
                 _prepend(value, held[p], r, weights[p], M)
 
 
-@partial(njit, is_step=True)
+@step
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     """Return the node with one followed member (m, r) more than ``parent``, or -1 if full."""
     tables, rows, used = states.tables, states.rows, states.used

@@ -14,14 +14,13 @@ coarser graph beside y has the predecessors that are left there, and nothing els
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.exact_search.state_search_kernels import Flags, Masks
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
 from .anonymous_states import AnonymousStates, heaviest_beside
@@ -34,7 +33,7 @@ STARTS = (1 << START_BITS) - 1
 FAR = np.int64(1 << 60)
 """Cost above that of any path."""
 
-step = partial(njit, is_step=True)
+
 """Decorator that compiles a step of a kernel into its callers."""
 
 Codes = npt.NDArray[np.int32]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hindsight.exact_search.state_search_kernels import Flags, Masks
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
 from .layer_kernels import FAR, Codes, PathGraph
@@ -230,7 +230,7 @@ class Tracking(NamedTuple):
     budget: int
 
 
-@partial(njit, is_step=True)
+@step
 def _place_of(split: Split, h: int, mask: Any) -> int:
     """Find the slot of old node h with this mask in the hash table."""
     places = len(split.table)
@@ -247,7 +247,7 @@ def _place_of(split: Split, h: int, mask: Any) -> int:
         slot = (slot + 1) & (places - 1)
 
 
-@partial(njit, is_step=True)
+@step
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
     """Write a new node for old node h."""
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
@@ -256,7 +256,7 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
     split.heads[h] = count
 
 
-@partial(njit, is_step=True)
+@step
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Add the nodes with one more start than x; return the number of new nodes, or -1 if full."""
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
@@ -273,7 +273,7 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
     return count
 
 
-@partial(njit, is_step=True)
+@step
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Go from x to the next epoch; return the number of new nodes, or -1 if full."""
     g = split.old[x]

@@ -41,7 +41,7 @@ from hindsight.outcomes.proofs import (
     rounded,
     shortest_scale,
 )
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -113,7 +113,7 @@ class PreemptivePrices(Proof):
         }
 
 
-@partial(njit, is_step=True)
+@step
 def _costs_with(
     k: int,
     table: npt.NDArray[Any],

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.exact_search.state_search import SearchOutcome, SearchStatus
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray, RequestColumns
 
@@ -156,7 +156,7 @@ class _Choice(NamedTuple):
     row: Progress
 
 
-@partial(njit, is_step=True)
+@step
 def _slot(table: _Table, key: np.uint64, progress: Progress, row: Progress) -> int:
     """Return the place of a state with this progress, or the empty slot for it."""
     slots, keys = table
@@ -174,7 +174,7 @@ def _slot(table: _Table, key: np.uint64, progress: Progress, row: Progress) -> i
     return int(at)
 
 
-@partial(njit, is_step=True)
+@step
 def _candidates(
     state: int, states: _States, task: _Task, now: _Round, choice: _Choice
 ) -> tuple[int, int]:
@@ -212,7 +212,7 @@ def _candidates(
     return (-1 if is_complete else total), base
 
 
-@partial(njit, is_step=True)
+@step
 def _may_run(
     x: int, room: int, state: int, progress: Progress, twin: IntArray, choice: _Choice
 ) -> bool:
@@ -224,7 +224,7 @@ def _may_run(
     return bool(choice.size[x] <= room and (before < 0 or choice.runs[before]))
 
 
-@partial(njit, is_step=True)
+@step
 def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
     """Tell whether no further candidate fits."""
     x = 0
@@ -233,7 +233,7 @@ def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
     return bool(x == total)
 
 
-@partial(njit, is_step=True)
+@step
 def _add_child(
     count: int,
     bound: int,

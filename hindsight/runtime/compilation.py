@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -63,6 +63,11 @@ def njit(
     return cast(Function, compiled)
 
 
+def step(function: Function) -> Function:
+    """Compile ``function`` into each compiled caller, see `njit`."""
+    return njit(function, is_step=True)
+
+
 COMPILING_SECONDS = [1.0]
 """About what it takes to compile one loop: the entry that counts is the last."""
 
@@ -75,12 +80,14 @@ def plain_at_first(function: Function) -> Function:
     that come to the same numbers in both: of integers, or of sums in a fixed order.
     """
     compiled = njit(function, makes_arrays=True)
-    spent = 0.0
+    spent: float | None = None
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
         nonlocal spent
-        if spent >= COMPILING_SECONDS[-1] or _is_compiled(compiled):
+        if spent is None:
+            spent = math.inf if _is_compiled(compiled) else 0.0
+        if spent >= COMPILING_SECONDS[-1]:
             spent = math.inf
             return compiled(*arguments)
         clock = Clock()
@@ -194,7 +201,7 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
     return told
 
 
-@partial(njit, is_step=True)
+@step
 def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) -> None:
     """Write an array of one axis into another of its length.
 
@@ -204,7 +211,7 @@ def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) 
         target[k] = source[k]
 
 
-@partial(njit, is_step=True)
+@step
 def largest(values: npt.NDArray[Any]) -> Any:
     """Return the largest number of an array of one axis; numba takes longer to compile its own."""
     most = values[0]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit, overwrite
+from hindsight.runtime.compilation import njit, overwrite, step
 from instances import InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import (
@@ -111,7 +111,7 @@ class _Batch(NamedTuple):
     request: IntArray
 
 
-@partial(njit, is_step=True)
+@step
 def _queue(waiting: IntArray, queued: int, key: FloatArray, request: int) -> None:
     """Insert a request into the waiting requests, with the best last."""
     x = queued
@@ -121,7 +121,7 @@ def _queue(waiting: IntArray, queued: int, key: FloatArray, request: int) -> Non
     waiting[x] = request
 
 
-@partial(njit, is_step=True)
+@step
 def _fits(
     batch: _Batch, running: int, base_sum: int, base: int, end: int, r: int, limit: int
 ) -> bool:
@@ -139,7 +139,7 @@ def _fits(
     return fits and total + held * end <= limit
 
 
-@partial(njit, is_step=True)
+@step
 def _admit(batch: _Batch, running: int, request: int, base: int, end: int) -> None:
     """Insert a request into the running requests."""
     y = running
@@ -153,7 +153,7 @@ def _admit(batch: _Batch, running: int, request: int, base: int, end: int) -> No
     batch.request[y] = request
 
 
-@partial(njit, is_step=True)
+@step
 def _release(batch: _Batch, completed: int, running: int) -> None:
     """Drop the first ``completed`` requests; ``running`` are left."""
     for y in range(running):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hindsight.runtime.adam import Adam
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from hindsight.runtime.requests import Requests
 from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
@@ -125,7 +125,7 @@ class _Window(NamedTuple):
     width: int
 
 
-@partial(njit, is_step=True)
+@step
 def _split(prompt: int, output: int, machine: Machine, blocks: _Blocks) -> int:
     """Cut the steps of a request into blocks, the first step alone; return their number."""
     M, d0, d1, d2 = machine.memory, machine.d0, machine.d1, machine.d2
@@ -149,7 +149,7 @@ def _split(prompt: int, output: int, machine: Machine, blocks: _Blocks) -> int:
     return count
 
 
-@partial(njit, is_step=True)
+@step
 def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, float, int, float]:
     """Return the length of class j's rounds, their total seconds, cell, and work's share."""
     d0 = model.machine.d0
@@ -160,7 +160,7 @@ def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, fl
     return length, lasts, cell, free
 
 
-@partial(njit, is_step=True)
+@step
 def _cheapest(
     block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: _Model
 ) -> tuple[float, int]:
@@ -190,7 +190,7 @@ def _cheapest(
     return best, choice
 
 
-@partial(njit, is_step=True)
+@step
 def _pay(
     block: _Block,
     j: int,

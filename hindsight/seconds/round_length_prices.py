@@ -70,7 +70,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.compilation import njit, step
 from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
@@ -328,7 +328,7 @@ def _least_across(
     return best
 
 
-@partial(njit, is_step=True)
+@step
 def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
     """Return G at a grid point beyond the window: own time or the last value, safe for chords."""
     if (point - 1) * step + remaining >= ceiling:
@@ -336,7 +336,7 @@ def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
     return ceiling
 
 
-@partial(njit, is_step=True)
+@step
 def _shortest_cells(request: _Request, k: int, tables: _Tables) -> int:
     """Return the whole cells of the shortest round of step k."""
     d0, d1, d2 = tables.machine.d0, tables.machine.d1, tables.machine.d2
@@ -345,7 +345,7 @@ def _shortest_cells(request: _Request, k: int, tables: _Tables) -> int:
     return max(tables.lengths.first, int(seconds * SHRINK / tables.grid.step))
 
 
-@partial(njit, is_step=True)
+@step
 def _window(request: _Request, k: int, low: int, following: _Values, tables: _Tables) -> _Step:
     """Choose the grid points at which G_{k-1} is computed, from ``low`` on, and the lengths."""
     machine, lengths, step = tables.machine, tables.lengths, tables.grid.step
@@ -369,7 +369,7 @@ def _window(request: _Request, k: int, low: int, following: _Values, tables: _Ta
     return _Step(k, low, high, share, work, shortest, longest, remaining)
 
 
-@partial(njit, is_step=True)
+@step
 def _fill_tail(following: _Values, end: int, step: float) -> None:
     """Write G_k at the grid points beyond its window, before ``end``."""
     for x in range(following.computed, max(following.computed, end - following.low)):
@@ -377,7 +377,7 @@ def _fill_tail(following: _Values, end: int, step: float) -> None:
         following.at[x] = _tail(point, step, following.remaining, following.ceiling)
 
 
-@partial(njit, is_step=True)
+@step
 def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -> None:
     """Write rate[r, l], the price r(h l) of a second in a cell of row r, for rows in reach."""
     cells = grid.row.size
@@ -400,7 +400,7 @@ def _take_least(rate: FloatArray, r1: int, r2: int, step: _Step, least: FloatArr
             least[count] = min(least[count], rate[r, count])
 
 
-@partial(njit, is_step=True)
+@step
 def _near_rounds(
     step: _Step, following: _Values, grid: _Grid, rate: FloatArray, values: FloatArray
 ) -> None:
@@ -425,7 +425,7 @@ def _near_rounds(
         values[m - step.low] = best
 
 
-@partial(njit, is_step=True)
+@step
 def _far_rounds(
     step: _Step, following: _Values, grid: _Grid, far: _LongRounds, values: FloatArray
 ) -> None:
@@ -441,7 +441,7 @@ def _far_rounds(
         values[m - step.low] = best
 
 
-@partial(njit, is_step=True)
+@step
 def _in_chunks(
     m: int, request: _Request, following: _Values, tables: _Tables, best: float
 ) -> float:
@@ -469,7 +469,7 @@ def _in_chunks(
     return best
 
 
-@partial(njit, is_step=True)
+@step
 def _step_back(
     step: _Step,
     request: _Request,

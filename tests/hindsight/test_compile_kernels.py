@@ -1,13 +1,12 @@
 """Kernels compiled ahead: afterwards a solve compiles nothing more."""
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from empty_cache import printed_without_cache
 from numba.core import types
 from numba.core.dispatcher import Dispatcher
 
@@ -15,26 +14,14 @@ from hindsight.compile_kernels import compile_kernels
 from hindsight.strategies import beams, paths, preemptive
 
 PROGRAM = """
-from numba.core import event
-
+import hindsight
 from hindsight.compile_kernels import compile_kernels
+from hindsight.runtime.compilation import heard_compiling
 from instances import generate
 
 compile_kernels()
 compiled = []
-
-
-class Listener(event.Listener):
-    def on_start(self, event):
-        compiled.append(event.data["dispatcher"].py_func.__name__)
-
-    def on_end(self, event):
-        pass
-
-
-import hindsight
-
-with event.install_listener("numba:compile", Listener()):
+with heard_compiling(compiled.append):
     for model, n in ((1, 5), (2, 5), (1, 30)):
         hindsight.solve(generate(f"arrival-model-{model}", seed=1, n=n), time_limit=2, threads=1)
 print(compiled)
@@ -88,11 +75,4 @@ def test_loops_without_references_return_no_array() -> None:
 @pytest.mark.slow
 def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
     # An empty cache: code that is only loaded from it raises no event.
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-    )
-    assert ran.stdout.strip() == "[]"
+    assert printed_without_cache(PROGRAM, tmp_path).strip() == "[]"
