@@ -39,9 +39,6 @@ BLOCKS = 40
 SLICES = 8
 """Number of parts of the requests, fixed so that sums do not depend on the number of threads."""
 
-DENSITY_UNIT = 2.0**-12
-"""Prices of a second are multiples of it, and hence the same on every grid."""
-
 ROW_CELLS = 8
 """Number of cells with one gamma."""
 
@@ -336,7 +333,7 @@ class PriceAscent:
         self.cell = cell
         self.horizon = horizon
         self._iterations = iterations
-        self._best: tuple[FloatArray, FloatArray] = (np.exp(self._log_price), np.ones(1))
+        self._best: tuple[FloatArray, FloatArray] = (np.exp(self._log_price), np.ones(rows))
         self.values = np.zeros(n)
         self.estimate = -math.inf
         self.turns = 0
@@ -348,16 +345,10 @@ class PriceAscent:
                 return
             self._turn(pool)
 
-    def prices(self, step: float) -> RoundLengthPrices:
-        """Return the best prices so far on a grid of ``step`` seconds, a power of two.
-
-        ``step`` is at most the cell; prices are the same function of time for every step.
-        """
+    def prices(self) -> RoundLengthPrices:
+        """Return the best prices so far."""
         density, gamma = self._best
-        count = math.ceil(self.horizon / self.cell) * round(self.cell / step)
-        where = np.arange(count) // round(self.cell / step)
-        rounded = np.floor(density / DENSITY_UNIT) * DENSITY_UNIT
-        return RoundLengthPrices(step, rounded[where] * step, self._row[where], gamma)
+        return RoundLengthPrices(self.cell, density, gamma[self._row])
 
     def _turn(self, pool: Executor) -> None:
         cell = self.cell
