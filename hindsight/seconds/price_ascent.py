@@ -37,7 +37,13 @@ BLOCKS = 40
 """Most blocks of a request."""
 
 SLICES = 8
-"""Number of parts of the requests, fixed so that sums do not depend on the number of threads."""
+"""Number of parts of a hand, fixed so that sums do not depend on the number of threads."""
+
+HAND = 2_500
+"""About the number of requests that a turn of the ascent evaluates, instead of all."""
+
+FIRST_WINDOW = 4.0
+"""Seconds after arrival in which a request is first evaluated, in its latency in the schedule."""
 
 ROW_CELLS = 8
 """Number of cells with one gamma."""
@@ -326,10 +332,15 @@ class PriceAscent:
         self._machine = Machine(M, d0, d1, d2)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
-        self._window = self._latest
-        # Deal requests out, so that the parts are alike.
-        self._slices = [np.arange(n)[part::SLICES] for part in range(min(n, SLICES))]
-        self._requests = [Requests(a[one], s[one], o[one]) for one in self._slices]
+        latency = schedule.completion_times - a
+        self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
+        # Deal requests out, so that hands and their parts are alike.
+        self._hands = max(1, round(n / HAND))
+        self._slices = [
+            [np.arange(n)[hand :: self._hands][part::SLICES] for part in range(SLICES)]
+            for hand in range(self._hands)
+        ]
+        self._given = Requests(a, s, o)
         self.cell = cell
         self.horizon = horizon
         self._iterations = iterations
@@ -356,27 +367,30 @@ class PriceAscent:
         price[-1] = 0.0
         gamma = 1 / (1 + np.exp(-self._logit))
         n = len(self.values)
-        values = np.empty(n)
+        slices = [one for one in self._slices[self.turns % self._hands] if len(one)]
+        weight = n / sum(map(len, slices))
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
         model = _Model(self._machine, cell, self._lengths, price, gamma, self._row)
 
-        def evaluate(part: int) -> _Answer:
-            chosen = self._slices[part]
+        def evaluate(chosen: IntArray) -> _Answer:
             own = _Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
-            _approximate(self._requests[part], self._window[chosen], model, own)
+            a, s, o = self._given
+            requests = Requests(a[chosen], s[chosen], o[chosen])
+            _approximate(requests, self._window[chosen], model, own)
             return own
 
-        parts = pool.map(evaluate, range(len(self._slices)))
-        for chosen, own in zip(self._slices, parts, strict=True):
-            values[chosen] = own.values
-            by_price += own.by_price
-            by_gamma += own.by_gamma
-        estimate = float(values.sum() - cell * price.sum()) / n
-        if estimate > self.estimate:
-            self.estimate, self._best, self.values = estimate, (price, gamma), values
-        self._window = np.minimum(self._latest, values * 1.2 + 3 * self._own)
-        done = min(1.0, self.turns / self._iterations)
-        rate = 0.08 / (1 + 3 * done) ** 2
+        for chosen, own in zip(slices, pool.map(evaluate, slices), strict=True):
+            self.values[chosen] = own.values
+            by_price += weight * own.by_price
+            by_gamma += weight * own.by_gamma
+            latest = self._latest[chosen]
+            self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
+        estimate = float(self.values.sum() - cell * price.sum()) / n
+        # Of several hands some values are of earlier prices: then the last prices count.
+        if estimate > self.estimate or self._hands > 1:
+            self.estimate, self._best = estimate, (price, gamma)
+        done = min(1.0, self.turns / (self._iterations * self._hands))
+        rate = 0.12 / (1 + 3 * done) ** 2
         self.turns += 1
         self._price_steps.step((by_price - cell) * price / n, rate)
         self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, 3 * rate)

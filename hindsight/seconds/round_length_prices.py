@@ -66,11 +66,11 @@ grid points up to and including the kink's cell get the constant. A start after 
 grid point m may be in the cell after m, so its own time counts from m.
 
 *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers >= 0
-are within 10^-9 of exact for o < 10^6, relatively. phi*, Phi and what they are added to are exact
-within 2^-52 of the largest of them for each operation: of lambda b and of lambda times the steps
-that fit into the time to the end of [t, t + X]. `_ERROR` of that is taken off for every block. The
-largest lambda x less a payment is missed by no more where x is off by 2^-50. Whether the compiler
-reorders sums does not matter for it.
+are within 10^-9 of exact for o < 10^6, relatively, and values are lowered by that. A tangent adds
+up lambda b, g_k and phi* times seconds, phi* being at most lambda / d0. Each of its operations,
+fewer than four for a grid point, is exact within 2^-52 of the largest of them: `_ERROR` of that is
+taken off for every grid point. An x that is off by 2^-50 misses the largest lambda x less a payment
+by no more than that. Whether the compiler reorders sums does not matter for it.
 """
 
 from __future__ import annotations
@@ -101,11 +101,15 @@ LONGEST_OUTPUT = 10**6
 SHRINK = 1 - 1e-12
 """Factor on shortest lengths before they are truncated to whole steps of the grid."""
 
-SLOWEST = 24.0
+SLOWEST = 20.0
 """X of a block, in its own time."""
 
-SPREAD = 1.2
-"""Ratio of the longest to the shortest time beyond d0 of rounds that have a tangent in common."""
+SPREAD = 1.3, 0.01
+"""Ratio of the longest to the shortest time beyond d0 of rounds that have a tangent in common, and
+its growth with the shortest, in d0."""
+
+ALIKE = 1.15
+"""Ratio of the best lambdas at both ends of a group up to which one between them serves all."""
 
 HALVINGS = 7
 """Steps of the search for a tangent."""
@@ -113,17 +117,17 @@ HALVINGS = 7
 SLACKEST = 0.02
 """Least share of a round beyond d0 for which a tangent is sought."""
 
-TOUCH = 0.95
+TOUCH = 0.93
 """Where it touches, as a share of the longest time beyond d0: further down it is too steep."""
 
-GROUP = 16.0
-"""Least seconds that have their tangents in common, in d0."""
+GROUP = 0.5
+"""Least seconds that have their tangents in common, in those of the largest block."""
 
 DRIFT = 2
 """Tokens held by a request for every step of a block, at least: within a block they hardly grow."""
 
-_ERROR = 2.0**-40
-"""Bound on the relative errors of a tangent, see *Rounding*: at most 2^10 operations of 2^-52."""
+_ERROR = 2.0**-49
+"""Bound on the relative errors of an operation on tangents, see *Rounding*."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
@@ -253,7 +257,9 @@ class _Room(NamedTuple):
     phi, least : float64 array
         Phi, and the least of g_k - Phi; for a group of grid points.
     left, right : float64 array
-        Best ends of each step of the grid in a group.
+        Ends of each step of the grid in a group.
+    fixed : float64 array
+        Constants of a tangent, by grid point of a group.
     paid : float64 array, shape (cells + 1,)
         Least payment of a block at a moment within X of a cell.
     later : float64 array, shape (cells + 1,)
@@ -264,6 +270,7 @@ class _Room(NamedTuple):
     least: FloatArray
     left: FloatArray
     right: FloatArray
+    fixed: FloatArray
     paid: FloatArray
     later: FloatArray
 
@@ -302,19 +309,15 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 
 @partial(njit, fastmath=_SUMS)
-def _take_least(
-    phi: FloatArray,
-    least: FloatArray,
-    count: int,
-    fixed: FloatArray,
-    left: FloatArray,
-    right: FloatArray,
-) -> None:
-    """Lower the ends of each step of the grid to those of a tangent."""
+def _take_better(room: _Room, count: int) -> None:
+    """Take the ends of a tangent for each step of the grid where their sum is larger."""
+    left, right, phi, least, fixed = room.left, room.right, room.phi, room.least, room.fixed
     for x in range(count):
-        constant = fixed[x] + least[x]
-        left[x] = min(left[x], constant + phi[x])
-        right[x] = min(right[x], constant + phi[x + 1])
+        begin = fixed[x] + phi[x] + least[x]
+        end = fixed[x] + phi[x + 1] + least[x]
+        if begin + end > left[x] + right[x]:
+            left[x] = begin
+            right[x] = end
 
 
 @step
@@ -329,7 +332,8 @@ def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
 def _value(values: _Values, point: int, step: float) -> float:
     """Return G_k at a grid point from ``low`` on."""
     if point - values.low < values.computed:
-        return values.at[point - values.low]
+        value: float = values.at[point - values.low]
+        return value
     return _tail(point, step, values.remaining, values.ceiling)
 
 
@@ -348,9 +352,7 @@ def _next_block(done: int, prompt: int, output: int, tables: _Tables) -> _Block:
     work = d1 * (prompt if done == 0 else 1.0) + d2 * kv
     more = 0.5 * steps * (steps - 1)
     own = steps * (d0 + work) + d2 * more
-    return _Block(
-        steps, d0 * kv / M + work, work, (d0 / M + d2) * more, d2 * more, own * SHRINK
-    )
+    return _Block(steps, d0 * kv / M + work, work, (d0 / M + d2) * more, d2 * more, own * SHRINK)
 
 
 @step
@@ -392,18 +394,22 @@ def _tangent(block: _Block, begin: int, lasts: float, grid: _Grid, d0: float) ->
         paid, worked = grid.alpha[c] * block.share, grid.beta[c] * block.work
         low = min(low, paid + worked)
         high = max(high, paid + worked / (slack * slack))
-    for _ in range(HALVINGS if last > first or low < high else 0):
+    best, most = low, low * block.steps
+    for _ in range(HALVINGS):
         rate = math.sqrt(low * high) if low > 0.0 else 0.5 * high
-        made = 0.0
+        made, paid = 0.0, rate * block.steps
         for c in range(first, last + 1):
             until = ends if c == cells else min(ends, (c + 1.0) * width)
             points = until - max(begin, c * width)
             made += points * grid.step * _progress(block, rate, grid.alpha[c], grid.beta[c], d0)
+            paid -= points * grid.step * _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+        if paid > most:
+            best, most = rate, paid
         if made < block.steps:
             low = rate
         else:
             high = rate
-    return high
+    return best
 
 
 @step
@@ -444,15 +450,38 @@ def _prepare(block: _Block, span: _Span, following: _Values, grid: _Grid, room: 
     begin = min((span.low + span.longest) // width, cells)
     for i in range(cells, begin - 1, -1):
         point = max(i * width, following.low)
-        value = following.at[min(point - following.low, following.at.size - 1)]
-        if point - following.low >= following.computed:
-            value = _tail(point, grid.step, following.remaining, following.ceiling)
         here = grid.alpha[i] * share
         if block.work > 0.0:
             here = (grid.alpha[i] * per_work + grid.beta[i]) * work
-        room.later[i] = value + here
+        room.later[i] = here + _value(following, point, grid.step)
         if i < cells:
             room.later[i] = min(room.later[i], room.later[i + 1])
+
+
+@njit
+def _follow(
+    block: _Block, rate: float, begin: int, count: int, late: int, tables: _Tables, room: _Room
+) -> None:
+    """Fill Phi and the constants of the tangent of a lambda, for blocks of up to ``late`` steps."""
+    grid, d0 = tables.grid, tables.machine.d0
+    cells, width = grid.alpha.size - 1, grid.width
+    points = count + late + 2
+    x, phi = 0, 0.0
+    while x < points:
+        c = min((begin + x) // width, cells)
+        end = points if c == cells else min(points, (c + 1) * width - begin)
+        growth = grid.step * _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+        for y in range(x, end):
+            room.phi[y] = phi + growth * (y - x)
+        phi += growth * (end - x)
+        if x < count:
+            alpha, beta = grid.alpha[c], grid.beta[c]
+            for z in range(c, min((begin + end + late + 1) // width, cells) + 1):
+                alpha, beta = min(alpha, grid.alpha[z]), min(beta, grid.beta[z])
+            constant = rate * block.steps + alpha * block.more_share + beta * block.more_work
+            for y in range(x, min(end, count)):
+                room.fixed[y] = constant
+        x = end
 
 
 @njit
@@ -464,56 +493,38 @@ def _group(
     room: _Room,
     begin: int,
     count: int,
-    fixed: FloatArray,
+    values: FloatArray,
 ) -> float:
-    """Write the best ends of the ``count`` steps of the grid from ``begin`` on; return lambda.
+    """Lower values[x] by the ends of the ``count`` steps of the grid from ``begin`` on.
 
     The largest lambda is returned, for the bound on rounding errors.
     """
     grid, d0 = tables.grid, tables.machine.d0
-    cells, width = grid.alpha.size - 1, grid.width
-    largest = 0.0
-    for x in range(count):
-        room.left[x] = room.right[x] = math.inf
+    largest, least = 0.0, block.steps * d0
     early = span.shortest
     while early < span.longest:
-        # Lengths from ``early`` to ``late`` have a tangent in common.
-        free = max(grid.step * early - block.steps * d0, block.steps * block.work)
-        late = min(max(early + 1, int((block.steps * d0 + free * SPREAD) / grid.step)), span.longest)
-        least = block.steps * d0
+        # Lengths from ``early`` to ``late`` have tangents in common.
+        free = max(grid.step * early - least, block.steps * block.work)
+        longer = free * (SPREAD[0] + SPREAD[1] * free / least)
+        late = min(max(early + 1, int((least + longer) / grid.step)), span.longest)
         touch = least + TOUCH * (grid.step * (late + 1) - least)
-        rate = _tangent(block, begin + count // 2, touch, grid, d0)
-        largest = max(largest, rate)
-        # Phi, cell by cell.
-        points = count + late + 2
-        x, phi = 0, 0.0
-        while x < points:
-            c = min((begin + x) // width, cells)
-            end = points if c == cells else min(points, (c + 1) * width - begin)
-            growth = grid.step * _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
-            for y in range(x, end):
-                room.phi[y] = phi + growth * (y - x)
-            phi += growth * (end - x)
-            x = end
-        # Least prices in reach.
-        x = 0
-        while x < count:
-            c = min((begin + x) // width, cells)
-            end = count if c == cells else min(count, (c + 1) * width - begin)
-            alpha, beta = grid.alpha[c], grid.beta[c]
-            for z in range(c, min((begin + end + late + 1) // width, cells) + 1):
-                alpha, beta = min(alpha, grid.alpha[z]), min(beta, grid.beta[z])
-            constant = rate * block.steps + alpha * block.more_share + beta * block.more_work
-            for y in range(x, end):
-                fixed[y] = constant
-            x = end
-        shift = begin - following.low
-        for y in range(early, points):
-            room.least[y - early] = following.at[shift + y] - room.phi[y]
-        _window_minima(room.least, count, late + 2 - early)
-        _take_least(
-            room.phi, room.least, count, fixed, room.left, room.right
-        )
+        first = _tangent(block, begin, touch, grid, d0)
+        last = _tangent(block, begin + count, touch, grid, d0)
+        is_alike = max(first, last) <= ALIKE * min(first, last)
+        for x in range(count):
+            room.left[x] = room.right[x] = -math.inf
+        for end in range(1 if is_alike else 2):
+            rate = math.sqrt(first * last) if is_alike else (first, last)[end]
+            largest = max(largest, rate)
+            _follow(block, rate, begin, count, late, tables, room)
+            shift = begin - following.low
+            for y in range(early, count + late + 2):
+                room.least[y - early] = following.at[shift + y] - room.phi[y]
+            _window_minima(room.least, count, late + 2 - early)
+            _take_better(room, count)
+        for x in range(count):
+            values[x] = min(values[x], room.left[x])
+            values[x + 1] = min(values[x + 1], room.right[x])
         early = late
     return largest
 
@@ -525,7 +536,6 @@ def _step_back(
     following: _Values,
     tables: _Tables,
     room: _Room,
-    fixed: FloatArray,
     values: FloatArray,
 ) -> None:
     """Compute G_{k-1} from G_k into ``values``; ``following`` reaches as far as any block."""
@@ -539,28 +549,31 @@ def _step_back(
     for x in range(span.high - span.low + 2):
         values[x] = math.inf
     # Step: groups of grid points have their tangents in common.
-    group = int(GROUP * tables.machine.d0 / grid.step)
-    begin = span.low
+    group = int(GROUP * tables.size * tables.machine.d0 / grid.step) + 1
+    begin, largest = span.low, 0.0
     while begin <= span.high:
         count = min(max(width - begin % width, group), span.high + 1 - begin)
-        rate = _group(block, span, following, tables, room, begin, count, fixed)
-        lasts = grid.step * (count + longest + 2)
-        error = _ERROR * (rate * (block.steps + lasts / tables.machine.d0) + following.ceiling)
-        for x in range(count):
-            place = begin + x - span.low
-            values[place] = min(values[place], room.left[x] - error)
-            values[place + 1] = room.right[x] - error
+        rate = _group(
+            block, span, following, tables, room, begin, count, values[begin - span.low :]
+        )
+        largest = max(largest, rate)
         begin += count
+    points = max(width, group) + longest + 8
+    seconds = grid.step * (span.high + 2 * points) + span.remaining
+    lasts = block.steps + grid.step * points / tables.machine.d0
+    error = _ERROR * points * (largest * lasts + seconds)
     # Window: a start after the last computed grid point counts own time from that point.
     best = span.high * grid.step + span.remaining
-    if span.high + 1 >= following.low:
-        best = max(best, following.at[span.high + 1 - following.low])
+    after = span.high + min(span.shortest, 1)
+    if after >= following.low:
+        best = max(best, following.at[after - following.low])
     # Long blocks, and the minimum over all later points.
     for m in range(span.high, span.low - 1, -1):
         i = min(m // width, cells)
         best = min(best, room.paid[i] + following.at[m + longest - following.low])
-        best = min(best, room.later[min((m + longest + width) // width, cells)])
-        best = min(best, values[m - span.low])
+        if (m + longest + width) // width <= cells:
+            best = min(best, room.later[(m + longest + width) // width])
+        best = min(best, values[m - span.low] - error)
         values[m - span.low] = best
 
 
@@ -577,10 +590,11 @@ def _request_values(
         by_point[1],
         by_point[2],
         by_point[3],
+        by_point[4],
         by_cell[0],
         by_cell[1],
     )
-    fixed, at, spare = by_point[4], by_point[5], by_point[6]
+    at, spare = by_point[5], by_point[6]
     begins = np.empty(max(requests.output) + 1, np.int64)
     for i in range(values.size):
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
@@ -599,7 +613,7 @@ def _request_values(
             block = _next_block(begins[k], s, o, tables)
             low -= int(block.own / step)
             span = _window(block, low, a + allowance[i], following, step)
-            _step_back(block, span, following, tables, room, fixed, spare)
+            _step_back(block, span, following, tables, room, spare)
             computed = span.high - span.low + 1
             free = following.at
             following = _Values(spare, low, computed, span.remaining, spare[computed - 1])
@@ -634,9 +648,14 @@ class PricedValues:
     prices : RoundLengthPrices
         Any prices.
     step : float
-        Step of the grid of time in seconds, a power of two, at most a cell and at most d0.
+        Step of the grid of time in seconds, a power of two, at most a cell.
     size : int, default 16
         Most steps of a request in a block.
+
+    Raises
+    ------
+    InvalidValueError
+        An output has 10^6 tokens or more, or the step is none of these.
     """
 
     def __init__(
@@ -650,6 +669,9 @@ class PricedValues:
         workload = relaxed(workload)
         d0, d1, d2 = map(float, minorant)
         refuse_long_outputs(workload)
+        if not (step > 0 and math.frexp(step)[0] == 0.5 and step <= prices.cell):
+            reason = "is not a power of two that is at most a cell"
+            raise InvalidValueError("grid", "step", step, reason)
         s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
         alpha, beta = np.zeros((2, prices.price.size + 1))
         alpha[:-1] = prices.gamma * prices.price
@@ -710,7 +732,7 @@ def priced_bound(
     prices : RoundLengthPrices
         Any prices: the better they are, the larger the bound.
     step : float
-        Step of the grid of time in seconds, a power of two, at most a cell and at most d0.
+        Step of the grid of time in seconds, a power of two, at most a cell.
     allowance : float64 array or None, default None
         Seconds after arrival that are examined closely, shape (n,). Any value is valid; above V_i
         nothing is lost. None uses all the time that has a price.

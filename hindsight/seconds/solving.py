@@ -54,8 +54,8 @@ NO_BOUND = "no latency is negative"
 MARGIN = 1.1
 """End of the priced time, as a multiple of the end of the best schedule."""
 
-CELLS = 250
-"""Approximate number of cells of time with one price."""
+CELLS, MOST_CELLS = 25, 1 << 16
+"""Approximate number of cells with one price in a mean latency, and most in all."""
 
 TURNS = 150
 """Iterations of the ascent without a time limit."""
@@ -81,14 +81,14 @@ NEAR = 1e-6
 SPARE_SECONDS = 0.05
 """Seconds left at which a solve counts as ended by its time limit."""
 
-FINEST = 48
-"""Steps of the finest grid in the overhead d0 of a round; coarser ones have half as many."""
+COARSEST = 0.4
+"""Steps of the coarsest grid in the overhead d0 of a round, at least."""
 
-COARSEST = 1.5
-"""Least number of steps of the coarsest grid."""
+BLOCKS = (64, 64, 32, 16, 8)
+"""Most steps of a request in a block, by grid; each grid is twice as fine as the one before."""
 
-LARGEST_GRID, LONGEST_ROUND, LARGEST_WINDOW = 1 << 22, 1 << 14, 1 << 28
-"""Most steps of a grid up to the horizon, of a round, and pairs of start and length per request."""
+LARGEST_WINDOW = 1 << 22
+"""Most grid points at which a request is evaluated."""
 
 
 def solve_seconds(
@@ -424,7 +424,8 @@ class _Search:
         horizon = schedule.makespan * MARGIN + 4 * float(minorant.d0)
         # If gamma changes within a round, the evaluation must take the least of several rates.
         shortest = math.ceil(math.log2(2 * minorant.d0))
-        cell = 2.0 ** max(round(math.log2(horizon / CELLS)), shortest)
+        wide = max(schedule.mean_latency / CELLS, horizon / MOST_CELLS)
+        cell = 2.0 ** max(round(math.log2(wide)), shortest)
         return PriceAscent(schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS)
 
     def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
@@ -433,33 +434,21 @@ class _Search:
         interval.phase = "evaluation"
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
-        longest = d0 + float(minorant.d1 + minorant.d2) * interval.workload.memory_limit
-        window = math.sqrt(float(allowance.max()) * longest / LARGEST_WINDOW)
-        most = max(ascent.horizon / LARGEST_GRID, longest / LONGEST_ROUND, window)
-        finest = 2.0 ** math.floor(math.log2(d0 / FINEST * 2))
-        finest = min(max(finest, 2.0 ** math.ceil(math.log2(most))), ascent.cell)
-        if finest < most:
-            return
-        step = finest
-        while step * 2 <= min(d0 / COARSEST, ascent.cell):
-            step *= 2
         values: FloatArray | None = None
-        while step >= finest:
-            priced = PricedValues(interval.workload, minorant, ascent.prices(step))
+        step = min(2.0 ** math.floor(math.log2(d0 / COARSEST)), ascent.cell)
+        for size in BLOCKS:
+            if float(allowance.max()) > LARGEST_WINDOW * step:
+                return
+            priced = PricedValues(interval.workload, minorant, ascent.prices(), step, size)
             if values is None:
                 values = priced.own * (1 - 1e-9)
-            spent = Clock()
             whole = self._improve(priced, values, allowance, pool)
             bound = priced.bound(values, minorant)
             interval.prove(bound._replace(certified=interval.best.certified))
             self._take_schedules()
             if not whole or interval.clock.must_stop():
                 return
-            # A grid twice as fine has four times as many pairs of time and length.
-            ahead = 4 * spent.seconds()
             step /= 2
-            while step > finest and 4 * ahead < interval.clock.seconds_left():
-                step, ahead = step / 2, 4 * ahead
 
     def _improve(
         self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor

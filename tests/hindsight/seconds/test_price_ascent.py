@@ -40,8 +40,8 @@ def test_no_bound_from_ascended_prices_is_above_the_optimum(seed: int) -> None:
     if best is None:
         pytest.skip("too many states")
     (minorant,) = affine_minorants(time, workload.memory_limit)
-    prices = ascended(workload, time, 12.0, 40).prices(2.0**-5)
-    bound, _ = priced_bound(workload, minorant, prices)
+    prices = ascended(workload, time, 12.0, 40).prices()
+    bound, _ = priced_bound(workload, minorant, prices, 2.0**-5)
     assert 0 < bound.total <= best
 
 
@@ -52,17 +52,9 @@ def test_where_rounds_are_shared_ascended_prices_win() -> None:
     time = LLAMA_2_70B_2XA100.batch_time
     (minorant,) = affine_minorants(time, 2_000)
     ascent = ascended(workload, time, 16.0, 60)
-    bound, _ = priced_bound(workload, minorant, ascent.prices(2.0**-7))
+    bound, _ = priced_bound(workload, minorant, ascent.prices(), 2.0**-5)
     assert bound.total > max(one.total for one in machine_bounds(workload, time).values())
     assert bound.mean <= ascent.estimate * 1.01
-
-
-def test_prices_are_the_same_function_of_time_on_every_grid() -> None:
-    workload = Workload([0.0, 0.3], [3, 5], [2, 4], memory_limit=12)
-    ascent = ascended(workload, AffineTime(0.5, 0.25, 0.0), 7.3, 3)
-    coarse, fine = ascent.prices(2.0**-3), ascent.prices(2.0**-6)
-    assert np.array_equal(np.repeat(coarse.price, 8), 8 * fine.price)
-    assert np.array_equal(np.repeat(coarse.row, 8), fine.row)
 
 
 def test_prices_do_not_depend_on_the_number_of_threads() -> None:
@@ -74,5 +66,5 @@ def test_prices_do_not_depend_on_the_number_of_threads() -> None:
         ascent = PriceAscent(listed(workload, time), minorant, horizon=20.0, cell=0.5)
         with ThreadPoolExecutor(threads) as pool:
             ascent.climb(5, never, pool)
-        found.append(ascent.prices(0.25).price)
+        found.append(ascent.prices().price)
     assert np.array_equal(*found)

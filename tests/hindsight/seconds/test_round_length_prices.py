@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from priced_request import least_cost
 from seconds_cases import drawn_workload, exhaustive_optimum
 
 from hindsight.seconds.minorants import AffineMinorant
-from hindsight.seconds.round_length_prices import RoundLengthPrices, priced_bound, round_down
+from hindsight.seconds.round_length_prices import RoundLengthPrices, priced_bound
 from instances import InvalidValueError, Workload
 
 
@@ -29,28 +31,50 @@ def test_no_priced_bound_is_above_the_optimum(seed: int) -> None:
     if best is None:
         pytest.skip("too many states")
     for trial in range(12):
-        step = 2.0 ** -int(rng.integers(1, 6))
-        cells = int(rng.uniform(2, 25) / step) + 1
-        scale = n * float(rng.choice([0.1, 0.3, 1, 2, 4])) * step
+        step = 2.0 ** -int(rng.integers(4, 7))
+        cell = step * 2 ** int(rng.integers(0, 5))
+        cells = int(rng.uniform(2, 25) / cell) + 1
+        scale = n * float(rng.choice([0.1, 0.3, 1, 2, 4]))
         falling = np.linspace(1, 0, cells)
         shape = (rng.random(cells), falling, np.full(cells, 0.5), falling**3)[trial % 4]
-        rows = int(rng.integers(1, 6))
-        prices = RoundLengthPrices(
-            step,
-            round_down(scale * shape),
-            np.arange(cells, dtype=np.int64) * rows // cells,
-            rng.random(rows) if trial % 3 else np.full(rows, float(trial % 2)),
-        )
+        gamma = rng.random(cells) if trial % 3 else np.full(cells, float(trial % 2))
+        prices = RoundLengthPrices(cell, scale * shape, gamma)
         allowance = None if trial % 2 else np.full(n, rng.uniform(0, 8))
-        bound, _ = priced_bound(workload, minorant, prices, allowance, rng.uniform(0, 3))
+        size = int(rng.choice([1, 2, 16]))
+        bound, _ = priced_bound(workload, minorant, prices, step, allowance, size)
         assert bound.total <= best
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    minorant = AffineMinorant(
+        Fraction(1, 4),
+        Fraction(int(rng.integers(0, 3)), 64),
+        Fraction(int(rng.integers(0, 3)), 256),
+    )
+    s, o = int(rng.integers(1, 30)), int(rng.integers(1, 40))
+    limit = s + o + int(rng.integers(0, 100))
+    workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=limit)
+    cell, cells = 2.0 ** int(rng.integers(-1, 2)), 24
+    falling = np.linspace(1, 0, cells)
+    noise = 1 + 0.2 * rng.random(cells)
+    price = float(rng.choice([1, 10, 50])) * (falling, falling * noise, noise)[seed % 3]
+    prices = RoundLengthPrices(cell, price, rng.random(cells))
+    possible = least_cost(workload, minorant, prices, 2.0**-5)
+    found = []
+    for step, size in ((2.0**-3, 16), (2.0**-5, 4), (2.0**-6, 1)):
+        _, (value,) = priced_bound(workload, minorant, prices, step, size=size)
+        assert value <= possible
+        found.append(value)
+    assert max(found) >= 0.87 * possible
 
 
 def test_one_request_without_prices_takes_its_own_time() -> None:
     workload = Workload([0.3], [3], [2], memory_limit=5)
     minorant = AffineMinorant(Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
-    prices = RoundLengthPrices(0.125, np.zeros(80), np.zeros(80, dtype=np.int64), np.array([0.25]))
-    bound, values = priced_bound(workload, minorant, prices)
+    prices = RoundLengthPrices(0.125, np.zeros(80), np.full(80, 0.25))
+    bound, values = priced_bound(workload, minorant, prices, 0.125)
     assert values == pytest.approx([3.125])
     assert bound.total <= Fraction(25, 8)
 
@@ -59,32 +83,36 @@ def test_a_full_round_pays_the_price_of_its_time() -> None:
     # It fills the cache in its only round of 3.5 seconds, and waiting for free time takes longer.
     workload = Workload([0.0], [3], [1], memory_limit=4)
     minorant = AffineMinorant(Fraction(1), Fraction(1, 2), Fraction(1, 4))
-    step = 2.0**-6
-    cells = int(7 / step)
-    prices = RoundLengthPrices(
-        step, np.full(cells, step), np.zeros(cells, dtype=np.int64), np.array([1.0])
-    )
-    _, values = priced_bound(workload, minorant, prices)
-    assert 6.9 < values[0] <= 7
+    prices = RoundLengthPrices(0.25, np.ones(28), np.ones(28))
+    _, values = priced_bound(workload, minorant, prices, 2.0**-6)
+    assert 6.4 < values[0] <= 7
 
 
 @pytest.mark.parametrize(
     ("field", "change"),
     [
-        ("step", {"step": 0.3}),
-        ("price", {"price": np.array([0.1, 0.1])}),
+        ("cell", {"cell": 0.3}),
+        ("price", {"price": np.array([0.1, math.inf])}),
         ("price", {"price": np.array([-1.0, 1.0])}),
-        ("row", {"row": np.array([1, 0])}),
+        ("gamma", {"gamma": np.array([0.5])}),
         ("gamma", {"gamma": np.array([0.5, 1.5])}),
     ],
 )
 def test_prices_that_would_break_the_proof_are_refused(field: str, change: dict[str, Any]) -> None:
     given: dict[str, Any] = {
-        "step": 0.25,
+        "cell": 0.25,
         "price": np.array([1.0, 0.5]),
-        "row": np.array([0, 1]),
         "gamma": np.array([0.5, 0.5]),
     }
     RoundLengthPrices(**given)
     with pytest.raises(InvalidValueError, match=field):
         RoundLengthPrices(**{**given, **change})
+
+
+@pytest.mark.parametrize("step", [0.3, 0.5, 0.0])
+def test_a_grid_that_would_break_the_proof_is_refused(step: float) -> None:
+    workload = Workload([0.0], [3], [1], memory_limit=4)
+    minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
+    prices = RoundLengthPrices(0.25, np.ones(2), np.ones(2))
+    with pytest.raises(InvalidValueError, match="step"):
+        priced_bound(workload, minorant, prices, step)
