@@ -104,11 +104,11 @@ SHRINK = 1 - 1e-12
 SLOWEST = 20.0
 """X of a block, in its own time."""
 
-SPREAD = 1.3, 0.01
-"""Ratio of the longest to the shortest time beyond d0 of rounds that have a tangent in common, and
-its growth with the shortest, in d0."""
+WIDENING = 0.01
+"""Growth of the spread of lengths with a common tangent, with the shortest time beyond d0, in d0.
+"""
 
-ALIKE = 1.15
+ALIKE = 1.1
 """Ratio of the best lambdas at both ends of a group up to which one between them serves all."""
 
 HALVINGS = 7
@@ -206,6 +206,7 @@ class _Tables(NamedTuple):
     machine: Machine
     grid: _Grid
     size: int
+    spread: float
 
 
 class _Block(NamedTuple):
@@ -505,7 +506,7 @@ def _group(
     while early < span.longest:
         # Lengths from ``early`` to ``late`` have tangents in common.
         free = max(grid.step * early - least, block.steps * block.work)
-        longer = free * (SPREAD[0] + SPREAD[1] * free / least)
+        longer = free * (tables.spread + WIDENING * free / least)
         late = min(max(early + 1, int((least + longer) / grid.step)), span.longest)
         touch = least + TOUCH * (grid.step * (late + 1) - least)
         first = _tangent(block, begin, touch, grid, d0)
@@ -649,8 +650,10 @@ class PricedValues:
         Any prices.
     step : float
         Step of the grid of time in seconds, a power of two, at most a cell.
-    size : int, default 16
+    size : int, default 32
         Most steps of a request in a block.
+    spread : float, default 1.2
+        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
 
     Raises
     ------
@@ -664,7 +667,8 @@ class PricedValues:
         minorant: AffineMinorant,
         prices: RoundLengthPrices,
         step: float,
-        size: int = 16,
+        size: int = 32,
+        spread: float = 1.2,
     ) -> None:
         workload = relaxed(workload)
         d0, d1, d2 = map(float, minorant)
@@ -681,6 +685,7 @@ class PricedValues:
             Machine(float(workload.memory_limit), d0, d1, d2),
             _Grid(step, round(prices.cell / step), alpha, beta),
             size,
+            spread,
         )
         longest = size * (d0 + d1 + d2 * int((s + o).max()))
         longest = max(longest, d0 + (d1 + d2) * (int(s.max()) + 1))
@@ -717,7 +722,8 @@ def priced_bound(
     prices: RoundLengthPrices,
     step: float,
     allowance: FloatArray | None = None,
-    size: int = 16,
+    size: int = 32,
+    spread: float = 1.2,
 ) -> tuple[SecondsBound, FloatArray]:
     """Compute a certified lower bound on total latency in seconds, and its values V_i.
 
@@ -736,8 +742,10 @@ def priced_bound(
     allowance : float64 array or None, default None
         Seconds after arrival that are examined closely, shape (n,). Any value is valid; above V_i
         nothing is lost. None uses all the time that has a price.
-    size : int, default 16
+    size : int, default 32
         Most steps of a request in a block.
+    spread : float, default 1.2
+        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
 
     Returns
     -------
@@ -746,7 +754,7 @@ def priced_bound(
     values : float64 array
         Seconds, shape (n,).
     """
-    priced = PricedValues(workload, minorant, prices, step, size)
+    priced = PricedValues(workload, minorant, prices, step, size, spread)
     if allowance is None:
         horizon = prices.price.size * prices.cell
         allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + step

@@ -81,11 +81,16 @@ NEAR = 1e-6
 SPARE_SECONDS = 0.05
 """Seconds left at which a solve counts as ended by its time limit."""
 
-COARSEST = 0.4
-"""Steps of the coarsest grid in the overhead d0 of a round, at least."""
-
-BLOCKS = (64, 64, 32, 16, 8)
-"""Most steps of a request in a block, by grid; each grid is twice as fine as the one before."""
+GRIDS = (
+    (0.4, 64, 1.3),
+    (1.6, 64, 1.3),
+    (3.2, 32, 1.2),
+    (6.4, 32, 1.15),
+    (12.8, 32, 1.1),
+    (25.6, 32, 1.07),
+)
+"""Grids of an evaluation: their steps in the overhead d0 of a round, at most, the most steps of a
+request in a block, and the spread of lengths with a common tangent."""
 
 LARGEST_WINDOW = 1 << 22
 """Most grid points at which a request is evaluated."""
@@ -435,11 +440,11 @@ class _Search:
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
         values: FloatArray | None = None
-        step = min(2.0 ** math.floor(math.log2(d0 / COARSEST)), ascent.cell)
-        for size in BLOCKS:
+        for steps, size, spread in GRIDS:
+            step = min(2.0 ** math.floor(math.log2(d0 / steps)), ascent.cell)
             if float(allowance.max()) > LARGEST_WINDOW * step:
                 return
-            priced = PricedValues(interval.workload, minorant, ascent.prices(), step, size)
+            priced = PricedValues(interval.workload, minorant, ascent.prices(), step, size, spread)
             if values is None:
                 values = priced.own * (1 - 1e-9)
             whole = self._improve(priced, values, allowance, pool)
@@ -448,7 +453,6 @@ class _Search:
             self._take_schedules()
             if not whole or interval.clock.must_stop():
                 return
-            step /= 2
 
     def _improve(
         self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor
