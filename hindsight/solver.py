@@ -22,7 +22,7 @@ from .outcomes.results import OBJECTIVES, PREEMPTIVE, Goal, Objective, Progress,
 from .rounds import Task, solve_rounds, strategies_for
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search
-from .seconds.results import SecondsProgress, SecondsResult
+from .seconds.results import Preemption, SecondsProgress, SecondsResult
 from .seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
 from .strategies.strategy import Strategy
 
@@ -88,6 +88,7 @@ def solve(
     seed: int = 0,
     *,
     batch_time: BatchTime,
+    preemption: Preemption = "keep",
     start: SecondsSchedule | None = None,
     gap: float = 0.0,
     progress: Callable[[SecondsProgress], None] | bool | None = None,
@@ -108,6 +109,7 @@ def solve(  # noqa: PLR0913
     start: AnySchedule | SecondsSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
+    preemption: Preemption = "keep",
     gap: float = 0.0,
     bounds: AnyBound | Iterable[AnyBound] = (),
     model: pyo.ConcreteModel | None = None,
@@ -188,6 +190,9 @@ def solve(  # noqa: PLR0913
     batch_time : BatchTime or None, default None
         Seconds of a round; None counts in rounds. With a batch time, ``objective``, ``method``,
         ``formulation`` and ``preemptive`` are refused, as bounds cover every scheduler.
+    preemption : {"keep", "recompute"}, default "keep"
+        With a batch time: whether a request that leaves the cache comes back with its tokens, or
+        processes prompt and tokens again, as engines do. Lower bounds hold for both.
     gap : float, default 0.0
         The solve stops once (upper - lower) / upper is at most this value, 0 to 1.
     bounds : AnyBound or Iterable[AnyBound], optional
@@ -242,7 +247,10 @@ def solve(  # noqa: PLR0913
     }
     if batch_time is not None:
         refuse_beside_batch_time(**in_rounds, model=model is not None)
-        return solve_seconds(instance, batch_time, search)
+        return solve_seconds(instance, batch_time, search, preemption=preemption)
+    if preemption != "keep":
+        reason = "is a choice in seconds: give batch_time too"
+        raise InvalidValueError(None, "preemption", preemption, reason)
     instance = require_instance(instance)
     if model is not None:
         beside = (start is not None, gap != 0, progress is not None)

@@ -31,6 +31,8 @@ from instances.batch_time import (
 )
 from instances.problem.memory_translation import restricted
 
+from .preemptive_orders import PreemptiveOrders, Rounds, Rule
+
 SKIPS = (0, 3, 10)
 """Numbers of waiting requests that may be skipped in a round because they do not fit."""
 
@@ -51,32 +53,6 @@ HOT, COLD = 0.25, 0.005
 
 REACH = 0.4
 """Standard deviation of a move, in the logarithm of a key."""
-
-
-class Rule(NamedTuple):
-    """Rule that turns an order into a schedule.
-
-    Attributes
-    ----------
-    skips : int
-        Number of requests that may be skipped in a round.
-    prompt_cap : float
-        Most prompt tokens of a round.
-    """
-
-    skips: int
-    prompt_cap: float
-
-
-class _Rounds(NamedTuple):
-    """Requests, memory, and seconds of a round: seconds[tokens] + d2 x resident tokens."""
-
-    arrival: FloatArray
-    prompt: IntArray
-    output: IntArray
-    memory_limit: int
-    seconds: FloatArray
-    d2: float
 
 
 class _Moves(NamedTuple):
@@ -164,7 +140,7 @@ def _release(batch: _Batch, completed: int, running: int) -> None:
 
 @partial(njit, makes_arrays=True)
 def _run_order(
-    rounds: _Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
+    rounds: Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
 ) -> float:
     """Return the total latency of admitting in ascending ``key``; infinity once above ``bound``.
 
@@ -231,7 +207,7 @@ def _run_order(
 
 @njit
 def _anneal(
-    rounds: _Rounds,
+    rounds: Rounds,
     key: FloatArray,
     rule: Rule,
     total: float,
@@ -292,6 +268,8 @@ class SecondsOrders:
         Seconds of each round.
     seed : int
         Seed of the annealing.
+    recomputes : bool, default False
+        Whether a request that leaves the cache processes prompt and tokens again.
 
     Attributes
     ----------
@@ -299,7 +277,9 @@ class SecondsOrders:
         Number of annealings completed.
     """
 
-    def __init__(self, workload: Workload, batch_time: BatchTime, seed: int) -> None:
+    def __init__(
+        self, workload: Workload, batch_time: BatchTime, seed: int, recomputes: bool = False
+    ) -> None:
         self._workload = workload
         # What is found there fits here too, and is timed here.
         workload = restricted(workload)
@@ -313,7 +293,7 @@ class SecondsOrders:
             reason = "are not all finite and above 0"
             raise InvalidValueError("batch time", "durations", seconds, reason)
         self._seconds = seconds
-        self._problem = _Rounds(
+        self._problem = Rounds(
             workload.arrival_times,
             np.asarray(workload.prompt_lengths),
             np.asarray(workload.output_lengths),
@@ -321,10 +301,14 @@ class SecondsOrders:
             seconds,
             d2,
         )
+        # Under another memory rule its tokens are not those of the workload.
+        self._preemptive = (
+            PreemptiveOrders(self._problem, recomputes) if workload is self._workload else None
+        )
         self._starts = np.zeros(len(workload), dtype=np.int64)
         self._key = self._keys()[0]
         self._rule = Rule(SKIPS[0], math.inf)
-        self._best = math.inf
+        self._best = self._scale = math.inf
         self.cycle = 0
 
     def openings(self, should_stop: Callable[[], bool]) -> SecondsSchedule:
@@ -334,38 +318,52 @@ class SecondsOrders:
                 total = self._run(key, rule, self._best)
                 if total < self._best:
                     self._best, self._key, self._rule = total, key, rule
+                self._scale = self._best / len(self._workload)
                 if should_stop():
                     return self._schedule()
+        if self._preemptive is not None:
+            self._preemptive.open(self._rules(), should_stop)
         return self._schedule()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[SecondsSchedule]:
         """Yield better and better schedules; end after `FRUITLESS` cycles without any."""
-        n = len(self._workload)
         fruitless = 0
-        slice_moves = max(1, min(FIRST_CYCLE, SLICE_WORK // n))
-        scale = self._best / n
         while fruitless < FRUITLESS and not should_stop():
             fruitless += 1
-            key, total = self._key.copy(), self._best
-            moves = FIRST_CYCLE << self.cycle
-            hot = HOT * scale / (1 + self.cycle)
-            for begun in range(0, moves, slice_moves):
-                count = min(slice_moves, moves - begun)
-                share = (begun + np.arange(count)) / moves
-                heat = hot * (COLD / HOT) ** share
-                best_key = self._key.copy()
-                draws = self._rng.random((count, 2))
-                trial = _Moves(heat, draws, self._rng.normal(0.0, REACH, count))
-                total, best = _anneal(
-                    self._problem, key, self._rule, total, self._best, trial, self._starts, best_key
-                )
-                if best < self._best:
-                    self._best, self._key = best, best_key
-                    fruitless = 0
-                    yield self._schedule()
-                if should_stop():
-                    return
+            if self._preempts:
+                assert self._preemptive is not None
+                found: Iterator[float] = self._preemptive.anneal(self.cycle, self._rng, should_stop)
+            else:
+                found = self._anneal_keys(should_stop)
+            for _ in found:
+                fruitless = 0
+                yield self._schedule()
+            if should_stop():
+                return
             self.cycle += 1
+
+    def _anneal_keys(self, should_stop: Callable[[], bool]) -> Iterator[float]:
+        """Run one annealing of list schedules; yield better and better totals."""
+        n = len(self._workload)
+        slice_moves = max(1, min(FIRST_CYCLE, SLICE_WORK // n))
+        key, total = self._key.copy(), self._best
+        moves = FIRST_CYCLE << self.cycle
+        hot = HOT * self._scale / (1 + self.cycle)
+        for begun in range(0, moves, slice_moves):
+            count = min(slice_moves, moves - begun)
+            share = (begun + np.arange(count)) / moves
+            heat = hot * (COLD / HOT) ** share
+            best_key = self._key.copy()
+            draws = self._rng.random((count, 2))
+            trial = _Moves(heat, draws, self._rng.normal(0.0, REACH, count))
+            total, best = _anneal(
+                self._problem, key, self._rule, total, self._best, trial, self._starts, best_key
+            )
+            if best < self._best:
+                self._best, self._key = best, best_key
+                yield best
+            if should_stop():
+                return
 
     def _keys(self) -> list[FloatArray]:
         """Return the keys to try, as logarithms: machine seconds, volumes, output lengths."""
@@ -387,6 +385,13 @@ class SecondsOrders:
     def _run(self, key: FloatArray, rule: Rule, bound: float) -> float:
         return _run_order(self._problem, key, rule, bound, self._starts)
 
+    @property
+    def _preempts(self) -> bool:
+        return self._preemptive is not None and self._preemptive.total < self._best
+
     def _schedule(self) -> SecondsSchedule:
+        if self._preempts:
+            assert self._preemptive is not None
+            return SecondsSchedule(self._workload, self._batch_time, self._preemptive.table())
         self._run(self._key, self._rule, math.inf)
         return SecondsSchedule.from_start_rounds(self._workload, self._batch_time, self._starts)

@@ -18,6 +18,9 @@ from instances.html import figure_of
 from .machine_bounds import SecondsBound
 from .minorants import decimal, exact_seconds
 
+Preemption = Literal["keep", "recompute"]
+"""What a request that leaves the cache has when it comes back: its tokens, or only their number."""
+
 SecondsStop = Literal["proof", "gap", "time-limit", "interrupted", "stalled"]
 
 
@@ -41,7 +44,7 @@ class SecondsResult:
     """An interval around the least total latency in seconds of every scheduler.
 
     "Every scheduler" includes those that know the future, pause, split prompts into chunks, evict,
-    preempt and keep tokens, or idle.
+    preempt (see ``preemption``), or idle.
 
     Attributes
     ----------
@@ -67,6 +70,9 @@ class SecondsResult:
         Seconds.
     log : tuple[SecondsProgress, ...]
         One line for each improvement.
+    preemption : Preemption, default "keep"
+        Which schedulers the interval is about: with ``"keep"`` a request that leaves the cache may
+        come back with its tokens, with ``"recompute"`` it processes prompt and tokens again.
     """
 
     workload: Workload
@@ -79,6 +85,7 @@ class SecondsResult:
     stop_reason: SecondsStop
     runtime: float
     log: tuple[SecondsProgress, ...]
+    preemption: Preemption = "keep"
 
     def __repr__(self) -> str:
         mean = f"mean latency {_outward(*self.mean_latency_interval)} s"
@@ -89,6 +96,7 @@ class SecondsResult:
             "requests": len(self.workload),
             "status": f"{self.status} ({self.stop_reason})",
             "least mean latency": f"{_outward(*self.mean_latency_interval)} s",
+            "preempted requests": f"{self.preemption} their tokens",
             "lower bound": self.best_bound + (", certified" if self.certified else ""),
             "gap": percent(self.gap),
             "mean time to first token": f"at least {self.mean_first_token_bound:.6g} s",

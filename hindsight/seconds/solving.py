@@ -20,7 +20,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from .minorants import AffineMinorant, affine_minorants, has_minorants
 from .order_search import SecondsOrders
 from .price_ascent import PriceAscent
 from .results import (
+    Preemption,
     SecondsProgress,
     SecondsResult,
     SecondsStop,
@@ -102,6 +103,7 @@ def solve_seconds(
     search: Search | None = None,
     *,
     anneal: bool = True,
+    preemption: Preemption = "keep",
 ) -> SecondsResult:
     """Solve where each round lasts as long as its batch takes.
 
@@ -115,13 +117,19 @@ def solve_seconds(
         Search options, checked; ``threads`` None uses every core.
     anneal : bool, default True
         Whether to look for schedules beyond list schedules; `hindsight.relax` does not.
+    preemption : {"keep", "recompute"}, default "keep"
+        What a request that leaves the cache has when it comes back.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        ``start`` is infeasible, or an output has 10^6 tokens or more.
+        ``start`` is infeasible or keeps tokens that are to be recomputed, ``preemption`` is
+        neither, or an output has 10^6 tokens or more.
     """
     search = Search() if search is None else search
+    if preemption not in get_args(Preemption):
+        known = " or ".join(get_args(Preemption))
+        raise InvalidValueError(None, "preemption", preemption, f"is not {known}")
     workload = as_workload(requests)
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
@@ -130,9 +138,15 @@ def solve_seconds(
         lambda one: one.workload.digest == workload.digest and one.batch_time == batch_time,
         "another workload or batch time",
     )
+    recomputes = preemption == "recompute"
+    if recomputes and search.start is not None and search.start.keeps_tokens:
+        reason = "comes back with tokens that preemption='recompute' processes again"
+        raise InvalidValueError(None, "start", search.start, reason)
     threads = search.threads or available_cores()
     with search.clock.listening():
-        interval = SecondsInterval(workload, batch_time, search.clock, search.progress, search.gap)
+        interval = SecondsInterval(
+            workload, batch_time, search.clock, search.progress, search.gap, preemption
+        )
         try:
             if search.start is not None:
                 interval.offer(search.start.without_waiting())
@@ -203,6 +217,7 @@ class SecondsInterval:
     clock: Clock
     callback: Callable[[SecondsProgress], None] | None = None
     gap: float = 0.0
+    preemption: Preemption = "keep"
     phase: str = "schedules"
     first_token_bound: float = 0.0
     log: list[SecondsProgress] = field(default_factory=list)
@@ -308,6 +323,7 @@ class SecondsInterval:
             stop_reason=reason,
             runtime=self.clock.seconds(),
             log=tuple(self.log),
+            preemption=self.preemption,
         )
 
     def _check(self) -> None:
@@ -335,7 +351,9 @@ class _Search:
         self._interval = interval
         self._threads = threads
         self._anneal = anneal
-        self._orders = SecondsOrders(interval.workload, interval.batch_time, seed)
+        self._orders = SecondsOrders(
+            interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
+        )
         self._found: deque[SecondsSchedule] = deque()
         self._over = threading.Event()
         self._failed: list[BaseException] = []

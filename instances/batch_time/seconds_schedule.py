@@ -196,6 +196,15 @@ class SecondsSchedule(TimedSchedule):
         """True where a stretch advances, shape (stretches,)."""
         return np.asarray(self.chunk_tokens == ADVANCES)
 
+    @property
+    def keeps_tokens(self) -> bool:
+        """True if a request that left the cache came back without processing all of it again."""
+        enters = np.ones(len(self.request), dtype=np.bool_)
+        follows = self.first_round[1:] == (self.first_round + self.rounds)[:-1]
+        enters[1:] = (self.request[1:] != self.request[:-1]) | ~follows
+        whole = self.workload.prompt_lengths[self.request] + self.tokens_before
+        return bool(np.any(enters & (self.prompt_left < whole)))
+
     @cached_property
     def batches(self) -> RoundBatches:
         """Requests, tokens and memory of each round."""

@@ -1,0 +1,104 @@
+"""Preemptive schedules in seconds: feasible, as valued, and of the optimum that is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from seconds_cases import drawn_workload, exhaustive_optimum, replayed_total
+
+import hindsight
+from hindsight.runtime.clock import never
+from hindsight.seconds.order_search import SecondsOrders
+from instances import Instance, InvalidValueError, SecondsSchedule, Workload
+from instances.batch_time import AffineTime
+
+
+def drawn(seed: int, n: int) -> Workload:
+    """Return requests of which many arrive while the cache is full."""
+    rng = np.random.default_rng(seed)
+    s, o = rng.integers(1, 12, n), rng.integers(1, 40, n)
+    limit = int((s + o).max()) + int(rng.integers(0, 20))
+    return Workload(np.sort(rng.integers(0, 200, n)) / 8, s, o, memory_limit=limit)
+
+
+def found(workload: Workload, time: AffineTime, *, recomputes: bool) -> SecondsSchedule:
+    """Return the best preemptive schedule of the opening, also where another one is better."""
+    orders = SecondsOrders(workload, time, 0, recomputes)
+    orders.openings(never)
+    assert orders._preemptive is not None
+    return SecondsSchedule(workload, time, orders._preemptive.table())
+
+
+@pytest.mark.parametrize("recomputes", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_schedule_is_feasible_and_has_the_total_that_the_search_saw(
+    seed: int, recomputes: bool
+) -> None:
+    workload, time = drawn(seed, 20), AffineTime(0.25, 0.0625 * (seed % 3), 0.0)
+    orders = SecondsOrders(workload, time, 0, recomputes)
+    orders.openings(never)
+    assert orders._preemptive is not None
+    schedule = SecondsSchedule(workload, time, orders._preemptive.table())
+    assert float(replayed_total(schedule, time)) == pytest.approx(orders._preemptive.total)
+    if recomputes:
+        assert not schedule.keeps_tokens
+
+
+def test_who_leaves_the_cache_keeps_tokens_or_processes_them_again() -> None:
+    # The long request is stopped by the short one, which does not fit beside it.
+    workload = Workload([0.0, 2.0], [4, 12], [12, 1], memory_limit=16)
+    time = AffineTime(1.0, 0.125, 0.0)
+    kept, again = (found(workload, time, recomputes=one) for one in (False, True))
+    assert kept.keeps_tokens
+    assert not again.keeps_tokens
+    assert kept.total_latency < again.total_latency
+
+
+def test_annealing_finds_better_schedules_and_none_is_infeasible() -> None:
+    workload, time = drawn(3, 40), AffineTime(0.25, 0.125, 0.0)
+    orders = SecondsOrders(workload, time, 0)
+    best = orders.openings(never).total_latency
+    left = iter(range(400))
+    for schedule in orders.anneal(lambda: next(left, None) is None):
+        assert replayed_total(schedule, time) < best
+        best = schedule.total_latency
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_schedule_is_below_the_optimum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    workload = drawn_workload(rng, (2, 4), 4, True)
+    time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
+    best = exhaustive_optimum(workload, time, states=4_000)
+    if best is None:
+        pytest.skip("too many states")
+    schedule = found(workload, time, recomputes=False)
+    assert replayed_total(schedule, time) >= best
+
+
+def test_a_result_says_which_optimum_it_is_about() -> None:
+    workload, time = drawn(1, 12), AffineTime(0.25, 0.125, 0.0)
+    kept = hindsight.solve(workload, 0.5, batch_time=time)
+    again = hindsight.solve(workload, 0.5, batch_time=time, preemption="recompute")
+    assert (kept.preemption, again.preemption) == ("keep", "recompute")
+    assert not again.schedule.keeps_tokens
+    assert kept.lower_bound <= again.upper_bound
+    assert "recompute their tokens" in again._repr_html_()
+
+
+def test_a_start_that_keeps_tokens_is_refused_where_they_are_recomputed() -> None:
+    workload = Workload([0.0, 2.0], [4, 12], [12, 1], memory_limit=16)
+    time = AffineTime(1.0, 0.125, 0.0)
+    start = found(workload, time, recomputes=False)
+    hindsight.solve(workload, 0.5, batch_time=time, start=start)
+    with pytest.raises(InvalidValueError, match="processes again"):
+        hindsight.solve(workload, 0.5, batch_time=time, start=start, preemption="recompute")
+
+
+def test_preemption_is_refused_in_rounds_and_unknown_ones_everywhere() -> None:
+    workload, time = drawn(1, 3), AffineTime(0.25, 0.125, 0.0)
+    with pytest.raises(InvalidValueError, match="keep or recompute"):
+        hindsight.solve(workload, batch_time=time, preemption="swap")  # type: ignore[call-overload]
+    instance = Instance.from_arrays([1, 2], [2, 1], memory_limit=5)
+    with pytest.raises(InvalidValueError, match="give batch_time too"):
+        hindsight.solve(instance, preemption="recompute")  # type: ignore[call-overload]
