@@ -120,8 +120,8 @@ SLACKEST = 0.02
 TOUCH = 0.93
 """Where it touches, as a share of the longest time beyond d0: further down it is too steep."""
 
-GROUP = 0.5
-"""Least seconds that have their tangents in common, in those of the largest block."""
+GROUP = 40.0
+"""Least seconds that have their tangents in common, in d0, where lengths spread to their double."""
 
 DRIFT = 2
 """Tokens held by a request for every step of a block, at least: within a block they hardly grow."""
@@ -550,7 +550,7 @@ def _step_back(
     for x in range(span.high - span.low + 2):
         values[x] = math.inf
     # Step: groups of grid points have their tangents in common.
-    group = int(GROUP * tables.size * tables.machine.d0 / grid.step) + 1
+    group = int(GROUP * (tables.spread - 1.0) * tables.machine.d0 / grid.step) + 1
     begin, largest = span.low, 0.0
     while begin <= span.high:
         count = min(max(width - begin % width, group), span.high + 1 - begin)

@@ -86,9 +86,9 @@ GRIDS = (
     (0.4, 64, 1.3),
     (1.6, 64, 1.3),
     (3.2, 32, 1.2),
-    (6.4, 32, 1.15),
-    (12.8, 32, 1.1),
-    (25.6, 32, 1.07),
+    (6.4, 16, 1.15),
+    (12.8, 16, 1.1),
+    (25.6, 8, 1.07),
 )
 """Grids of an evaluation: their steps in the overhead d0 of a round, at most, the most steps of a
 request in a block, and the spread of lengths with a common tangent."""

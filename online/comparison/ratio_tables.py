@@ -153,7 +153,7 @@ def optimum_notes(records: Sequence[Trial]) -> list[str]:
     for record in records:
         if record.lower_bound is None or record.optimum_certified is None:
             continue
-        line = f"best possible mean latency {record.mean_optimum} s"
+        line = f"best possible mean latency {record.mean_optimum} s, tokens kept where preempted"
         if not record.is_proved:
             line += f"; lower bound: {record.lower_bound}"
         certified = rounded_down(Fraction(record.optimum_certified) / record.requests)

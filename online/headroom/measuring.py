@@ -335,6 +335,7 @@ def search(
     found: Any = find_optimum(
         task.workload,
         batch_time=task.batch_time,
+        preemption="recompute",
         time_limit=task.time_limit,
         seed=task.seed,
         threads=1,

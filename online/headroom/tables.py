@@ -30,8 +30,9 @@ NAMED = 4
 
 BEST_POSSIBLE = (
     "Best possible: the least mean latency of every scheduler of these requests in seconds, "
-    "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards. "
-    "It is certified for the batch time stated, not for the machine."
+    "clairvoyant or not, that may pause, chunk, preempt or idle, and processes prompt and tokens "
+    "again after a preemption; an interval, rounded outwards. It is certified for the batch time "
+    "stated, not for the machine."
 )
 HEADROOM = (
     "Headroom: the mean latency {today} less the best possible. A policy's share of it is what it "

@@ -25,6 +25,7 @@ def optimum(
     states: int = 60_000,
     rule: tuple[int, str, str] = (1, "now", "whole"),
     length: Callable[[list[Work]], Fraction] | None = None,
+    keeps: bool = False,
 ) -> Fraction | None:
     """Least total latency over all ways to serve, best-first.
 
@@ -34,6 +35,8 @@ def optimum(
     Before each round every request that has arrived is put out of the batch (tokens kept), sent
     back (tokens lost), held, given a chunk of its prompt or advanced; or, the batch being what it
     is, the machine idles until the next arrival. None when more than ``states`` states were opened.
+
+    Who was put out processes prompt and tokens again; with ``keeps`` it need not.
 
     ``rule`` is the block size, when an emitted token is stored ("now" or "next"), and whether a
     prompt in chunks holds all of itself ("whole") or what is processed of it ("chunks").
@@ -89,6 +92,8 @@ def optimum(
                         (c, total - missing * (total - c), (kept, True, total - c), True)
                         for c in range(1, total)
                     ]
+                if keeps and k:
+                    mine.append((1, s + k + 1 - unread, (k + 1, True, 0), True))
             else:
                 held = s + k
                 mine += [(0, 0, (kept, False, 0), False) for kept in {k, 0}]

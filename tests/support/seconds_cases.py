@@ -53,18 +53,31 @@ def replayed_total(schedule: SecondsSchedule, time: AffineTime) -> Fraction:
 
 
 def exhaustive_optimum(
-    workload: Workload, time: Any, *, states: int = 6_000, first_tokens: bool = False
+    workload: Workload,
+    time: Any,
+    *,
+    states: int = 6_000,
+    first_tokens: bool = False,
+    keeps: bool = False,
 ) -> Fraction | None:
     """Return the least total latency of every scheduler; None where there are too many states.
 
     With ``first_tokens`` it is the least sum of the times to first token: a request that has
-    emitted its first token can be dropped, as if it were complete.
+    emitted its first token can be dropped, as if it were complete. With ``keeps`` a request that
+    leaves the cache may come back with its tokens; otherwise it processes them again.
     """
     arrivals, prompts, outputs, limit = _rows(workload)
     outputs = [1] * len(outputs) if first_tokens else outputs
     rule = dataclasses.astuple(workload.memory_rule)
     return optimum(
-        arrivals, prompts, outputs, limit, exact_duration(time), states=states, rule=rule
+        arrivals,
+        prompts,
+        outputs,
+        limit,
+        exact_duration(time),
+        states=states,
+        rule=rule,
+        keeps=keeps,
     )
 
 

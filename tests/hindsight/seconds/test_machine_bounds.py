@@ -49,7 +49,7 @@ def test_no_bound_is_above_the_optimum(seed: int, time: Any) -> None:
     first = exhaustive_optimum(workload, time, states=4_000, first_tokens=True)
     assert first is not None
     assert all(bound.total <= first for bound in first_token_bounds(workload, time).values())
-    best = exhaustive_optimum(workload, time, states=4_000)
+    best = exhaustive_optimum(workload, time, states=4_000, keeps=True)
     if best is None:
         pytest.skip("too many states")
     bounds = machine_bounds(workload, time)

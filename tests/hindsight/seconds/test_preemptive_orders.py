@@ -64,15 +64,16 @@ def test_annealing_finds_better_schedules_and_none_is_infeasible() -> None:
         best = schedule.total_latency
 
 
+@pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_no_schedule_is_below_the_optimum(seed: int) -> None:
+def test_no_schedule_is_below_the_optimum(seed: int, keeps: bool) -> None:
     rng = np.random.default_rng(seed)
     workload = drawn_workload(rng, (2, 4), 4, True)
     time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
-    best = exhaustive_optimum(workload, time, states=4_000)
+    best = exhaustive_optimum(workload, time, states=4_000, keeps=keeps)
     if best is None:
         pytest.skip("too many states")
-    schedule = found(workload, time, recomputes=False)
+    schedule = found(workload, time, recomputes=not keeps)
     assert replayed_total(schedule, time) >= best
 
 

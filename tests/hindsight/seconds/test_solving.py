@@ -13,6 +13,7 @@ from effort import sweep
 from seconds_cases import exhaustive_optimum, replayed_total
 
 import hindsight
+from hindsight.seconds.results import Preemption
 from hindsight.seconds.solving import NO_BOUND
 from instances import (
     Instance,
@@ -50,8 +51,9 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
 @pytest.mark.parametrize("seed", sweep(range(100), one_in=10))
 def test_the_optimum_lies_in_the_interval(seed: int) -> None:
     workload, time = tiny(seed)
-    best = exhaustive_optimum(workload, time)
-    result = hindsight.solve(workload, 0.4, 1, batch_time=time)
+    best = exhaustive_optimum(workload, time, keeps=seed % 2 == 0)
+    preemption: Preemption = "recompute" if seed % 2 else "keep"
+    result = hindsight.solve(workload, 0.4, 1, batch_time=time, preemption=preemption)
     lower, upper = result.total_latency_interval
     total = replayed_total(result.schedule, time)
     assert math.nextafter(float(total), math.inf) >= upper >= total
@@ -286,7 +288,7 @@ def test_the_optimum_lies_in_the_interval_by_other_memory_rules(
         memory_limit=plain.memory_limit + 2 * rule.block_size,
         memory_rule=rule,
     )
-    best = exhaustive_optimum(workload, time)
+    best = exhaustive_optimum(workload, time, keeps=True)
     result = hindsight.solve(workload, 0.3, 1, batch_time=time)
     assert result.workload is workload
     assert result.schedule.workload is workload

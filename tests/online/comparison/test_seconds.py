@@ -180,7 +180,7 @@ def test_every_run_is_a_schedule_in_seconds(seed: int) -> None:
 @pytest.mark.parametrize("seed", sweep(range(60), one_in=10))
 def test_every_ratio_encloses_that_to_the_exhaustive_optimum(seed: int) -> None:
     workload, time = drawn(seed, 3, 9)
-    best = exhaustive_optimum(workload, time)
+    best = exhaustive_optimum(workload, time, keeps=True)
     for found in compare(workload, EVERY, batch_time=time, time_limit=0, threads=1):
         if found.status != "completed":
             assert found.reason
