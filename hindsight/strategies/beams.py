@@ -47,6 +47,9 @@ from .strategy import Parameters, Problem
 RANKINGS = ("volume", "start")
 """Cycles that need no relaxation."""
 
+NOISY, NOISE = 0.5, 3.0
+"""Share of tails whose order gets noise, and its standard deviation in ranks."""
+
 LONGEST_FOLLOWED = 10_000_000
 """Most rounds of a schedule whose memory use is examined round by round."""
 
@@ -81,7 +84,7 @@ class Beams(Parameters):
         Whole beams around the best schedule, repeated as long as they improve it.
     tails : tuple[BeamSettings, ...]
         Beams that keep the best schedule up to a random round, drawn with equal probability.
-    first_tails : int, default 50
+    first_tails : int, default 100
         Partial schedules per request that such beams grow before the relaxation.
     relaxation_share : float, default 0.25
         Share of the time left that the relaxation may use before the beams continue.
@@ -106,7 +109,7 @@ class Beams(Parameters):
         CycleSettings(12, 2.0, 1.0, hot=0.03),
         CycleSettings(8, 1.0, 0.0, hot=0.03),
     )
-    first_moves: int = ranged(100, minimum=1)
+    first_moves: int = ranged(25, minimum=1)
     most_moves: int = ranged(12_800, minimum=1)
     patience: int = ranged(6, minimum=1)
     exploring: float = ranged(0.2, minimum=0, maximum=1)
@@ -133,7 +136,7 @@ class Beams(Parameters):
         for preference in (0.0, 0.5, 0.75, 1.0)
         for efficiency in (0.93, 0.97, 1.0)
     )
-    first_tails: int = ranged(50, minimum=0)
+    first_tails: int = ranged(100, minimum=0)
     relaxation_share: float = ranged(0.25, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
     branching_share: float = ranged(0.15, above=0, maximum=1)
@@ -421,6 +424,9 @@ class LargeSearch:
         while tails and interval.nodes < last and not interval.is_done():
             starts = interval.schedule.start_times
             key = self._key(rankings[int(rng.integers(len(rankings)))])
+            if rng.random() < NOISY:
+                ranks = np.argsort(np.argsort(key, kind="stable"))
+                key = ranks + rng.normal(0.0, NOISE, len(ranks))
             settings = tails[int(rng.integers(len(tails)))]
             moment = int(rng.integers(int(starts.min()), int(starts.max()) + 1))
             found = self._beam(key, settings, int((starts < moment).sum()))
