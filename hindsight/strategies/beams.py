@@ -317,7 +317,8 @@ class LargeSearch:
         self._interval.phase = "search"
         for ranking, settings in self._parameters.first_rounds:
             self._whole(self._key(ranking), settings)
-        self._run_tails(self._parameters.first_tails * len(self._instance))
+        parameters = self._parameters
+        self._run_kind(len(parameters.cycles), parameters.first_tails * len(self._instance))
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Run cycles and tails until proof, limit, interruption, ``most_rounds`` or no gain.
@@ -390,20 +391,23 @@ class LargeSearch:
 
     def _cycle(self) -> bool:
         """Run one cycle, or tails for as many moves; return whether it was of the longest kind."""
-        interval, parameters = self._interval, self._parameters
-        kind = self._draw_kind()
+        parameters, kind = self._parameters, self._draw_kind()
         share = min(parameters.first_moves << min(self._times[kind], 40), parameters.most_moves)
-        moves = share * len(self._instance)
+        self._run_kind(kind, share * len(self._instance))
+        return share == parameters.most_moves
+
+    def _run_kind(self, kind: int, moves: int) -> None:
+        """Run a cycle of so many moves, or tails of so many states, and note what it gained."""
+        interval, cycles = self._interval, self._parameters.cycles
         before, made = interval.upper_bound, interval.nodes
-        if kind < len(parameters.cycles):
-            self._ruin_and_recreate(parameters.cycles[kind], moves)
+        if kind < len(cycles):
+            self._ruin_and_recreate(cycles[kind], moves)
         else:
             self._run_tails(moves)
         self.rounds += 1
         self._times[kind] += 1
         self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
         self._works[kind] = 0.5 * self._works[kind] + interval.nodes - made
-        return share == parameters.most_moves
 
     def _ruin_and_recreate(self, settings: CycleSettings, most_moves: int) -> None:
         interval, search = self._interval, self._search
@@ -434,7 +438,7 @@ class LargeSearch:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, tails first, then by their recent gains per move."""
+        """Draw every kind once, then by their recent gains per move."""
         cycles, has_prices = self._parameters.cycles, self._search.has_prices
         priced = [k for k, cycle in enumerate(cycles) if cycle.weight == 0 or has_prices]
         kinds = [len(cycles), *priced]
