@@ -85,7 +85,8 @@ class Beams(Parameters):
     tails : tuple[BeamSettings, ...]
         Beams that keep the best schedule up to a random round, drawn with equal probability.
     first_tails : int, default 100
-        Partial schedules per request that such beams grow before the relaxation.
+        Partial schedules per request that such beams grow before the relaxation, and again after
+        its whole beams for as long as they find a better schedule.
     relaxation_share : float, default 0.25
         Share of the time left that the relaxation may use before the beams continue.
     relaxation_tolerance : float, default 1e-3
@@ -317,8 +318,7 @@ class LargeSearch:
         self._interval.phase = "search"
         for ranking, settings in self._parameters.first_rounds:
             self._whole(self._key(ranking), settings)
-        parameters = self._parameters
-        self._run_kind(len(parameters.cycles), parameters.first_tails * len(self._instance))
+        self._run_first_tails()
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Run cycles and tails until proof, limit, interruption, ``most_rounds`` or no gain.
@@ -338,7 +338,10 @@ class LargeSearch:
                 break
 
     def run_whole(self) -> None:
-        """Run whole beams around the relaxation's order, then repeatedly around their results."""
+        """Run whole beams around the relaxation's order, then repeatedly around their results.
+
+        Tails follow for as long as they better the best schedule.
+        """
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
         key = self._keys["relaxation"]
@@ -355,6 +358,10 @@ class LargeSearch:
                 schedule = self._whole(best.start_times.astype(np.float64), settings)
                 if schedule is not None and schedule.total_latency < best.total_latency:
                     best, is_better = schedule, True
+        before = None
+        while interval.upper_bound != before:
+            before = interval.upper_bound
+            self._run_first_tails()
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
@@ -394,7 +401,12 @@ class LargeSearch:
         parameters, kind = self._parameters, self._draw_kind()
         share = min(parameters.first_moves << min(self._times[kind], 40), parameters.most_moves)
         self._run_kind(kind, share * len(self._instance))
+        self._times[kind] += 1
         return share == parameters.most_moves
+
+    def _run_first_tails(self) -> None:
+        parameters = self._parameters
+        self._run_kind(len(parameters.cycles), parameters.first_tails * len(self._instance))
 
     def _run_kind(self, kind: int, moves: int) -> None:
         """Run a cycle of so many moves, or tails of so many states, and note what it gained."""
@@ -405,7 +417,6 @@ class LargeSearch:
         else:
             self._run_tails(moves)
         self.rounds += 1
-        self._times[kind] += 1
         self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
         self._works[kind] = 0.5 * self._works[kind] + interval.nodes - made
 
@@ -438,7 +449,7 @@ class LargeSearch:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, then by their recent gains per move."""
+        """Draw every kind once, tails first, then by their recent gains per move."""
         cycles, has_prices = self._parameters.cycles, self._search.has_prices
         priced = [k for k, cycle in enumerate(cycles) if cycle.weight == 0 or has_prices]
         kinds = [len(cycles), *priced]
