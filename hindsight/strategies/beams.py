@@ -84,7 +84,7 @@ class Beams(Parameters):
         Whole beams around the best schedule, repeated as long as they improve it.
     tails : tuple[BeamSettings, ...]
         Beams that keep the best schedule up to a random round, drawn with equal probability.
-    first_tails : int, default 100
+    first_tails : int, default 50
         Partial schedules per request that such beams grow before the relaxation, and again after
         its whole beams for as long as they find a better schedule.
     relaxation_share : float, default 0.25
@@ -110,7 +110,7 @@ class Beams(Parameters):
         CycleSettings(12, 2.0, 1.0, hot=0.03),
         CycleSettings(8, 1.0, 0.0, hot=0.03),
     )
-    first_moves: int = ranged(25, minimum=1)
+    first_moves: int = ranged(50, minimum=1)
     most_moves: int = ranged(12_800, minimum=1)
     patience: int = ranged(6, minimum=1)
     exploring: float = ranged(0.2, minimum=0, maximum=1)
@@ -137,7 +137,7 @@ class Beams(Parameters):
         for preference in (0.0, 0.5, 0.75, 1.0)
         for efficiency in (0.93, 0.97, 1.0)
     )
-    first_tails: int = ranged(100, minimum=0)
+    first_tails: int = ranged(50, minimum=0)
     relaxation_share: float = ranged(0.25, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
     branching_share: float = ranged(0.15, above=0, maximum=1)
@@ -449,10 +449,10 @@ class LargeSearch:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, tails first, then by their recent gains per move."""
+        """Draw every kind once, tails last, then by their recent gains per move."""
         cycles, has_prices = self._parameters.cycles, self._search.has_prices
         priced = [k for k, cycle in enumerate(cycles) if cycle.weight == 0 or has_prices]
-        kinds = [len(cycles), *priced]
+        kinds = [*priced, len(cycles)]
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind
