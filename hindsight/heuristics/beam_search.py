@@ -75,6 +75,7 @@ def beam_schedule(
     settings: BeamSettings,
     room: int,
     should_stop: Callable[[], bool],
+    kept: IntArray | None = None,
 ) -> IntArray | None:
     """Return the starts of a feasible schedule, int64, shape (n,), or None if stopped early.
 
@@ -90,8 +91,11 @@ def beam_schedule(
         Most requests that may run at once. The result is None if no schedule is found with so few.
     should_stop : Callable[[], bool]
         Polled about every `hindsight.runtime.clock.SLICE_SECONDS`.
+    kept : int64 array or None, default None
+        Start times, never falling, that the first requests of ``order`` keep; the others start no
+        earlier. None keeps none.
     """
-    n = len(instance)
+    n, kept = len(instance), np.zeros(0, np.int64) if kept is None else kept
     requests = _ranked(instance, order, settings.efficiency)
     width, window = settings.width, min(WINDOW, n)
     room = min(n, room)
@@ -106,13 +110,16 @@ def beam_schedule(
         )
 
     best = Best(np.zeros(width), np.zeros(width, np.int64), np.zeros(1, np.int64))
-    tree = np.zeros((width * n, 3), np.int64)
+    depth = len(kept)
+    tree = np.zeros((width * (n - depth), 3), np.int64)
     ahead = Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1)))
     alive = np.array([1, 0], np.int64)
     search = Search(empty_states(), empty_states(), alive, best, tree, ahead)
     beam = search.beam
     beam.states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
-    slices, depth = Slices(), 0
+    if depth and not _keep(beam, requests, kept):
+        return None
+    slices = Slices()
     while depth < n:
         if should_stop():
             return None
@@ -124,11 +131,26 @@ def beam_schedule(
             return None
         depth = last
     starts = np.zeros(n, dtype=np.int64)
+    starts[order[: len(kept)]] = kept
     node = int(beam.states[int(np.argmin(beam.costs[: search.alive[0]])), PARENT])
     while node >= 0:
         starts[order[tree[node, 1]]] = tree[node, 2]
         node = int(tree[node, 0])
     return starts
+
+
+def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
+    """Let the first state hold what runs at the last start that is kept; False without room."""
+    count, now = len(kept), int(kept[-1])
+    ends = kept + requests.output[:count]
+    running = np.flatnonzero(ends > now)
+    running = running[np.argsort(ends[running], kind="stable")]
+    if len(running) > beam.ends.shape[1]:
+        return False
+    beam.states[0] = (now, count, len(running), count - 1, -1)
+    beam.ends[0, : len(running)] = ends[running]
+    beam.bases[0, : len(running)] = requests.prompt[running] - kept[running]
+    return True
 
 
 def _ranked(instance: Instance, order: IntArray, efficiency: float) -> RankedRequests:

@@ -1,4 +1,4 @@
-"""Upper bounds on instances of any size: beams first, then ruin and recreate while time lasts.
+"""Upper bounds on instances of any size: beams, and ruin and recreate, while time lasts.
 
 Whole beams (`hindsight.heuristics.beam_search`) build schedules in order of
 
@@ -7,10 +7,13 @@ Whole beams (`hindsight.heuristics.beam_search`) build schedules in order of
 * their starts in the best schedule so far, and
 * the expected starts of the linear relaxation, once there are any.
 
-From the best of them cycles of ruin and recreate (`hindsight.heuristics.ruin_and_recreate`) go on;
-some follow the memory prices of the relaxation. Kinds of cycles are drawn by what they gained for
-the moves they took, and cycles get longer while time lasts. Now and then every request moves to the
-earliest start that the others leave it (`shift_left`), which can only lower the total latency.
+Further beams keep the best schedule up to a random round and plan the rest anew. So they fill the
+end, where requests are large and pack badly, while every earlier gain moves all that follows.
+Cycles of ruin and recreate (`hindsight.heuristics.ruin_and_recreate`) take turns with them; some
+follow the memory prices of the relaxation. The kinds, one of which is these beams, are drawn by
+what they gained for the moves they took, and cycles get longer while time lasts. Now and then every
+request moves to the earliest start that the others leave it (`shift_left`), which can only lower
+the total latency.
 
 Deterministic: the schedule after k rounds depends on the arguments, the seed, the number of threads
 and the relaxations' answers alone, except that near a deadline the last cycle is short enough to
@@ -44,6 +47,9 @@ from .strategy import Parameters, Problem
 RANKINGS = ("volume", "start")
 """Cycles that need no relaxation."""
 
+NOISY, NOISE = 0.5, 3.0
+"""Share of tails whose order gets noise, and its standard deviation in ranks."""
+
 LONGEST_FOLLOWED = 10_000_000
 """Most rounds of a schedule whose memory use is examined round by round."""
 
@@ -76,6 +82,11 @@ class Beams(Parameters):
         Whole beams around the relaxation's order.
     again : tuple[BeamSettings, ...]
         Whole beams around the best schedule, repeated as long as they improve it.
+    tails : tuple[BeamSettings, ...]
+        Beams that keep the best schedule up to a random round, drawn with equal probability.
+    first_tails : int, default 50
+        Partial schedules per request that such beams grow before the relaxation, and again after
+        its whole beams for as long as they find a better schedule.
     relaxation_share : float, default 0.25
         Share of the time left that the relaxation may use before the beams continue.
     relaxation_tolerance : float, default 1e-3
@@ -99,7 +110,7 @@ class Beams(Parameters):
         CycleSettings(12, 2.0, 1.0, hot=0.03),
         CycleSettings(8, 1.0, 0.0, hot=0.03),
     )
-    first_moves: int = ranged(100, minimum=1)
+    first_moves: int = ranged(50, minimum=1)
     most_moves: int = ranged(12_800, minimum=1)
     patience: int = ranged(6, minimum=1)
     exploring: float = ranged(0.2, minimum=0, maximum=1)
@@ -119,6 +130,14 @@ class Beams(Parameters):
         BeamSettings(4, 32),
         BeamSettings(4, 16),
     )
+    tails: tuple[BeamSettings, ...] = tuple(
+        BeamSettings(width, choices, preference, efficiency)
+        for width in (4, 8, 16, 32, 64)
+        for choices in (8, 16, 32)
+        for preference in (0.0, 0.5, 0.75, 1.0)
+        for efficiency in (0.93, 0.97, 1.0)
+    )
+    first_tails: int = ranged(50, minimum=0)
     relaxation_share: float = ranged(0.25, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
     branching_share: float = ranged(0.15, above=0, maximum=1)
@@ -137,6 +156,7 @@ class Beams(Parameters):
             ("first_rounds", first, BeamSettings),
             ("guided", self.guided, BeamSettings),
             ("again", self.again, BeamSettings),
+            ("tails", self.tails, BeamSettings),
         ):
             if not all(isinstance(settings, kind) for settings in given):
                 raise InvalidTypeError("Beams", name, given, f"are not all {kind.__name__}")
@@ -178,7 +198,8 @@ class Beams(Parameters):
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
             is_last = relaxed.stop_reason != "time-limit"
             is_small = len(state.instance) <= self.branched_requests
-            if is_last and is_small and left is not None and not state.is_done():
+            if is_last and is_small and left is not None:
+                search.run(len(self.cycles) + 1)
                 self._branch(state, relaxed.memory_prices)
             search.run(patient=is_last and left is not None)
             if is_last:
@@ -202,6 +223,8 @@ class Beams(Parameters):
 
     def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
         """Raise the bound beyond the relaxation's for a share of the time left."""
+        if state.is_done():
+            return
         state.phase = "branching"
         clock = Clock(self.branching_share * state.clock.seconds_left(), state.is_done)
         branched = BranchedRelaxation(state.instance, prices, clock)
@@ -277,8 +300,9 @@ class LargeSearch:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self._search = RuinAndRecreate(self._instance, interval.schedule.start_times, seed, threads)
-        # Cycles of each kind, with the latency gained and the moves used; older ones count less.
-        kinds = len(self._parameters.cycles)
+        # Cycles of each kind, tails last, with the latency gained and the moves used; older ones
+        # count less.
+        kinds = len(self._parameters.cycles) + 1
         self._times = [0] * kinds
         self._gains, self._works = np.zeros(kinds), np.ones(kinds)
         self._seconds_per_move = 0.0
@@ -290,13 +314,14 @@ class LargeSearch:
         self._search.use_prices(prices)
 
     def run_first(self) -> None:
-        """Run whole beams that need no relaxation."""
+        """Run beams that need no relaxation: whole ones, then tails."""
         self._interval.phase = "search"
         for ranking, settings in self._parameters.first_rounds:
             self._whole(self._key(ranking), settings)
+        self._run_first_tails()
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
-        """Run cycles until proof, time limit, interruption, ``most_rounds`` or no further gain.
+        """Run cycles and tails until proof, limit, interruption, ``most_rounds`` or no gain.
 
         With ``patient`` it continues without gain, so it ends only if there is a limit. Schedules
         of too many rounds have no cycles.
@@ -313,7 +338,10 @@ class LargeSearch:
                 break
 
     def run_whole(self) -> None:
-        """Run whole beams around the relaxation's order, then repeatedly around their results."""
+        """Run whole beams around the relaxation's order, then repeatedly around their results.
+
+        Tails follow for as long as they better the best schedule.
+        """
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
         key = self._keys["relaxation"]
@@ -330,6 +358,10 @@ class LargeSearch:
                 schedule = self._whole(best.start_times.astype(np.float64), settings)
                 if schedule is not None and schedule.total_latency < best.total_latency:
                     best, is_better = schedule, True
+        before = None
+        while interval.upper_bound != before:
+            before = interval.upper_bound
+            self._run_first_tails()
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
@@ -345,42 +377,82 @@ class LargeSearch:
 
     def _whole(self, key: FloatArray, settings: BeamSettings) -> Schedule | None:
         """Return the schedule of a beam around an order, or None if stopped or stuck."""
-        interval, instance = self._interval, self._instance
-        if interval.is_done():
+        if self._interval.is_done():
             return None
-        order = np.argsort(key, kind="stable")
-        # Allow twice the requests that ran at once so far: a beam that needs more gives up.
-        room = 2 * most_running(instance, interval.schedule.start_times) + 64
-        interval.nodes += settings.width * len(instance)
         self.rounds += 1
-        starts = beam_schedule(instance, order, settings, room, interval.clock.must_stop)
+        starts = self._beam(key, settings)
         return None if starts is None else self._offer_shifted(starts)
 
+    def _beam(self, key: FloatArray, settings: BeamSettings, kept: int = 0) -> IntArray | None:
+        """Return the starts of a beam that keeps the first ``kept`` starts of the best schedule."""
+        interval, instance = self._interval, self._instance
+        best = interval.schedule.start_times
+        by_start = np.argsort(best, kind="stable")
+        rest = np.sort(by_start[kept:])
+        order = np.append(by_start[:kept], rest[np.argsort(key[rest], kind="stable")])
+        # Allow twice the requests that ran at once so far: a beam that needs more gives up.
+        room = 2 * most_running(instance, best) + 64
+        interval.nodes += settings.width * len(rest)
+        stop = interval.clock.must_stop
+        return beam_schedule(instance, order, settings, room, stop, best[order[:kept]])
+
     def _cycle(self) -> bool:
-        """Run one cycle; return whether it was of the longest kind."""
-        interval, parameters, search = self._interval, self._parameters, self._search
-        search.offer(interval.schedule.start_times)
-        kind = self._draw_kind()
+        """Run one cycle, or tails for as many moves; return whether it was of the longest kind."""
+        parameters, kind = self._parameters, self._draw_kind()
         share = min(parameters.first_moves << min(self._times[kind], 40), parameters.most_moves)
-        moves = self._affordable(share * len(self._instance))
-        before, begun = interval.upper_bound, interval.clock.seconds()
-        made = search.moves
-        search.cycle(parameters.cycles[kind], moves, interval.clock.must_stop)
+        self._run_kind(kind, share * len(self._instance))
+        self._times[kind] += 1
+        return share == parameters.most_moves
+
+    def _run_first_tails(self) -> None:
+        parameters = self._parameters
+        self._run_kind(len(parameters.cycles), parameters.first_tails * len(self._instance))
+
+    def _run_kind(self, kind: int, moves: int) -> None:
+        """Run a cycle of so many moves, or tails of so many states, and note what it gained."""
+        interval, cycles = self._interval, self._parameters.cycles
+        before, made = interval.upper_bound, interval.nodes
+        if kind < len(cycles):
+            self._ruin_and_recreate(cycles[kind], moves)
+        else:
+            self._run_tails(moves)
+        self.rounds += 1
+        self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
+        self._works[kind] = 0.5 * self._works[kind] + interval.nodes - made
+
+    def _ruin_and_recreate(self, settings: CycleSettings, most_moves: int) -> None:
+        interval, search = self._interval, self._search
+        search.offer(interval.schedule.start_times)
+        begun, made = interval.clock.seconds(), search.moves
+        search.cycle(settings, self._affordable(most_moves), interval.clock.must_stop)
         self._offer_shifted(search.best_starts)
         made = search.moves - made
         interval.nodes += made
-        self.rounds += 1
-        self._times[kind] += 1
-        self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
-        self._works[kind] = 0.5 * self._works[kind] + made
         if made:
             self._seconds_per_move = (interval.clock.seconds() - begun) / made
-        return share == parameters.most_moves
+
+    def _run_tails(self, most_nodes: int) -> None:
+        """Plan the best schedule anew from random rounds on; beams grow ``most_nodes`` states."""
+        interval, rng, tails = self._interval, self._rng, self._parameters.tails
+        rankings = [*RANKINGS, "relaxation"] if "relaxation" in self._keys else RANKINGS
+        last = interval.nodes + most_nodes
+        while tails and interval.nodes < last and not interval.is_done():
+            starts = interval.schedule.start_times
+            key = self._key(rankings[int(rng.integers(len(rankings)))])
+            if rng.random() < NOISY:
+                ranks = np.argsort(np.argsort(key, kind="stable"))
+                key = ranks + rng.normal(0.0, NOISE, len(ranks))
+            settings = tails[int(rng.integers(len(tails)))]
+            moment = int(rng.integers(int(starts.min()), int(starts.max()) + 1))
+            found = self._beam(key, settings, int((starts < moment).sum()))
+            if found is not None and int((found - starts).sum()) < 0:
+                self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, then by their recent gains per move."""
-        cycles = self._parameters.cycles
-        kinds = [k for k, c in enumerate(cycles) if c.weight == 0 or self._search.has_prices]
+        """Draw every kind once, tails last, then by their recent gains per move."""
+        cycles, has_prices = self._parameters.cycles, self._search.has_prices
+        priced = [k for k, cycle in enumerate(cycles) if cycle.weight == 0 or has_prices]
+        kinds = [*priced, len(cycles)]
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind

@@ -34,6 +34,16 @@ def test_beams_are_feasible(data: st.DataObject) -> None:
     starts = beam_schedule(instance, order, settings, len(instance), never)
     assert starts is not None
     assert is_feasible_by_definition(instance, starts.tolist())
+    # Behind any part of it, the requests that are left in another order.
+    count = data.draw(st.integers(0, len(instance)))
+    by_start = np.argsort(starts, kind="stable")
+    kept = starts[by_start[:count]]
+    order = np.append(by_start[:count], data.draw(st.permutations(by_start[count:].tolist())))
+    order = order.astype(np.int64)
+    again = beam_schedule(instance, order, settings, len(instance), never, kept)
+    assert again is not None
+    assert again[order[:count]].tolist() == kept.tolist()
+    assert is_feasible_by_definition(instance, again.tolist())
 
 
 @given(instances(max_requests=9, arrivals=False), st.sampled_from(sorted(PRIORITIES)))
@@ -59,6 +69,8 @@ def test_a_beam_without_room_or_time_gives_up() -> None:
     # With room for two at once the third waits for an end that the fitting test does not need.
     assert beam_schedule(instance, np.arange(3), BeamSettings(2, 1), 2, never) is None
     assert beam_schedule(instance, np.arange(3), BeamSettings(2, 2), 3, lambda: True) is None
+    kept = np.zeros(2, np.int64)
+    assert beam_schedule(instance, np.arange(3), BeamSettings(2, 2), 2, never, kept) is None
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 8))

@@ -124,6 +124,17 @@ def test_the_search_beats_the_list_schedules(seed: int) -> None:
     assert searched(instance, 20).upper_bound < best_list_schedule(instance).total_latency
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_tails_improve_what_whole_beams_find(seed: int) -> None:
+    found = []
+    for tails in ((), BRIEF.tails):
+        interval = SolveState(medium(seed))
+        interval.offer(one_after_another(interval.instance))
+        LargeSearch(interval, seed, replace(BRIEF, tails=tails)).run_first()
+        found.append(interval.upper_bound)
+    assert found[1] < found[0]
+
+
 @pytest.mark.parametrize(
     ("seed", "n", "seconds"),
     [
@@ -259,7 +270,7 @@ def test_kinds_of_cycles_without_gains_for_ages_are_drawn_alike() -> None:
     for gains, works in ((0.0, 1.0), (1e-322, 1e6), (0.0, 0.0)):
         search._gains[:], search._works[:] = gains, works
         drawn = {search._draw_kind() for _ in range(200)}
-        assert drawn == unpriced
+        assert drawn == {*unpriced, len(BRIEF.cycles)}
 
 
 @given(instances())

@@ -156,7 +156,7 @@ def test_parameters_cannot_be_changed(kind: Any) -> None:
         strategy.name = "other"  # type: ignore[misc]
 
 
-SETTINGS = ("cycles", "first_rounds", "guided", "again", "configurations", "climb")
+SETTINGS = ("cycles", "first_rounds", "guided", "again", "tails", "configurations", "climb")
 
 
 @pytest.mark.parametrize("kind", [*STRATEGIES, Climb, CycleSettings])
@@ -195,6 +195,7 @@ def test_parameters_that_are_settings() -> None:
         ("first_rounds", (("volume", (1, 1)),)),
         ("guided", (BeamSettings(1, 1), (1, 1))),
         ("again", ((1, 1), (1, 1))),
+        ("tails", ((1, 1), (1, 1))),
         ("cycles", (CycleSettings(), (8, 1.0))),
     ):
         with pytest.raises(InvalidTypeError, match=f"Beams: {field} = "):
