@@ -12,7 +12,8 @@ alpha + beta.
 
 *Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
 kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums
-to D or less: at any moment the payments sum to alpha + beta at most. Rounds are disjoint, so all
+to D or less: at any moment the payments sum to alpha + beta at most. The round that ends a prompt
+in chunks counts as a chunk, which pays less than a round that advances. Rounds are disjoint, so all
 payments are at most the integral; and i's latency and payments are at least V_i. []
 
 With beta = 0 that prices the charges of `machine_bounds`. With alpha = 0 a fast round is dear: it
@@ -22,8 +23,8 @@ length of the round that all of a full batch share.
 **Tangents.** Let b steps on end begin at t or later and end at t + E, with share_j = d0 kv_j / M +
 w_j. A round of length D makes 1 / D of a step a second. At a rate of x steps a second step j pays
 alpha share_j x + beta w_j x / (1 - d0 x) a second. Let phi*(lambda) be the largest of lambda x less
-that for j = 1, over x between 0 and 1 / (d0 + w_1), and alpha', beta' the least prices between t
-and t + E. For every lambda the steps pay at least
+what step 1 pays a second at rate x, over x between 0 and 1 / (d0 + w_1). Let alpha', beta' be the
+least prices between t and t + E. For every lambda the steps pay at least
 
     lambda b + alpha' sum_j (share_j - share_1) + beta' sum_j (w_j - w_1) - integral of phi*(lambda)
 
@@ -31,8 +32,8 @@ from t to t + E. *Proof.* Step j at rate x pays at least lambda_j x less the lar
 less its payment at rate y, a second. Take lambda_j = lambda + alpha' (share_j - share_1) + beta'
 (w_j - w_1). As x / (1 - d0 x) = x + d0 x^2 / (1 - d0 x), and w_j, share_j do not fall and prices
 are at least alpha', beta', that largest is at most phi*(lambda). Rates integrate to 1 a step. Where
-i pauses it pays 0 >= -phi*. [] Where the steps may take any rates, that is the dual of what they
-pay: the best lambda loses only what changes of w_j and share_j within a block are worth.
+i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in which steps may take any
+rates: the best lambda loses only what changes of w_j and share_j within a block are worth.
 
 Also, if c is the least of alpha share_1 / w_1 + beta between t and t + E, they pay at least c times
 the sum of the w_j, since share_j / w_j does not fall; with w = 0, the least alpha times the sum of
@@ -41,7 +42,8 @@ the share_j.
 *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
 share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
 (s D) of it a second and pays alpha share x + beta w x D / (D - d0) or more, where D <= 1 / x, as
-q <= s. And x is largest in one round. [] Its own time is that of one round.
+q <= s. And x is at most 1 / (d0 + w), which one round reaches. [] Chunks last longer in all, so its
+own time is that of one round.
 
 **Evaluation.** Let G_k(t) be the least completion time plus payments of the blocks after the k-th
 where they begin at t or later; G(t) = t after the last. G_{k-1}(t) is the least, over t' >= t and
@@ -52,25 +54,30 @@ non-decreasing and nowhere above G_k.
 *Step.* For E up to X, a multiple of h, and fixed lambda, let Phi be the integral of phi*. It is
 linear between grid points, and so is g_k. Where m h <= t <= (m + 1) h, the payment and G_k at t + E
 are at least the constants of the tangent, Phi(t), and the least of g_k - Phi at the grid points
-that surround all t + E. This is linear in t: its values at m and m + 1 are one pair of ends. Each
-step m .. m + 1 of the grid has a lambda of its own; a grid point takes the lower of its two ends.
-Then the chord is below, and so after a minimum over all later points.
+that surround all t + E. This is linear in t: its values at m and m + 1 are a pair of ends. The
+lengths E up to X are cut into ranges, each with a lambda of its own, and the ends are the least of
+all ranges. A grid point has an end of the step before it and one of the step after it, and takes
+the lower one. Then the chord is below, and so after a minimum over all later points.
 
-*Long blocks.* For E beyond X, a moment of least c is in [t, t + X), or in a later cell that begins
-at z h, say. The first pays the least c of [t, t + X), then G_k at t + X; the second pays the c of
-that cell, then G_k at z h. Grid point m takes the least over all t within h of it.
+*Long blocks.* A block of more than X has a moment of least c. If it is in [t, t + X], the block
+pays at least the least c of that time, and then G_k at t + X. A later moment is in [t', t' + X] for
+a later t', which the minimum over all later points takes. Prices are the least for all t within h
+of a grid point, and g_k(t + X) is linear between grid points.
 
 *Window.* Beyond ``allowance`` after a_i only two facts are used: G_k(t) >= t + own remaining
 seconds, and G_k does not fall. Their maximum has a kink, and its chord there would be above it:
-grid points up to and including the kink's cell get the constant. A start after the last computed
-grid point m may be in the cell after m, so its own time counts from m.
+grid points up to and including the kink's cell get the last computed value. A start after the last
+computed grid point m may be in the cell after m, so its own time counts from m, and its end is at m
++ 1 or later if the block lasts h or more.
 
 *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers >= 0
-are within 10^-9 of exact for o < 10^6, relatively, and values are lowered by that. A tangent adds
-up lambda b, g_k and phi* times seconds, phi* being at most lambda / d0. Each of its operations,
-fewer than four for a grid point, is exact within 2^-52 of the largest of them: `_ERROR` of that is
-taken off for every grid point. An x that is off by 2^-50 misses the largest lambda x less a payment
-by no more than that. Whether the compiler reorders sums does not matter for it.
+are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that; that covers
+alpha + beta, which is the price within 2^-51. A tangent adds up lambda b, seconds, and phi* times
+seconds, phi* being at most lambda / d0. Each of its operations, fewer than four for a grid point,
+is exact within 2^-52 of the largest of them: `_ERROR` of that is taken off for every grid point.
+The rest of g_k and the payments of alpha' and beta' are at most the value, so that 10^-8 of it
+covers their roundings. An x that is off by 2^-50 / d0 misses the largest lambda x less a payment by
+no more than 2^-50 lambda / d0. Whether the compiler reorders sums does not matter for it.
 """
 
 from __future__ import annotations
@@ -88,15 +95,20 @@ from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
+from instances.validation import as_integer, as_number
 
 from .machine_bounds import SecondsBound
 from .minorants import AffineMinorant
 
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 """Relative deflation of a value, beyond (4 o + 100) 2^-53 for o < 10^6."""
 
 LONGEST_OUTPUT = 10**6
 """Outputs are shorter, for `ROUNDING` and because schedules in seconds list every round."""
+
+LATEST = 2**26
+"""Most steps of the grid before an arrival, which is a decimal rounded to a float: with that many
+its place moves by 2^-27 of a step, and a value by less than `ROUNDING` of it."""
 
 SHRINK = 1 - 1e-12
 """Factor on shortest lengths before they are truncated to whole steps of the grid."""
@@ -125,6 +137,9 @@ GROUP = 40.0
 
 DRIFT = 2
 """Tokens held by a request for every step of a block, at least: within a block they hardly grow."""
+
+NOTHING = -1e300
+"""Ends before the first tangent; finite, as the loop may assume that numbers are."""
 
 _ERROR = 2.0**-49
 """Bound on the relative errors of an operation on tangents, see *Rounding*."""
@@ -263,8 +278,6 @@ class _Room(NamedTuple):
         Constants of a tangent, by grid point of a group.
     paid : float64 array, shape (cells + 1,)
         Least payment of a block at a moment within X of a cell.
-    later : float64 array, shape (cells + 1,)
-        Least of the payment in a cell from there on and G_k where it begins.
     """
 
     phi: FloatArray
@@ -273,7 +286,6 @@ class _Room(NamedTuple):
     right: FloatArray
     fixed: FloatArray
     paid: FloatArray
-    later: FloatArray
 
 
 class _Values(NamedTuple):
@@ -327,15 +339,6 @@ def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
     if (point - 1) * step + remaining >= ceiling:
         return point * step + remaining
     return ceiling
-
-
-@step
-def _value(values: _Values, point: int, step: float) -> float:
-    """Return G_k at a grid point from ``low`` on."""
-    if point - values.low < values.computed:
-        value: float = values.at[point - values.low]
-        return value
-    return _tail(point, step, values.remaining, values.ceiling)
 
 
 @step
@@ -417,7 +420,8 @@ def _tangent(block: _Block, begin: int, lasts: float, grid: _Grid, d0: float) ->
 def _window(block: _Block, low: int, cut: float, following: _Values, step: float) -> _Span:
     """Choose the grid points at which G_{k-1} is computed, from ``low`` on, and the lengths."""
     remaining = following.remaining + block.own
-    # Both are whole steps of the shortest block; rounding may make them differ by one.
+    # Both are whole steps of the shortest block, and no more than its own time as that is shrunk;
+    # rounding may make them differ by one.
     shortest = max(int(block.own / step), following.low - low)
     longest = max(int(SLOWEST * block.own / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
@@ -448,15 +452,6 @@ def _prepare(block: _Block, span: _Span, following: _Values, grid: _Grid, room: 
                 here = (grid.alpha[c] * per_work + grid.beta[c]) * work
             paid = min(paid, here)
         room.paid[i] = paid
-    begin = min((span.low + span.longest) // width, cells)
-    for i in range(cells, begin - 1, -1):
-        point = max(i * width, following.low)
-        here = grid.alpha[i] * share
-        if block.work > 0.0:
-            here = (grid.alpha[i] * per_work + grid.beta[i]) * work
-        room.later[i] = here + _value(following, point, grid.step)
-        if i < cells:
-            room.later[i] = min(room.later[i], room.later[i + 1])
 
 
 @njit
@@ -513,7 +508,7 @@ def _group(
         last = _tangent(block, begin + count, touch, grid, d0)
         is_alike = max(first, last) <= ALIKE * min(first, last)
         for x in range(count):
-            room.left[x] = room.right[x] = -math.inf
+            room.left[x] = room.right[x] = NOTHING
         for end in range(1 if is_alike else 2):
             rate = math.sqrt(first * last) if is_alike else (first, last)[end]
             largest = max(largest, rate)
@@ -572,8 +567,6 @@ def _step_back(
     for m in range(span.high, span.low - 1, -1):
         i = min(m // width, cells)
         best = min(best, room.paid[i] + following.at[m + longest - following.low])
-        if (m + longest + width) // width <= cells:
-            best = min(best, room.later[(m + longest + width) // width])
         best = min(best, values[m - span.low] - error)
         values[m - span.low] = best
 
@@ -584,7 +577,6 @@ def _request_values(
 ) -> None:
     """Write values[i], the least of C_i - a_i and the payments of request i, up to rounding."""
     step, cells = tables.grid.step, tables.grid.alpha.size
-    by_cell = np.empty((2, cells))
     by_point = np.empty((7, size))
     room = _Room(
         by_point[0],
@@ -592,8 +584,7 @@ def _request_values(
         by_point[2],
         by_point[3],
         by_point[4],
-        by_cell[0],
-        by_cell[1],
+        np.empty(cells),
     )
     at, spare = by_point[5], by_point[6]
     begins = np.empty(max(requests.output) + 1, np.int64)
@@ -658,7 +649,8 @@ class PricedValues:
     Raises
     ------
     InvalidValueError
-        An output has 10^6 tokens or more, or the step is none of these.
+        An output has 10^6 tokens or more, an arrival is too late for the step, or the step, size
+        or spread is not as declared.
     """
 
     def __init__(
@@ -676,6 +668,12 @@ class PricedValues:
         if not (step > 0 and math.frexp(step)[0] == 0.5 and step <= prices.cell):
             reason = "is not a power of two that is at most a cell"
             raise InvalidValueError("grid", "step", step, reason)
+        as_integer(size, "grid", "size", minimum=1)
+        as_number(spread, "grid", "spread", above=1)
+        latest = float(workload.arrival_times.max())
+        if latest > LATEST * step:
+            reason = f"is more than {LATEST} steps of the grid"
+            raise InvalidValueError("workload", "arrival_times", latest, reason)
         s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
         alpha, beta = np.zeros((2, prices.price.size + 1))
         alpha[:-1] = prices.gamma * prices.price
@@ -740,7 +738,7 @@ def priced_bound(
     step : float
         Step of the grid of time in seconds, a power of two, at most a cell.
     allowance : float64 array or None, default None
-        Seconds after arrival that are examined closely, shape (n,). Any value is valid; above V_i
+        Seconds after arrival that are examined closely, >= 0, shape (n,). Any are valid; above V_i
         nothing is lost. None uses all the time that has a price.
     size : int, default 32
         Most steps of a request in a block.

@@ -118,3 +118,17 @@ def test_a_grid_that_would_break_the_proof_is_refused(step: float) -> None:
     prices = RoundLengthPrices(0.25, np.ones(2), np.ones(2))
     with pytest.raises(InvalidValueError, match="step"):
         priced_bound(workload, minorant, prices, step)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "given", "named"),
+    [(1e18, {}, "arrival_times"), (0.0, {"size": 0}, "size"), (0.0, {"spread": 1.0}, "spread")],
+)
+def test_what_has_no_place_on_the_grid_is_refused(
+    arrival: float, given: dict[str, Any], named: str
+) -> None:
+    workload = Workload([arrival], [1], [2], memory_limit=3)
+    minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
+    prices = RoundLengthPrices(0.5, np.ones(1), np.ones(1))
+    with pytest.raises(InvalidValueError, match=named):
+        priced_bound(workload, minorant, prices, 0.125, np.ones(1), **given)
