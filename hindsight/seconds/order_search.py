@@ -31,7 +31,7 @@ from instances.batch_time import (
 )
 from instances.problem.memory_translation import restricted
 
-from .preemptive_orders import PreemptiveOrders, Rounds, Rule
+from .preemptive_orders import PreemptiveOrders, Rounds, Rule, machine_seconds
 
 SKIPS = (0, 3, 10)
 """Numbers of waiting requests that may be skipped in a round because they do not fit."""
@@ -367,10 +367,10 @@ class SecondsOrders:
 
     def _keys(self) -> list[FloatArray]:
         """Return the keys to try, as logarithms: machine seconds, volumes, output lengths."""
-        _, s, o, M, seconds, d2 = self._problem
+        s, o = self._problem.prompt, self._problem.output
         volume = o * (s + (o + 1) / 2)
-        slope = max(0.0, seconds[-1] - seconds[1]) / max(1, len(seconds) - 2)
-        machine = slope * (s + o) + (d2 + seconds[1] / M) * volume
+        token, held = machine_seconds(self._problem)
+        machine = token * (s + o) + held * volume
         return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
 
     def _rules(self) -> list[Rule]:

@@ -1,10 +1,11 @@
-"""Preemptive schedules in seconds, of the optimum that keeps tokens: least remaining charges first.
+"""Preemptive schedules in seconds: least remaining charges first.
 
 Before each round the requests that have arrived are tried in ascending order of what is left of
-their charges (`machine_bounds`), times a weight, and each runs if its tokens fit. Who does not run
-leaves the cache and keeps its tokens. As in `order_search` a cap on the prompt tokens of a round
-delays prompts and speeds up the others. Weights are powers of the charges of whole requests:
-exponents above 0 favour short requests, also when long ones are nearly done.
+their charges (`machine_bounds`), times a weight, and each runs if its tokens fit. A request that
+does not run leaves the cache, and keeps its tokens or processes them again. As in `order_search` a
+cap on the prompt tokens of a round delays prompts and speeds up the others. Weights are powers of
+the charges of whole requests: exponents above 0 favour short requests, also when long ones are
+nearly done. Annealing then moves single weights.
 
 Source: least remaining processing time first (Schrage, 1968), with the memory of each round.
 """
@@ -82,13 +83,6 @@ class Charges(NamedTuple):
     recomputes: bool
 
 
-class _Problem(NamedTuple):
-    """Requests and the rule of a run."""
-
-    rounds: Rounds
-    rule: Rule
-
-
 class _State(NamedTuple):
     """State of a run.
 
@@ -160,13 +154,12 @@ def _write(table: IntArray, at: int, i: int, r: int, done: int, tokens: int) -> 
 
 @step
 def _serve(
-    r: int, active: int, state: _State, charges: Charges, problem: _Problem
-) -> tuple[int, int, int]:
-    """Let requests advance in round r, least first; return memory, tokens and how many were tried.
+    r: int, active: int, state: _State, charges: Charges, rounds: Rounds, rule: Rule
+) -> tuple[int, int]:
+    """Let requests advance in round r, least first; return memory and tokens of the round.
 
-    As far as memory, the requests that may be skipped and the cap on prompts allow.
+    As many advance as memory, the requests that may be skipped and the cap on prompts allow.
     """
-    rounds, rule = problem
     memory = tokens = fresh = refused = tried = 0
     while tried < active and refused <= rule.skips:
         i = state.order[tried]
@@ -190,14 +183,14 @@ def _serve(
         fresh += own > 1
         state.done[i] += 1
         state.last[i] = r
-    return memory, tokens, tried
+    return memory, tokens
 
 
 @step
 def _reorder(
     r: int, active: int, state: _State, charges: Charges, rounds: Rounds
 ) -> tuple[int, float]:
-    """Drop who is complete and order the others again; return how many stay and who ended's a.
+    """Drop complete requests and order the others; return how many stay, and the sum of a dropped.
 
     Orders hardly change: those that ran have less left, those that left the cache may have more.
     """
@@ -231,7 +224,6 @@ def _run_preemptive(
     written = np.zeros(1, np.int64)
     state = _State(ints[0], ints[1], ints[2], ints[3], np.empty(n), written, table)
     state.last.fill(-1)
-    problem = _Problem(rounds, rule)
     active = position = completed = r = 0
     t = total = 0.0
     while completed < n:
@@ -244,7 +236,7 @@ def _run_preemptive(
             active += 1
             position += 1
         r += 1
-        memory, tokens, _ = _serve(r, active, state, charges, problem)
+        memory, tokens = _serve(r, active, state, charges, rounds, rule)
         t += rounds.seconds[tokens] + rounds.d2 * memory
         kept, arrivals = _reorder(r, active, state, charges, rounds)
         total += (active - kept) * t - arrivals
@@ -253,6 +245,13 @@ def _run_preemptive(
         if total > bound:
             return math.inf, written[0]
     return total, written[0]
+
+
+def machine_seconds(rounds: Rounds) -> tuple[float, float]:
+    """Return the machine seconds of a processed token, and of a token held in a round."""
+    seconds = rounds.seconds
+    token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
+    return token, rounds.d2 + float(seconds[1]) / rounds.memory_limit
 
 
 class PreemptiveOrders:
@@ -273,11 +272,11 @@ class PreemptiveOrders:
 
     def __init__(self, rounds: Rounds, recomputes: bool) -> None:
         self._rounds = rounds
-        slope = max(0.0, rounds.seconds[-1] - rounds.seconds[1]) / max(1, len(rounds.seconds) - 2)
-        held = rounds.d2 + float(rounds.seconds[1]) / rounds.memory_limit
+        token, held = machine_seconds(rounds)
         s, o = rounds.prompt, rounds.output
-        self._whole = slope * (s + o - 1) + held * (o * s + o * (o + 1) / 2)
-        self._best = Charges(np.ones(len(s)), slope, held, recomputes), Rule(0, math.inf)
+        self._whole = token * (s + o - 1) + held * (o * s + o * (o + 1) / 2)
+        self._best = Charges(np.ones(len(s)), token, held, recomputes), Rule(0, math.inf)
+        self._stretches = 0
         self.total = math.inf
 
     def open(self, rules: Sequence[Rule], should_stop: Callable[[], bool]) -> None:
@@ -313,16 +312,14 @@ class PreemptiveOrders:
 
     def table(self) -> IntArray:
         """Return the stretches of the best schedule, see `SecondsSchedule`."""
-        nothing = np.empty((0, len(COLUMNS)), np.int64)
-        _, count = _run_preemptive(self._rounds, *self._best, math.inf, nothing)
-        table = np.empty((count, len(COLUMNS)), np.int64)
+        table = np.empty((self._stretches, len(COLUMNS)), np.int64)
         _run_preemptive(self._rounds, *self._best, math.inf, table)
         return table
 
     def _try(self, charges: Charges, rule: Rule, bound: float) -> float:
         nothing = np.empty((0, len(COLUMNS)), np.int64)
-        total, _ = _run_preemptive(self._rounds, charges, rule, bound, nothing)
+        total, stretches = _run_preemptive(self._rounds, charges, rule, bound, nothing)
         if total < self.total:
-            self.total = total
+            self.total, self._stretches = total, stretches
             self._best = charges._replace(weight=charges.weight.copy()), rule
         return total

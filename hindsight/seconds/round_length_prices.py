@@ -117,8 +117,7 @@ SLOWEST = 20.0
 """X of a block, in its own time."""
 
 WIDENING = 0.01
-"""Growth of the spread of lengths with a common tangent, with the shortest time beyond d0, in d0.
-"""
+"""Growth of the spread of lengths with a common tangent for every d0 beyond that of a round."""
 
 ALIKE = 1.1
 """Ratio of the best lambdas at both ends of a group up to which one between them serves all."""
@@ -360,27 +359,18 @@ def _next_block(done: int, prompt: int, output: int, tables: _Tables) -> _Block:
 
 
 @step
-def _conjugate(block: _Block, rate: float, alpha: float, beta: float, d0: float) -> float:
-    """Return phi*(rate) at given prices."""
+def _conjugate(
+    block: _Block, rate: float, alpha: float, beta: float, d0: float
+) -> tuple[float, float]:
+    """Return phi*(rate) at given prices, and the steps a second for which it is reached."""
     rest = rate - alpha * block.share
     priced = beta * block.work
     if rest <= priced:
-        return 0.0
+        return 0.0, 0.0
     # The best x has derivative rest - priced / (1 - d0 x)^2 = 0, or is the largest.
     slack = max(math.sqrt(priced / rest), block.work / (d0 + block.work))
-    if slack == 0.0:
-        return rest / d0
-    return (1.0 - slack) / d0 * (rest - priced / slack)
-
-
-@step
-def _progress(block: _Block, rate: float, alpha: float, beta: float, d0: float) -> float:
-    """Return the steps a second for which phi*(rate) is reached at given prices."""
-    rest = rate - alpha * block.share
-    priced = beta * block.work
-    if rest <= priced:
-        return 0.0
-    return (1.0 - max(math.sqrt(priced / rest), block.work / (d0 + block.work))) / d0
+    x = (1.0 - slack) / d0
+    return x * (rest - priced / slack if slack > 0.0 else rest), x
 
 
 @njit
@@ -404,9 +394,10 @@ def _tangent(block: _Block, begin: int, lasts: float, grid: _Grid, d0: float) ->
         made, paid = 0.0, rate * block.steps
         for c in range(first, last + 1):
             until = ends if c == cells else min(ends, (c + 1.0) * width)
-            points = until - max(begin, c * width)
-            made += points * grid.step * _progress(block, rate, grid.alpha[c], grid.beta[c], d0)
-            paid -= points * grid.step * _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+            seconds = grid.step * (until - max(begin, c * width))
+            phi, x = _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+            made += seconds * x
+            paid -= seconds * phi
         if paid > most:
             best, most = rate, paid
         if made < block.steps:
@@ -436,8 +427,8 @@ def _window(block: _Block, low: int, cut: float, following: _Values, step: float
 
 
 @njit
-def _prepare(block: _Block, span: _Span, following: _Values, grid: _Grid, room: _Room) -> None:
-    """Fill the tables of cells of a block."""
+def _fill_paid(block: _Block, span: _Span, grid: _Grid, room: _Room) -> None:
+    """Fill the least payments by cell of a block that takes more than X, see *Long blocks*."""
     cells, width = grid.alpha.size - 1, grid.width
     per_work = block.share / block.work if block.work > 0.0 else 0.0
     work = block.steps * block.work + block.more_work
@@ -466,7 +457,8 @@ def _follow(
     while x < points:
         c = min((begin + x) // width, cells)
         end = points if c == cells else min(points, (c + 1) * width - begin)
-        growth = grid.step * _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+        density, _ = _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+        growth = grid.step * density
         for y in range(x, end):
             room.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
@@ -541,7 +533,7 @@ def _step_back(
         following.at[x] = _tail(
             x + following.low, grid.step, following.remaining, following.ceiling
         )
-    _prepare(block, span, following, grid, room)
+    _fill_paid(block, span, grid, room)
     for x in range(span.high - span.low + 2):
         values[x] = math.inf
     # Step: groups of grid points have their tangents in common.

@@ -47,7 +47,7 @@ from .results import (
     exact_total_latency,
     rounded_down,
 )
-from .round_length_prices import LATEST, PricedValues, refuse_long_outputs
+from .round_length_prices import LATEST, ROUNDING, PricedValues, refuse_long_outputs
 
 NO_BOUND = "no latency is negative"
 """Name of the bound that holds for every batch time."""
@@ -458,14 +458,14 @@ class _Search:
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
         latest = float(interval.workload.arrival_times.max())
-        values: FloatArray | None = None
+        prices, values = ascent.prices(), None
         for steps, size, spread in GRIDS:
             step = min(2.0 ** math.floor(math.log2(d0 / steps)), ascent.cell)
             if float(allowance.max()) > LARGEST_WINDOW * step or latest > LATEST * step:
                 return
-            priced = PricedValues(interval.workload, minorant, ascent.prices(), step, size, spread)
+            priced = PricedValues(interval.workload, minorant, prices, step, size, spread)
             if values is None:
-                values = priced.own * (1 - 1e-9)
+                values = priced.own * (1 - ROUNDING)
             whole = self._improve(priced, values, allowance, pool)
             bound = priced.bound(values, minorant)
             interval.prove(bound._replace(certified=interval.best.certified))

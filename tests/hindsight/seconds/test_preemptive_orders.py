@@ -21,12 +21,20 @@ def drawn(seed: int, n: int) -> Workload:
     return Workload(np.sort(rng.integers(0, 200, n)) / 8, s, o, memory_limit=limit)
 
 
-def found(workload: Workload, time: AffineTime, *, recomputes: bool) -> SecondsSchedule:
-    """Return the best preemptive schedule of the opening, also where another one is better."""
+def opened(
+    workload: Workload, time: AffineTime, *, recomputes: bool
+) -> tuple[SecondsSchedule, float]:
+    """Return the best preemptive schedule of the opening, and the total that the search saw."""
     orders = SecondsOrders(workload, time, 0, recomputes)
     orders.openings(never)
     assert orders._preemptive is not None
-    return SecondsSchedule(workload, time, orders._preemptive.table())
+    found = orders._preemptive
+    return SecondsSchedule(workload, time, found.table()), found.total
+
+
+def found(workload: Workload, time: AffineTime, *, recomputes: bool) -> SecondsSchedule:
+    """Return the best preemptive schedule of the opening, also where another one is better."""
+    return opened(workload, time, recomputes=recomputes)[0]
 
 
 @pytest.mark.parametrize("recomputes", [False, True])
@@ -35,11 +43,8 @@ def test_a_schedule_is_feasible_and_has_the_total_that_the_search_saw(
     seed: int, recomputes: bool
 ) -> None:
     workload, time = drawn(seed, 20), AffineTime(0.25, 0.0625 * (seed % 3), 0.0)
-    orders = SecondsOrders(workload, time, 0, recomputes)
-    orders.openings(never)
-    assert orders._preemptive is not None
-    schedule = SecondsSchedule(workload, time, orders._preemptive.table())
-    assert float(replayed_total(schedule, time)) == pytest.approx(orders._preemptive.total)
+    schedule, total = opened(workload, time, recomputes=recomputes)
+    assert float(replayed_total(schedule, time)) == pytest.approx(total)
     if recomputes:
         assert not schedule.keeps_tokens
 
