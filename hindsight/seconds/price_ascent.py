@@ -288,6 +288,8 @@ class PriceAscent:
     ----------
     cell : float
         See the parameter.
+    hands : int
+        Turns that evaluate every request once.
     estimate : float
         Bound on the mean latency that the best prices would give, not certified.
     horizon : float
@@ -307,6 +309,7 @@ class PriceAscent:
         cell: float,
         iterations: int = 150,
     ) -> None:
+        self._schedule, self._minorant = schedule, minorant
         d0, d1, d2 = map(float, minorant)
         workload = relaxed(schedule.workload)
         M = float(workload.memory_limit)
@@ -335,10 +338,10 @@ class PriceAscent:
         latency = schedule.completion_times - a
         self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
         # Deal requests out, so that hands and their parts are alike.
-        self._hands = max(1, round(n / HAND))
+        self.hands = max(1, round(n / HAND))
         self._slices = [
-            [np.arange(n)[hand :: self._hands][part::SLICES] for part in range(SLICES)]
-            for hand in range(self._hands)
+            [np.arange(n)[hand :: self.hands][part::SLICES] for part in range(SLICES)]
+            for hand in range(self.hands)
         ]
         self._given = Requests(a, s, o)
         self.cell = cell
@@ -356,6 +359,25 @@ class PriceAscent:
                 return
             self._turn(pool)
 
+    def refined(self) -> PriceAscent:
+        """Return an ascent that continues with cells half as long."""
+        finer = PriceAscent(
+            self._schedule,
+            self._minorant,
+            horizon=self.horizon,
+            cell=self.cell / 2,
+            iterations=self._iterations,
+        )
+        cells, rows = len(finer._row), finer._logit.size
+        before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
+        row_before = self._row[before[np.minimum(np.arange(rows) * ROW_CELLS, cells - 1)]]
+        finer._log_price[:] = self._log_price[before]
+        finer._logit[:] = self._logit[row_before]
+        density, gamma = self._best
+        finer._best = density[before], gamma[row_before]
+        finer._window, finer.values, finer.turns = self._window, self.values, self.turns
+        return finer
+
     def prices(self) -> RoundLengthPrices:
         """Return the best prices so far."""
         density, gamma = self._best
@@ -367,7 +389,7 @@ class PriceAscent:
         price[-1] = 0.0
         gamma = 1 / (1 + np.exp(-self._logit))
         n = len(self.values)
-        slices = [one for one in self._slices[self.turns % self._hands] if len(one)]
+        slices = [one for one in self._slices[self.turns % self.hands] if len(one)]
         weight = n / sum(map(len, slices))
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
         model = _Model(self._machine, cell, self._lengths, price, gamma, self._row)
@@ -387,9 +409,9 @@ class PriceAscent:
             self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
         estimate = float(self.values.sum() - cell * price.sum()) / n
         # Of several hands some values are of earlier prices: then the last prices count.
-        if estimate > self.estimate or self._hands > 1:
+        if estimate > self.estimate or self.hands > 1:
             self.estimate, self._best = estimate, (price, gamma)
-        done = min(1.0, self.turns / (self._iterations * self._hands))
+        done = min(1.0, self.turns / (self._iterations * self.hands))
         rate = 0.12 / (1 + 3 * done) ** 2
         self.turns += 1
         self._price_steps.step((by_price - cell) * price / n, rate)

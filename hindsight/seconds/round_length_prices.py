@@ -113,13 +113,14 @@ its place moves by 2^-27 of a step, and a value by less than `ROUNDING` of it.""
 SHRINK = 1 - 1e-12
 """Factor on shortest lengths before they are truncated to whole steps of the grid."""
 
-SLOWEST = 20.0
-"""X of a block, in its own time."""
+SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
+"""X of a block: in its own time at least; in the time that is best where beta is largest at least,
+but then no more than LONGEST own times."""
 
 WIDENING = 0.01
-"""Growth of the spread of lengths with a common tangent for every d0 beyond that of a round."""
+"""Growth of the spread of lengths with a common tangent, by seconds beyond d0 in own times."""
 
-ALIKE = 1.1
+ALIKE = 1.05
 """Ratio of the best lambdas at both ends of a group up to which one between them serves all."""
 
 HALVINGS = 7
@@ -206,12 +207,15 @@ class _Grid(NamedTuple):
         Steps of a cell.
     alpha, beta : float64 array, shape (cells + 1,)
         Prices of a second in each cell, 0 in the last, which has no end.
+    dearest : float
+        The largest beta.
     """
 
     step: float
     width: int
     alpha: FloatArray
     beta: FloatArray
+    dearest: float
 
 
 class _Tables(NamedTuple):
@@ -276,7 +280,7 @@ class _Room(NamedTuple):
     fixed : float64 array
         Constants of a tangent, by grid point of a group.
     paid : float64 array, shape (cells + 1,)
-        Least payment of a block at a moment within X of a cell.
+        Payment of a block at a moment of a cell.
     """
 
     phi: FloatArray
@@ -408,13 +412,19 @@ def _tangent(block: _Block, begin: int, lasts: float, grid: _Grid, d0: float) ->
 
 
 @step
-def _window(block: _Block, low: int, cut: float, following: _Values, step: float) -> _Span:
+def _window(
+    block: _Block, low: int, cut: float, following: _Values, grid: _Grid, d0: float
+) -> _Span:
     """Choose the grid points at which G_{k-1} is computed, from ``low`` on, and the lengths."""
+    step = grid.step
     remaining = following.remaining + block.own
     # Both are whole steps of the shortest block, and no more than its own time as that is shrunk;
     # rounding may make them differ by one.
     shortest = max(int(block.own / step), following.low - low)
-    longest = max(int(SLOWEST * block.own / step), shortest) + 1
+    # At a constant beta the best D - d0 is the root of beta w d0.
+    best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
+    slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
+    longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
     # Values above the allowance need not be distinguished.
     while (
@@ -428,21 +438,16 @@ def _window(block: _Block, low: int, cut: float, following: _Values, step: float
 
 @njit
 def _fill_paid(block: _Block, span: _Span, grid: _Grid, room: _Room) -> None:
-    """Fill the least payments by cell of a block that takes more than X, see *Long blocks*."""
+    """Fill the payments of a block at a moment of each cell, see *Long blocks*."""
     cells, width = grid.alpha.size - 1, grid.width
     per_work = block.share / block.work if block.work > 0.0 else 0.0
     work = block.steps * block.work + block.more_work
     share = block.steps * block.share + block.more_share
-    first, last = min(max(span.low - 1, 0) // width, cells), min(span.high // width, cells)
-    for i in range(first, last + 1):
-        paid = math.inf
-        # Cells that a block touches that begins within a step of this cell.
-        for c in range(max(i - 1, 0), min(((i + 1) * width + span.longest) // width, cells) + 1):
-            here = grid.alpha[c] * share
-            if block.work > 0.0:
-                here = (grid.alpha[c] * per_work + grid.beta[c]) * work
-            paid = min(paid, here)
-        room.paid[i] = paid
+    first, last = (span.low - 1) // width, (span.high + 1 + span.longest) // width
+    for c in range(min(max(first, 0), cells), min(last, cells) + 1):
+        room.paid[c] = grid.alpha[c] * share
+        if block.work > 0.0:
+            room.paid[c] = (grid.alpha[c] * per_work + grid.beta[c]) * work
 
 
 @njit
@@ -493,7 +498,7 @@ def _group(
     while early < span.longest:
         # Lengths from ``early`` to ``late`` have tangents in common.
         free = max(grid.step * early - least, block.steps * block.work)
-        longer = free * (tables.spread + WIDENING * free / least)
+        longer = free * (tables.spread + WIDENING * free / block.own)
         late = min(max(early + 1, int((least + longer) / grid.step)), span.longest)
         touch = least + TOUCH * (grid.step * (late + 1) - least)
         first = _tangent(block, begin, touch, grid, d0)
@@ -501,8 +506,8 @@ def _group(
         is_alike = max(first, last) <= ALIKE * min(first, last)
         for x in range(count):
             room.left[x] = room.right[x] = NOTHING
-        for end in range(1 if is_alike else 2):
-            rate = math.sqrt(first * last) if is_alike else (first, last)[end]
+        for end in range(1 if is_alike else 3):
+            rate = math.sqrt(first * last) if is_alike or end == 2 else (first, last)[end]
             largest = max(largest, rate)
             _follow(block, rate, begin, count, late, tables, room)
             shift = begin - following.low
@@ -540,7 +545,9 @@ def _step_back(
     group = int(GROUP * (tables.spread - 1.0) * tables.machine.d0 / grid.step) + 1
     begin, largest = span.low, 0.0
     while begin <= span.high:
-        count = min(max(width - begin % width, group), span.high + 1 - begin)
+        # A prompt may be shorter than a cell, and its best lambda changes within it.
+        most = width if block.steps > 1 else span.shortest // 4
+        count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         rate = _group(
             block, span, following, tables, room, begin, count, values[begin - span.low :]
         )
@@ -556,9 +563,15 @@ def _step_back(
     if after >= following.low:
         best = max(best, following.at[after - following.low])
     # Long blocks, and the minimum over all later points.
+    first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
-        i = min(m // width, cells)
-        best = min(best, room.paid[i] + following.at[m + longest - following.low])
+        # Cells of a long block that begins within a step of m.
+        since, until = max(m - 1, 0) // width, min((m + 1 + longest) // width, cells)
+        if min(since, cells) != first or until != last:
+            first, last, paid = min(since, cells), until, math.inf
+            for c in range(first, last + 1):
+                paid = min(paid, room.paid[c])
+        best = min(best, paid + following.at[m + longest - following.low])
         best = min(best, values[m - span.low] - error)
         values[m - span.low] = best
 
@@ -596,7 +609,7 @@ def _request_values(
         for k in range(count - 1, -1, -1):
             block = _next_block(begins[k], s, o, tables)
             low -= int(block.own / step)
-            span = _window(block, low, a + allowance[i], following, step)
+            span = _window(block, low, a + allowance[i], following, tables.grid, tables.machine.d0)
             _step_back(block, span, following, tables, room, spare)
             computed = span.high - span.low + 1
             free = following.at
@@ -673,13 +686,13 @@ class PricedValues:
         self._requests = Requests(workload.arrival_times, s, o)
         self._tables = _Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
-            _Grid(step, round(prices.cell / step), alpha, beta),
+            _Grid(step, round(prices.cell / step), alpha, beta, float(beta.max())),
             size,
             spread,
         )
         longest = size * (d0 + d1 + d2 * int((s + o).max()))
         longest = max(longest, d0 + (d1 + d2) * (int(s.max()) + 1))
-        self._longest = math.ceil(SLOWEST * longest / step) + 2
+        self._longest = math.ceil(LONGEST * longest / step) + 2
         self.own = o * d0 + d1 * (s + o - 1) + d2 * (o * s + o * (o + 1) / 2)
         self.integral = prices.integral
 

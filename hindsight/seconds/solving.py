@@ -70,6 +70,10 @@ STALL_TURNS, STALL_GAIN = 20, 2e-4
 CYCLES = 2
 """Seconds of annealing without a time limit."""
 
+FINER_TURNS, FINEST_CELL = 40, 4.0
+"""Evaluations after which cells of prices are halved, if there is time for as many more, and the
+shortest cell in d0."""
+
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
 
@@ -430,17 +434,35 @@ class _Search:
         minorant = minorants[ascents.index(ascent)]
         share = Clock(ASCENT_SHARE * interval.clock.seconds_left())
         most = TURNS if interval.clock.limit_left() is None else 4 * TURNS
-        reached = -math.inf
+        reached, begun, first = -math.inf, share.seconds(), ascent.turns
         while not interval.clock.must_stop():
             ascent.climb(1, interval.clock.must_stop, pool)
             self._take_schedules()
             if share.must_stop() or ascent.turns >= most:
                 return ascent, minorant
-            if ascent.turns % STALL_TURNS == 0:
-                if ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate):
-                    return ascent, minorant
-                reached = ascent.estimate
+            if ascent.turns % STALL_TURNS:
+                continue
+            stalls = ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate)
+            reached = ascent.estimate
+            turns, enough = ascent.turns - first, FINER_TURNS * ascent.hands
+            lasts = 2 * enough * (share.seconds() - begun) / turns
+            if (stalls or turns >= enough) and self._may_refine(ascent, minorant, share, lasts):
+                ascent = ascent.refined()
+                reached, begun, first = -math.inf, share.seconds(), ascent.turns
+            elif stalls:
+                return ascent, minorant
         return None
+
+    def _may_refine(
+        self, ascent: PriceAscent, minorant: AffineMinorant, share: Clock, lasts: float
+    ) -> bool:
+        """Tell whether cells may be halved, where ``lasts`` seconds make that worth while."""
+        return (
+            self._interval.clock.limit_left() is not None
+            and ascent.cell / 2 >= FINEST_CELL * minorant.d0
+            and ascent.horizon / ascent.cell <= MOST_CELLS / 2
+            and share.seconds_left() >= lasts
+        )
 
     def _begin_ascent(self, minorant: AffineMinorant) -> PriceAscent:
         schedule = self._interval.schedule
