@@ -10,6 +10,8 @@ solver's code, so code that exists both here and there is duplicated on purpose.
   with the reason why it proves its bound;
 * `hindsight.certificates.replay`: the search that a proof may require;
 * `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
+* `hindsight.certificates.seconds_proof`: the exception, for bounds in seconds: it evaluates prices
+  by the solver's code, in floats rounded outward;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
 All arithmetic is on integers: numpy's of 64 or 32 bits where a Python integer has shown first that
@@ -21,7 +23,6 @@ its subclasses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .format import (
@@ -41,6 +42,7 @@ from .problem import Rows, preemptive_total_latency, read_instance, total_latenc
 from .proofs import Proof, SearchFailedError
 from .state_proofs import SearchProof, StateProof
 from .tree_proof import TreeProof
+from .verdict import Verdict
 
 KINDS: dict[str, type[Proof]] = {
     "memory-prices": MemoryProof,
@@ -54,52 +56,6 @@ KINDS: dict[str, type[Proof]] = {
 }
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Bounds that a checked certificate proves, and facts about its proof.
-
-    Attributes
-    ----------
-    lower_bound : int
-        Verified: no feasible schedule has a smaller total latency.
-    upper_bound : int
-        Total latency of the certificate's schedule, which is feasible.
-    kind : str
-        Kind of the proof: ``"memory-prices"``, ``"branched-memory-prices"``, ``"state-prices"``,
-        ``"state-search"``, ``"path-search"`` or ``"window-tree"``; for the preemptive optimum
-        ``"preemptive-memory-prices"`` or ``"preemptive-prices"``.
-    requests : int
-        Number of requests.
-    tables, price_sets, leaves : int
-        Sizes of the proof; 0 where it has no such part. Leaves are those of a tree, the partial
-        schedules of a search, or the nodes of graphs of paths.
-    digest : str
-        Digest of the instance.
-    preemptive : bool
-        Whether schedules may stop requests and keep their tokens: then the lower bound holds for
-        those schedules too, and the certificate's schedule may be one of them.
-    memory_rule : str
-        How the memory rule differs from counting tokens; empty where it does not. The proof is
-        about an instance in tokens for which every schedule of the instance is feasible.
-    """
-
-    lower_bound: int
-    upper_bound: int
-    kind: str
-    requests: int
-    tables: int
-    price_sets: int
-    leaves: int
-    digest: str
-    preemptive: bool = False
-    memory_rule: str = ""
-
-    @property
-    def is_optimal(self) -> bool:
-        """Tell whether the bounds meet, so that the schedule is optimal."""
-        return self.lower_bound == self.upper_bound
-
-
 def check_certificate(document: Mapping[str, Any]) -> Verdict:
     """Check a certificate completely.
 
@@ -111,7 +67,8 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     Returns
     -------
     Verdict
-        The verdict. Its lower bound is the certificate's claim, which the proof reaches.
+        The verdict. Its lower bound is the certificate's claim, which the proof reaches; in seconds
+        where the certificate has a batch time.
 
     Raises
     ------
@@ -123,11 +80,18 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         The check would exceed the limits of `hindsight.certificates.limits`.
     """
     preemptive = isinstance(document, Mapping) and "stretches" in document
+    in_seconds = isinstance(document, Mapping) and "batch_time" in document
     schedule = "stretches" if preemptive else "start_times"
-    keys = ("format", "version", "instance", schedule, "upper_bound", "lower_bound", "proof")
+    rest = ("batch_time",) if in_seconds else (schedule, "upper_bound")
+    keys = ("format", "version", "instance", *rest, "lower_bound", "proof")
     keys_of(document, keys, "certificate")
     if document["format"] != FORMAT or whole(document["version"], "version") != VERSION:
         raise MalformedCertificateError("format or version is not that of this checker")
+    if in_seconds:
+        # What it needs beyond this room is loaded for it alone.
+        from .seconds_proof import check_seconds
+
+        return check_seconds(document)
     instance = read_instance(document["instance"])
     cost_of = preemptive_total_latency if preemptive else total_latency
     upper = cost_of(instance, document[schedule])

@@ -31,6 +31,18 @@ LONGEST_PATH = 100_000
 LARGEST_TABLES = 1 << 26
 """Most table entries held at once for what may run beside known requests."""
 
+LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
+"""Most points of a grid of time at which a request is evaluated, or that a cell of prices has."""
+
+LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
+"""Most cells of time with a price, and entries of the table of a batch time."""
+
+FINEST_STEP, COARSEST_STEP = 1024, 16
+"""Most steps of a grid of time in the overhead d0 of a round, and most d0 in a step."""
+
+SPREADS = (1.05, 2.0)
+"""Spread of the lengths of rounds with a common tangent, at least and at most."""
+
 FULL_SIZE = 20_000
 """Numbers in a proof by paths and its instance from which the full limits apply."""
 

@@ -63,7 +63,7 @@ def read_instance(part: Any) -> Rows:
     """
     names = ("memory_limit", "requests", "digest")
     keys_of(part, names, "instance", optional=("memory_rule",))
-    rule = _memory_rule(part.get("memory_rule", {}))
+    rule = read_memory_rule(part.get("memory_rule", {}))
     size, unstored = rule.block_size, int(rule.emitted_token == "next")
     limit = whole(part["memory_limit"], "memory_limit", 1)
     rows = []
@@ -105,7 +105,8 @@ def read_instance(part: Any) -> Rows:
     return Rows(below, limit // size * size, digest, size, stored, rule.told)
 
 
-def _memory_rule(part: Any) -> MemoryRule:
+def read_memory_rule(part: Any) -> MemoryRule:
+    """Read what a memory rule has other than the default."""
     keys_of(part, (), "memory_rule", optional=[field.name for field in fields(MemoryRule)])
     try:
         return MemoryRule(**part)

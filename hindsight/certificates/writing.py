@@ -15,7 +15,8 @@ such prices leave none (`hindsight.certificates.path_replay`);
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), if requested and if the instance is
 small;
 
-and, for a schedule that may stop requests, prices of rounds or of memory.
+and, for a schedule that may stop requests, prices of rounds or of memory. Those of results in
+seconds are made by `hindsight.certificates.seconds_writing`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -35,22 +36,25 @@ from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, Wanted
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
+from hindsight.seconds.results import SecondsProof, SecondsResult
 from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
+    SecondsSchedule,
 )
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed
 from instances.validation import as_time_limit
 
-from .checking import Verdict, check_certificate, proved_bound, read_proof, states_needed
+from .checking import check_certificate, proved_bound, read_proof, states_needed
 from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError
 from .proofs import SearchFailedError
 from .state_proofs import StateProof
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     from hindsight.configurations.tables import ConfigurationCut
@@ -62,8 +66,8 @@ SEARCH_STATES = 500_000
 
 
 def make_certificate(
-    schedule: Schedule | PreemptiveSchedule,
-    proof: Proof | None = None,
+    schedule: Schedule | PreemptiveSchedule | SecondsSchedule,
+    proof: Proof | SecondsProof | None = None,
     *,
     search: bool = True,
     tree: bool = True,
@@ -73,13 +77,14 @@ def make_certificate(
 
     Parameters
     ----------
-    schedule : Schedule or PreemptiveSchedule
+    schedule : Schedule or PreemptiveSchedule or SecondsSchedule
         The best known schedule, feasible by the memory rule of its instance. The certificate of a
         `PreemptiveSchedule` bounds the preemptive optimum by prices alone; a larger bound from a
-        search of states is not claimed.
-    proof : Proof or None, default None
+        search of states is not claimed. That of a `SecondsSchedule` has its requests and batch
+        time, but not the schedule.
+    proof : Proof or SecondsProof or None, default None
         Prices for the schedule's instance and the same optimum; None uses the prices of the volume
-        relaxation.
+        relaxation, in seconds bounds without prices.
     search : bool, default True
         Whether to look for a state search, where the prices alone do not prove the schedule
         optimal; it needs state prices.
@@ -89,21 +94,32 @@ def make_certificate(
     time_limit : float or None, default None
         Seconds for everything including the check; None for no limit. Proofs that would take longer
         are replaced by cheaper ones, in the last resort by the output lengths. An unfinished tree
-        still proves a bound and is written if that bound is the best.
+        still proves a bound and is written if that bound is the best. For a `SecondsSchedule` the
+        limit decides how fine the grid of time is.
 
     Raises
     ------
     InvalidValueError
         The schedule is infeasible, or the proof belongs to another optimum.
+    InvalidTypeError
+        The batch time of a `SecondsSchedule` is neither an `AffineTime` nor a `TiledTime`.
     """
     time_limit = as_time_limit(time_limit)
     violations = schedule.violations()
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
-    instance = schedule.instance
     preemptive = isinstance(schedule, PreemptiveSchedule)
-    if proof is not None and preemptive not in proof.optima:
+    if isinstance(schedule, SecondsSchedule):
+        suits = not isinstance(proof, Proof)
+    else:
+        suits = proof is None or (isinstance(proof, Proof) and preemptive in proof.optima)
+    if not suits:
         raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
+    if isinstance(schedule, SecondsSchedule):
+        from .seconds_writing import seconds_certificate
+
+        return seconds_certificate(schedule, cast("SecondsProof | None", proof), time_limit)
+    instance = schedule.instance
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -122,7 +138,7 @@ def make_certificate(
     instance = relaxed(instance)
     volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
     _take_best(document, volume_part, clock)
-    states = _take_proof(document, instance, proof, clock)
+    states = _take_proof(document, instance, cast("Proof | None", proof), clock)
     if not document["proof"]:
         document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
         document["lower_bound"] = proved_bound(document)
@@ -230,7 +246,7 @@ class _ProofClock(Clock):
 
 
 def write_certificate(
-    result: SolveResult,
+    result: SolveResult | SecondsResult,
     path: str | os.PathLike[str],
     *,
     search: bool = True,
@@ -241,12 +257,13 @@ def write_certificate(
 
     The verdict's lower bound is *verified*: it is proved by prices, the checker's own search or the
     window tree. It may be below ``result.certified_lower_bound`` if that comes from an exhaustive
-    search by other rules. No search is written for the preemptive optimum.
+    search by other rules. No search is written for the preemptive optimum. In seconds it may be
+    below by what rounded prices and a coarser grid of time lose.
 
     Parameters
     ----------
-    result : SolveResult
-        Result of a solve, with or without preemption.
+    result : SolveResult or SecondsResult
+        Result of a solve, with or without preemption, in rounds or seconds.
     path : str or os.PathLike
         Path of the JSON file, which is replaced as a whole.
     search, tree, time_limit : bool, bool, float or None
@@ -260,15 +277,15 @@ def write_certificate(
     Raises
     ------
     InvalidTypeError
-        ``result`` is not the result of a solve in rounds.
+        ``result`` is not the result of a solve, or its batch time is one that no file can hold.
     InvalidValueError
         The result is about the makespan.
     OSError
         The file cannot be written; no partial file is left.
     """
-    if not isinstance(result, SolveResult):
-        raise InvalidTypeError(None, "result", result, "is not a SolveResult")
-    if result.objective != "total_latency":
+    if not isinstance(result, SolveResult | SecondsResult):
+        raise InvalidTypeError(None, "result", result, "is not a SolveResult or a SecondsResult")
+    if isinstance(result, SolveResult) and result.objective != "total_latency":
         raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
     document = make_certificate(
         result.schedule, result.proof, search=search, tree=tree, time_limit=time_limit

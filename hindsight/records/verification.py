@@ -1,7 +1,7 @@
 """Verification of records: schedule, cost, certificate and digest.
 
-Costs, and bounds that need no certificate, are computed anew by arithmetic. No solver and no
-compiled loop is loaded.
+Costs, and bounds that need no certificate, are computed anew by arithmetic. No solver is loaded,
+and no compiled loop but for certificates in seconds.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
         raise RefusedRecordError(f"the proof is {how}, not {record.proof}")
 
 
-def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[int, str]:
+def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[Bound, str]:
     """Return the lower bound that a certificate proves for an entry, and the kind of proof.
 
     Parameters
@@ -186,7 +186,7 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[i
     CertificateError
         The certificate does not hold.
     """
-    if entry.goal not in ("total_latency", "preemptive_total_latency"):
+    if entry.goal == "makespan":
         raise RefusedRecordError(f"no certificate is about {entry.goal}")
     verdict = check_certificate(document)
     if verdict.digest != entry.digest:
@@ -194,6 +194,9 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[i
     # A bound on schedules that may stop requests also bounds those that may not.
     if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
         raise RefusedRecordError("the certificate is of the optimum without preemption")
+    own_time = preset(entry.batch_time).batch_time if entry.batch_time else None
+    if verdict.batch_time != own_time:
+        raise RefusedRecordError("the certificate is of another batch time")
     return verdict.lower_bound, verdict.kind
 
 

@@ -6,17 +6,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hindsight.outcomes.results import Interval, SolveStatus, percent
 from instances import SecondsSchedule, Workload
+from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from instances.html import figure_of
 
 from .machine_bounds import SecondsBound
-from .minorants import decimal, exact_seconds
+from .minorants import AffineMinorant, decimal, exact_seconds
+
+if TYPE_CHECKING:
+    # It compiles loops, which a result needs none of.
+    from .round_length_prices import RoundLengthPrices
 
 Preemption = Literal["keep", "recompute"]
 """What a request that leaves the cache has when it comes back: its tokens, or only their number."""
@@ -37,6 +42,25 @@ class SecondsProgress(Interval[float]):
     def __str__(self) -> str:
         mean = _outward(self.lower_bound, self.upper_bound)
         return f"{self.phase}: mean latency {mean} s, gap {percent(self.gap)}"
+
+
+@dataclass(frozen=True, eq=False)
+class SecondsProof:
+    """What `hindsight.seconds.round_length_prices.priced_bound` needs to prove a bound.
+
+    Attributes
+    ----------
+    prices : RoundLengthPrices
+        The best prices of an ascent.
+    minorant : AffineMinorant
+        The minorant of the batch time for which they were found.
+    allowance : float64 array
+        Seconds after arrival that are examined closely, shape (n,).
+    """
+
+    prices: RoundLengthPrices
+    minorant: AffineMinorant
+    allowance: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +97,8 @@ class SecondsResult:
     preemption : Preemption, default "keep"
         Which schedulers the interval is about: with ``"keep"`` a request that leaves the cache may
         come back with its tokens, with ``"recompute"`` it processes prompt and tokens again.
+    proof : SecondsProof or None, default None
+        The prices evaluated, for a certificate; None where there was no time for any.
     """
 
     workload: Workload
@@ -86,6 +112,7 @@ class SecondsResult:
     runtime: float
     log: tuple[SecondsProgress, ...]
     preemption: Preemption = "keep"
+    proof: SecondsProof | None = None
 
     def __repr__(self) -> str:
         mean = f"mean latency {_outward(*self.mean_latency_interval)} s"

@@ -42,6 +42,7 @@ from .price_ascent import PriceAscent
 from .results import (
     Preemption,
     SecondsProgress,
+    SecondsProof,
     SecondsResult,
     SecondsStop,
     exact_total_latency,
@@ -224,6 +225,7 @@ class SecondsInterval:
     preemption: Preemption = "keep"
     phase: str = "schedules"
     first_token_bound: float = 0.0
+    proof: SecondsProof | None = None
     log: list[SecondsProgress] = field(default_factory=list)
     _schedule: SecondsSchedule | None = None
     _exact: Fraction | None = None
@@ -328,6 +330,7 @@ class SecondsInterval:
             runtime=self.clock.seconds(),
             log=tuple(self.log),
             preemption=self.preemption,
+            proof=self.proof,
         )
 
     def _check(self) -> None:
@@ -481,6 +484,7 @@ class _Search:
         allowance = ascent.values * 1.02 + 4 * d0
         latest = float(interval.workload.arrival_times.max())
         prices, values = ascent.prices(), None
+        interval.proof = SecondsProof(prices, minorant, allowance)
         for steps, size, spread in GRIDS:
             step = min(2.0 ** math.floor(math.log2(d0 / steps)), ascent.cell)
             if float(allowance.max()) > LARGEST_WINDOW * step or latest > LATEST * step:

@@ -402,9 +402,8 @@ def _submit(
 
     entry = None if name is None else instances.library(name)
     if entry is not None and not isinstance(entry.instance, Instance):
-        raise InvalidValueError(
-            None, "--instance", name, "has times in seconds: no file can be submitted for it"
-        )
+        reason = "has times in seconds: submit its certificate, which names it, without this option"
+        raise InvalidValueError(None, "--instance", name, reason)
     try:
         gains = submit(names[0], store, entry, by=by)
     except RefusedRecordError as error:

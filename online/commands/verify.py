@@ -35,8 +35,9 @@ def verify(
 ) -> int:
     """Check a certificate: exit status 0 valid, 1 a claim that does not hold, 2 no certificate.
 
-    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. A file
-    that is malformed, or takes more than some minutes to check, is none: no claim was refused.
+    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver, except to
+    evaluate prices in seconds, by compiled loops of the solver. A file that is malformed, or takes
+    more than some minutes to check, is none: no claim was refused.
     """
     check_json(json_file, source=certificate_file)
     began = time.monotonic()
@@ -50,10 +51,11 @@ def verify(
         reject(error)
         return REJECTED_STATUS
     seconds = time.monotonic() - began
+    unit = "rounds" if verdict.batch_time is None else "seconds"
     found: dict[str, object] = {
         "is_optimal": verdict.is_optimal,
         "preemptive": verdict.preemptive,
-        "optimum_rounds": [verdict.lower_bound, verdict.upper_bound],
+        f"optimum_{unit}": [verdict.lower_bound, verdict.upper_bound],
         "proof": verdict.kind,
         "requests": verdict.requests,
         "tables": verdict.tables,
@@ -69,6 +71,14 @@ def verify(
         "upper bound": str(verdict.upper_bound),
         "verified lower bound": str(verdict.lower_bound),
     }
+    if verdict.batch_time is not None:
+        found["batch_time"] = str(verdict.batch_time)
+        del fields["upper bound"]
+        fields |= {
+            "verdict": "valid lower bound",
+            "verified lower bound": f"{verdict.lower_bound} s total latency",
+            "batch time": str(verdict.batch_time),
+        }
     names = ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule")
     # The memory rule is empty where it is that of tokens.
     fields |= {name.replace("_", " "): str(found[name]) for name in names if found[name] != ""}

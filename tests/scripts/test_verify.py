@@ -13,7 +13,9 @@ from certificates_by_definition import document_of
 from forked_scripts import ROOT, ForkedScripts, Ok, Refused, Script, fields
 
 import instances
-from instances import Instance
+from hindsight import make_certificate
+from instances import Instance, SecondsSchedule
+from instances.batch_time import AffineTime
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,22 @@ def test_a_certificate_of_the_preemptive_optimum(ok: Ok, script: Script, tmp_pat
     without = document_of(rows, 10, [0, 9], {"kind": "memory-prices", "scale": 1, "prices": []})
     path.write_text(json.dumps({**without, "proof": proof}), "utf-8")
     assert "of another optimum" in rejection(script, path)
+
+
+def test_a_certificate_in_seconds(ok: Ok, script: Script, tmp_path: Path) -> None:
+    workload = instances.Workload([0.0, 0.5], [1, 2], [2, 1], memory_limit=4)
+    schedule = SecondsSchedule.from_start_rounds(workload, AffineTime(0.5, 0.25, 0), [0, 2])
+    document = make_certificate(schedule)
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(document), "utf-8")
+    shown = fields(ok("verify certificate.json --json found.json"))
+    assert shown["verdict"] == "valid lower bound"
+    assert "upper bound" not in shown
+    assert shown["verified lower bound"] == f"{document['lower_bound']} s total latency"
+    assert shown["batch time"] == "AffineTime(d0=0.5, d1=0.25, d2=0.0)"
+    found = json.loads((tmp_path / "found.json").read_text("utf-8"))
+    assert found["optimum_seconds"] == [document["lower_bound"], None]
+    assert "proves no more than" in rejection(script, tampered(path, lower_bound=99.5))
 
 
 def test_a_tampered_certificate_is_rejected(script: Script, certificate: Path) -> None:

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from library_records import OPEN, bare_record
 
 import hindsight
+from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.certificates.writing import bound_of_prices
 from hindsight.configurations.proofs import StatePrices
 from hindsight.records import improvement
-from hindsight.records.improvement import attempt, take_result
+from hindsight.records.improvement import attempt, compressed, take_result
+from hindsight.records.submission import submit
 from hindsight.records.verification import RefusedRecordError, verify_record
-from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
+from hindsight.seconds.minorants import affine_minorants
+from hindsight.seconds.results import SecondsProof, rounded_down
+from hindsight.seconds.round_length_prices import RoundLengthPrices
+from instances import (
+    FileFormatError,
+    InvalidValueError,
+    LibraryEntry,
+    Record,
+    RecordStore,
+    Schedule,
+    Workload,
+    library,
+)
 from instances.batch_time import LLAMA_2_70B_2XA100
 
 ENTRY = library(OPEN)
@@ -228,14 +244,70 @@ def test_an_attempt_begins_with_the_prices_known(
         attempt(ENTRY, known, 10.0)
 
 
+def priced_result(entry: LibraryEntry) -> hindsight.SecondsResult:
+    """A result whose prices, all 0, prove the requests' own time."""
+    workload = cast(Workload, entry.instance)
+    time = LLAMA_2_70B_2XA100.batch_time
+    result = hindsight.relax(workload, batch_time=time, time_limit=0)
+    (minorant,) = affine_minorants(time, workload.memory_limit)
+    prices = RoundLengthPrices(0.5, np.zeros(4), np.zeros(4))
+    return replace(result, proof=SecondsProof(prices, minorant, np.ones(len(workload))))
+
+
+def test_prices_in_seconds_that_prove_less_than_the_closed_form_are_left_out(
+    tmp_path: Path,
+) -> None:
+    entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
+    result = priced_result(entry)
+    after = take_result(entry, replace(result, upper_bound=10**6), store).after
+    assert (after.certified, after.proof) == (False, "mean busy times")
+    assert verify_record(entry, store).kind == "open"
+
+
+def test_a_record_in_seconds_has_a_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
+    result = priced_result(entry)
+
+    def poor(workload: Workload, time: Any, part: Any, *rest: Any) -> Fraction:
+        if part["kind"] == "machine-bounds":
+            return Fraction(1)
+        return proved_seconds(workload, time, part, *rest)
+
+    monkeypatch.setattr("hindsight.certificates.seconds_writing.proved_seconds", poor)
+    monkeypatch.setattr(improvement, "closed_form_bound", lambda _: (1.0, "own time"))
+    after = take_result(entry, result, store).after
+    assert (after.certified, after.proof) == (True, "round-length-prices")
+    own = float(result.lower_bounds["own time"].total)
+    assert after.lower_bound == pytest.approx(own)
+    assert after.claimed_bound == rounded_down(result.lower_bound) > own
+    verdict = verify_record(entry, store)
+    assert (verdict.kind, verdict.has_certificate, verdict.proof) == ("open", True, after.proof)
+    assert not take_result(entry, result, store).improves
+    assert after.certificate is not None
+    other = RecordStore(tmp_path / "other")
+    with pytest.raises(RefusedRecordError, match="has no schedule yet"):
+        submit(after.certificate, other)
+    take_result(entry, replace(result, proof=None), other)
+    (gain,) = submit(after.certificate, other)
+    assert (gain.improves, gain.after.lower_bound) == (True, after.lower_bound)
+    document = hindsight.read_certificate(after.certificate)
+    slower = {**document, "batch_time": [0.06, 0.00028, 1.1e-07]}
+    after.certificate.write_bytes(compressed(slower))
+    assert verify_record(entry, store).reason == "the certificate is of another batch time"
+    after.certificate.write_bytes(compressed({**document, "lower_bound": 999.0}))
+    assert "proves no more than" in verify_record(entry, store).reason
+
+
 @pytest.mark.slow
 def test_an_attempt_in_seconds(tmp_path: Path) -> None:
-    entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
-    found, certificate = attempt(entry, None, 4.0)
-    assert certificate is None
-    after = store.put(found)
+    entry, store = library("seconds-conversations-n50-00"), RecordStore(tmp_path)
+    found, certificate = attempt(entry, None, 15.0)
+    assert certificate is not None
+    after = store.put(found, certificate)
     assert 0 < after.lower_bound < (after.claimed_bound or after.upper_bound)
     verdict = verify_record(entry, RecordStore(tmp_path))
-    assert (verdict.kind, verdict.has_certificate) == ("open", False)
+    assert (verdict.kind, verdict.has_certificate) == ("open", True)
     again, _ = attempt(entry, store.record(entry), 4.0)
     assert again.upper_bound <= after.upper_bound

@@ -1,0 +1,241 @@
+"""Certificates of lower bounds on the total latency in seconds, which have a batch time.
+
+They have no schedule, as any run on the machine is one. Two kinds of proofs:
+
+* ``"round-length-prices"``: prices of machine time, constant in cells. The statement and its proof
+  are in `hindsight.seconds.round_length_prices`: any prices >= 0 prove a bound, on any grid of time
+  and with any allowances. The checker computes it anew, and the minorant from the batch time.
+* ``"machine-bounds"``: nothing but the kind. The checker computes `machine_bounds`, in fractions.
+
+No solver is loaded, but unlike in rounds the evaluation of prices is the solver's: compiled loops
+in floats, rounded outward. The bounds hold where requests that were stopped keep their tokens, and
+so where they do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hindsight.seconds.machine_bounds import machine_bounds
+from hindsight.seconds.minorants import AffineMinorant, affine_minorants
+from hindsight.seconds.results import rounded_down
+from instances import Workload
+from instances.arrays import FloatArray
+from instances.batch_time.presets import StorableTime, batch_time_of
+
+from . import limits
+from .format import (
+    CertificateError,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    keys_of,
+    list_of,
+    shown,
+    whole,
+    wholes,
+)
+from .problem import read_memory_rule
+from .verdict import Verdict
+
+PRICES, MACHINE = "round-length-prices", "machine-bounds"
+
+MOST = 2**53
+"""Largest claim in seconds: up to there whole numbers are floats."""
+
+GAMMA_UNITS = 1000
+"""Shares of prices are in units of its inverse."""
+
+STEP = 1000
+"""Numbers visited for each step of a request in `machine_bounds`, with one minorant."""
+
+TANGENT, BLOCK, SUM = 300, 10_000, 40_000
+"""Numbers visited for a tangent, in each cell that it spans; for a block, besides; and to add up
+the price of a cell."""
+
+AT_ONCE = 100
+"""Numbers that the compiled loops visit in the time of one elsewhere."""
+
+
+def check_seconds(document: Mapping[str, Any]) -> Verdict:
+    """Check a certificate of a bound in seconds, whose keys were checked: `check_certificate`."""
+    batch_time = _read_batch_time(document["batch_time"])
+    workload = _read_workload(document["instance"])
+    claim = _number(document["lower_bound"], "lower_bound", 0, MOST)
+    proved = proved_seconds(workload, batch_time, document["proof"])
+    if proved < claim:
+        raise CertificateError(
+            f"lower_bound is {claim} s, but the proof proves no more than {rounded_down(proved)} s"
+        )
+    kind: str = document["proof"]["kind"]
+    return Verdict(
+        claim,
+        None,
+        kind,
+        len(workload),
+        0,
+        int(kind == PRICES),
+        0,
+        workload.digest,
+        preemptive=True,
+        memory_rule=workload.memory_rule.told,
+        batch_time=batch_time,
+    )
+
+
+def proved_seconds(
+    workload: Workload, batch_time: StorableTime, part: Any, most_work: int | None = None
+) -> Fraction:
+    """Compute the lower bound that a proof gives, total seconds.
+
+    Raises
+    ------
+    MalformedCertificateError
+        The proof is malformed.
+    CertificateTooLargeError
+        More than ``most_work`` numbers would be visited, or `LARGEST_WORK`.
+    """
+    most_work = limits.LARGEST_WORK if most_work is None else most_work
+    kind = part.get("kind") if isinstance(part, Mapping) else None
+    if kind not in (PRICES, MACHINE):
+        raise MalformedCertificateError(f"proof: kind {shown(kind)} is unknown in seconds")
+    minorants = affine_minorants(batch_time, workload.memory_limit)
+    if kind == MACHINE:
+        keys_of(part, ("kind",), "proof")
+        _refuse_work(STEP * len(minorants) * int(workload.output_lengths.sum()), most_work)
+        return max(one.total for one in machine_bounds(workload, batch_time).values())
+    grid = ("step", "block", "spread", "allowances")
+    keys_of(part, ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid), "proof")
+    index = whole(part["minorant"], "minorant")
+    if index >= len(minorants):
+        raise MalformedCertificateError(f"minorant: there is no number {index}")
+    return _priced(workload, minorants[index], part, most_work)
+
+
+def _priced(
+    workload: Workload, minorant: AffineMinorant, part: Mapping[str, Any], most_work: int
+) -> Fraction:
+    # numba takes a second to load.
+    from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
+
+    scale, count = whole(part["scale"], "scale", 1), len(list_of(part["prices"], "prices"))
+    if count > limits.LARGEST_CELLS:
+        raise CertificateTooLargeError(f"prices: more than {limits.LARGEST_CELLS} cells")
+    price = np.array(wholes(part["prices"], count, "prices"), dtype=np.float64) / scale
+    gamma = np.array(wholes(part["gammas"], count, "gammas"), dtype=np.float64) / GAMMA_UNITS
+    cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
+    step = _number(part["step"], "step", 2.0**-40, 2.0**40)
+    spread = _number(part["spread"], "spread", *limits.SPREADS)
+    # With longer blocks than outputs, arrays would be longer for nothing.
+    size = min(whole(part["block"], "block", 1), int(workload.output_lengths.max()))
+    cells = wholes(part["allowances"], len(workload), "allowances")
+    allowance = np.array(cells, dtype=np.float64) * cell
+    work = _work(workload, minorant, cell, (step, size, spread), allowance)
+    _refuse_work(work + count * SUM // AT_ONCE, most_work)
+    try:
+        prices = RoundLengthPrices(cell, price, gamma)
+        priced = PricedValues(workload, minorant, prices, step, size, spread)
+    except ValueError as error:
+        raise MalformedCertificateError(f"proof: {error}") from error
+    each = np.arange(len(workload))[:, np.newaxis]
+    values = np.concatenate([priced.of(one, allowance[one]) for one in each])
+    return priced.bound(values, minorant).total
+
+
+def _work(
+    workload: Workload,
+    minorant: AffineMinorant,
+    cell: float,
+    grid: tuple[float, int, float],
+    allowance: FloatArray,
+) -> int:
+    """Estimate from above how many numbers the values of all requests visit.
+
+    It follows the loops of `hindsight.seconds.round_length_prices`: blocks, groups of grid points,
+    ranges of lengths with a common tangent.
+
+    Raises
+    ------
+    CertificateTooLargeError
+        A window or a grid has too many points, or a step is far from the overhead of a round.
+    """
+    from hindsight.seconds.round_length_prices import GROUP, SLOWEST
+
+    step, size, spread = grid
+    d0, d1, d2 = map(float, minorant)
+    s = workload.prompt_lengths.astype(np.float64)
+    o = workload.output_lengths.astype(np.float64)
+    most = max(size * (d0 + d1 + d2 * (s + o).max()), d0 + (d1 + d2) * (s.max() + 1))
+    room = (4 * SLOWEST * most + float(allowance.max())) / step
+    if not room <= limits.LARGEST_WINDOW or not cell <= limits.WIDEST_CELL * step:
+        raise CertificateTooLargeError("proof: the grid has too many points")
+    if not d0 / limits.FINEST_STEP <= step <= limits.COARSEST_STEP * d0:
+        raise CertificateTooLargeError("proof: the step is far from the overhead of a round")
+    longest = np.minimum(o, size) * (d0 + d1 + d2 * (s + o))
+    longest = SLOWEST * np.maximum(longest, d0 + (d1 + d2) * (s + 1)) / step + 2
+    own = o * d0 + d1 * (s + o - 1) + d2 * o * (s + (o + 1) / 2)
+    blocks = 3 + o / size + np.log(np.maximum(1, 2 * size / (s + 1))) / math.log(1.5)
+    points = np.maximum(allowance - own, 0) / step + 3
+    width = cell / step
+    group = max(width, GROUP * (spread - 1) * d0 / step + 1)
+    groups, count = points / group + 1, np.minimum(points, group)
+    ranges = 1 / (spread - 1) + np.log(longest) / math.log(spread) + 2
+    lengths = longest * spread / (spread - 1)
+    spans = (count / width + 1) * ((group + longest) / width + 2)
+    work = 2 * (ranges * count + lengths) * (6 + np.log2(longest))
+    work += TANGENT * (ranges + lengths / width) + ranges * spans
+    work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
+    return int((blocks * work).sum() / AT_ONCE)
+
+
+def _refuse_work(numbers: int, most: int) -> None:
+    if numbers > most:
+        raise CertificateTooLargeError("proof: to check it takes more than this checker does")
+
+
+def _number(value: Any, where: str, minimum: float, maximum: float) -> float:
+    """Return a number in a range as a float; true and 1e999 are refused."""
+    if type(value) not in (int, float):
+        raise MalformedCertificateError(f"{where}: {shown(value)} is not a number")
+    if not minimum <= value <= maximum:
+        raise MalformedCertificateError(
+            f"{where}: {shown(value)} is not between {minimum:g} and {maximum:g}"
+        )
+    return float(value)
+
+
+def _read_batch_time(part: Any) -> StorableTime:
+    tables = part.values() if isinstance(part, Mapping) else list_of(part, "batch_time")
+    if any(isinstance(one, list) and len(one) > limits.LARGEST_TIME for one in tables):
+        raise CertificateTooLargeError(f"batch_time: more than {limits.LARGEST_TIME} entries")
+    try:
+        return batch_time_of(part)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise MalformedCertificateError(f"batch_time: {error}") from error
+
+
+def _read_workload(part: Any) -> Workload:
+    """Read the requests and recompute their digest."""
+    names = ("memory_limit", "requests", "digest")
+    keys_of(part, names, "instance", optional=("memory_rule",))
+    rule = read_memory_rule(part.get("memory_rule", {}))
+    rows = [list_of(row, "requests") for row in list_of(part["requests"], "requests")]
+    try:
+        arrivals, prompts, outputs = zip(*rows, strict=True)
+        workload = Workload(
+            arrivals,
+            prompts,
+            outputs,
+            memory_limit=whole(part["memory_limit"], "memory_limit", 1),
+            metadata={"allow_zero_prompt_length": True},
+            memory_rule=rule,
+        )
+    except (ValueError, TypeError) as error:
+        raise MalformedCertificateError(f"instance: {error}") from error
+    if part["digest"] != workload.digest:
+        raise CertificateError("digest does not belong to these requests and this memory_limit")
+    return workload
