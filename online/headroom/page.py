@@ -10,7 +10,7 @@ from instances.charts import SIGN, Axis, Plot, element
 from online.report.self_contained import page_table, self_contained_page
 
 from .answer import MEASURED, CurvePoint, Headroom
-from .tables import LOAD, MEMORY, fields, notes, sentence, shown, tables, told
+from .tables import LOAD, MEMORY, fields, notes, seconds, sentence, shown, tables, told
 
 COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
 BEST = charts.PALE_BLUE
@@ -147,13 +147,15 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
             if run.mean_latency is not None:
                 line.append((at[one], float(run.mean_latency)))
     known = [
-        (at[one], low or 0.0, high)
+        (at[one], low or 0.0, high, seconds(one.best.mean_latency))
         for one in points
         if one.best is not None
         for low, high in [one.best.mean_latency.ends]
         if high is not None
     ]
-    figures = [mean for line in lines.values() for _, mean in line] + [end for *_, end in known]
+    figures = [mean for line in lines.values() for _, mean in line] + [
+        high for _, _, high, _ in known
+    ]
     if not figures:
         return ""
     high = max(figures)
@@ -162,7 +164,10 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
     title = "M, tokens" if of_memory else "machine seconds asked for in a second"
     x = Axis(first - pad, last + pad, title, grid=True)
     plot = Plot(x, Axis(0, 1.05 * high or 1, "mean latency, s", grid=True), 240)
-    marks = [plot.area(known, BEST)] if known else []
+    marks = [plot.area([one[:3] for one in known], BEST)] if known else []
+    for where, low, most, told_ends in known:
+        text = f"best possible\nmean latency {told_ends} s\n{title}: {charts.number(where)}"
+        marks.append(plot.upright(where, (low, most), BEST, width=9, text=text))
     coloured = list(zip(lines.items(), COLOURS, strict=False))
     marks += [plot.line(line, colour) for (_, line), colour in coloured if line]
     for (policy, line), colour in coloured:
