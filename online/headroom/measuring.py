@@ -27,8 +27,9 @@ from .waiting import load, over_time, stretch_seconds
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
 
-STOP_SHARE = 0.95
-"""Of the time limit, after which what is not done is left out: to end takes its time too."""
+STOP_SHARE, LEAVE_SHARE = 0.95, 0.99
+"""Of the time limit, after which what is not done is to end, as that takes its time too; and after
+which other processes are ended."""
 
 LEAST_SECONDS = 5.0
 """What a policy may take however short the limit."""
@@ -206,7 +207,7 @@ def measure_headroom(  # noqa: PLR0913
             pressed,
             hear=hear,
             lost=lambda task, reason: reason,
-            must_stop=clock.must_stop,
+            must_stop=lambda: clock.must_stop() + (clock.seconds() > LEAVE_SHARE * time_limit),
             follows=Task.follows,
         )
         with closing(run):
