@@ -17,10 +17,17 @@ from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison.ratios import Interval, seconds_of
-from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
+from online.headroom import (
+    Headroom,
+    HeadroomProgress,
+    Measured,
+    headroom_page,
+    measure_headroom,
+    measuring,
+)
 from online.headroom.answer import MEASURED, BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.records import headroom_record
-from online.headroom.tables import notes, per_cent, sentence, tables
+from online.headroom.tables import CARRIED, notes, per_cent, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
@@ -115,6 +122,10 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Headr
         assert 0 < interval.lower <= interval.upper
         for mean in (run.mean_latency for run in one.runs):
             assert interval.upper <= mean
+    # One line in each picture at each point, and one in each legend.
+    drawn = headroom_page(found, {}, "a log").count('class="upright"')
+    assert drawn == len(found.memory_curve) + 1 + len(found.load_curve) + 1
+    assert CARRIED in notes(found)
 
 
 def known(
