@@ -170,6 +170,7 @@ def measure_headroom(  # noqa: PLR0913
     InvalidTypeError, InvalidValueError, UnknownNameError
         A parameter out of range, or a policy that is none.
     """
+    began = Clock()
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     time_limit = as_number(time_limit, None, "time_limit", above=0)
     error = as_number(error, None, "error", minimum=0)
@@ -199,7 +200,7 @@ def measure_headroom(  # noqa: PLR0913
             say(f"best possible in [{low}, {high}] s")
 
     with interruption(math.inf if jobs > 1 else 2) as pressed:
-        clock = Clock(STOP_SHARE * time_limit, pressed)
+        clock = Clock(STOP_SHARE * time_limit - began.seconds(), pressed)
         run = run_tasks(
             tasks,
             _perform,
@@ -207,7 +208,7 @@ def measure_headroom(  # noqa: PLR0913
             pressed,
             hear=hear,
             lost=lambda task, reason: reason,
-            must_stop=lambda: clock.must_stop() + (clock.seconds() > LEAVE_SHARE * time_limit),
+            must_stop=lambda: clock.must_stop() + (began.seconds() > LEAVE_SHARE * time_limit),
             follows=Task.follows,
         )
         with closing(run):
@@ -222,7 +223,7 @@ def measure_headroom(  # noqa: PLR0913
         challenger=other.label,
         error=error,
         measured=measured,
-        seconds=clock.seconds(),
+        seconds=began.seconds(),
         interrupted=interrupted,
     )
 
