@@ -203,6 +203,12 @@ class Plot:
         down = self.down(y, dy)
         return _line(left, right, down, down, colour, tooltip(text), **style)
 
+    def upright(self, x: float, ends: tuple[float, float], colour: str, text: str = "") -> str:
+        """A line at x from one y to another, seen however near they are."""
+        across, low, high = self.across(x), self.down(ends[0], 0.5), self.down(ends[1], -0.5)
+        style = {"class": "upright", "stroke_width": 2}
+        return _line(across, across, low, high, colour, tooltip(text), **style)
+
     def rule(self, x: float, colour: str, dash: str | None = None) -> str:
         """An upright line from the bottom to the top."""
         at, style = self.across(x), {"stroke_width": 1.5, "stroke_dasharray": dash}

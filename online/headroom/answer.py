@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 
 from instances import Workload
 from instances.arrays import FloatArray
@@ -18,6 +19,9 @@ MEASURED = "measured"
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
+
+ROUNDING = Fraction(1, 2**48)
+"""Of the last arrival, by which bounds are moved outwards between points of other arrivals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +75,12 @@ class BestPossible:
     schedule: str = "search"
 
     def joined(self, other: BestPossible) -> BestPossible:
-        """Take the better bound and the better schedule of both."""
-        low, high = sorted((self, other), key=lambda one: one.mean_latency.lower or 0)[::-1]
+        """Take the better bound and the better schedule of both; of equal bounds its own."""
+        low, high = self, other
+        lower, known = other.mean_latency.lower, self.mean_latency.lower
+        if lower is not None and (known is None or lower > known):
+            low, high = other, self
         return low.reached(high.mean_latency.upper, high.schedule)
-
-    def beside(self, memory_limit: int, other: BestPossible, other_limit: int) -> BestPossible:
-        """Add what is known of another M: more memory takes every schedule that less does."""
-        interval, where = other.mean_latency, f" with M = {other_limit}"
-        if other_limit < memory_limit:
-            return self.reached(interval.upper, other.schedule + where)
-        lower = Interval(interval.lower, None)
-        return self.joined(BestPossible(lower, other.bound + where, other.certified))
 
     def reached(self, mean_latency: Fraction | None, schedule: str) -> BestPossible:
         """Add a schedule that has this mean latency."""
@@ -116,24 +115,76 @@ class CurvePoint:
     best: BestPossible | None
     runs: tuple[PolicyRun, ...]
 
+    def joined(self, other: CurvePoint) -> CurvePoint:
+        """Add what else was computed there; a policy's run is a schedule too."""
+        runs = self.runs + other.runs
+        known = [self.best, other.best]
+        for run in runs:
+            interval = Interval(None, run.mean_latency)
+            known.append(BestPossible(interval, "none", certified=True, schedule=run.policy))
+        return replace(self, best=_all_joined(known), runs=runs)
 
-def joined_by_memory(
-    best: BestPossible | None, memory_limit: int, points: Sequence[CurvePoint]
-) -> tuple[BestPossible | None, list[CurvePoint]]:
-    """Add what is known at each memory to what is known at ``memory_limit`` and each point."""
-    known = [(one.memory_limit, one.best) for one in points if one.faster == 1]
-    known.append((memory_limit, best))
 
-    def joined(found: BestPossible | None, limit: int) -> BestPossible | None:
-        for other_limit, other in known:
-            if found is not None and other is not None and other_limit != limit:
-                found = found.beside(limit, other, other_limit)
-        return found
+def carried_over(points: Sequence[CurvePoint], last_arrival: float) -> list[CurvePoint]:
+    """Add to what is known of the best possible at each point what follows from the others.
 
-    return joined(best, memory_limit), [
-        replace(one, best=joined(one.best, one.memory_limit)) if one.faster == 1 else one
-        for one in points
-    ]
+    **More memory.** A schedule also fits in more memory, under rules in blocks too, as usable
+    blocks do not fall with M. Its rounds last as long there: a batch time is given the batch, and
+    not M. So schedules carry to a larger M, and lower bounds to a smaller one.
+
+    **Slower arrivals.** Multiply all arrivals by c >= 1, and let the round that began at t begin at
+    c t: a round of length D ends at c t + D <= c (t + D), so rounds stay disjoint and serve nobody
+    before the arrival. Each round does what it did, so memory, preemptions and what is processed
+    again stay, and a request that was done at C is done at c (C - D) + D <= c C. So every latency
+    is at most c times as long: schedules carry to slower arrivals with the factor c, and lower
+    bounds to faster ones with 1 / c.
+
+    **Rounding.** The arrivals at a point are divided in floats and taken as the decimals they are
+    written as, so two points differ from exact multiples by less than e = 2^-50 of the last
+    arrival. Begin every round e later: nobody is served early, and latencies grow by 2 e at most.
+    `ROUNDING` of the last arrival is more than that, divided by c or not.
+
+    Parameters
+    ----------
+    points : Sequence[CurvePoint]
+        The log itself among them.
+    last_arrival : float
+        Of the log, seconds.
+    """
+
+    def joined(one: CurvePoint) -> BestPossible | None:
+        others = [_carried(other, one, last_arrival) for other in points if other is not one]
+        return _all_joined([one.best, *others])
+
+    return [replace(one, best=joined(one)) for one in points]
+
+
+def _all_joined(known: Sequence[BestPossible | None]) -> BestPossible | None:
+    there = [one for one in known if one is not None]
+    return reduce(BestPossible.joined, there) if there else None
+
+
+def _carried(known: CurvePoint, to: CurvePoint, last_arrival: float) -> BestPossible | None:
+    """Return what follows at a point from what is known at another, see `carried_over`."""
+    best, slower = known.best, Fraction(known.faster) / Fraction(to.faster)
+    if best is None:
+        return None
+    rounding = ROUNDING * Fraction(last_arrival) / Fraction(to.faster) if slower != 1 else 0
+    lower, upper = best.mean_latency.lower, best.mean_latency.upper
+    differs = []
+    if to.memory_limit != known.memory_limit:
+        differs.append(f"M = {known.memory_limit}")
+    if slower != 1:
+        differs.append(f"arrivals x{known.faster:g}")
+    where = " with " + ", ".join(differs) if differs else ""
+    if lower is not None:
+        holds = slower <= 1 and to.memory_limit <= known.memory_limit
+        lower = max(Fraction(0), lower * slower - rounding) if holds else None
+    if upper is not None:
+        holds = slower >= 1 and to.memory_limit >= known.memory_limit
+        upper = upper * slower + rounding if holds else None
+    interval = Interval(lower, upper)
+    return BestPossible(interval, best.bound + where, best.certified, best.schedule + where)
 
 
 @dataclass(frozen=True, eq=False)

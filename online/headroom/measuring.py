@@ -21,14 +21,15 @@ from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime.processes import run_tasks
 
-from .answer import BestPossible, CurvePoint, Headroom, Measured, PolicyRun, joined_by_memory
+from .answer import BestPossible, CurvePoint, Headroom, Measured, PolicyRun, carried_over
 from .waiting import load, over_time, stretch_seconds
 
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
 
-STOP_SHARE = 0.95
-"""Of the time limit, after which what is not done is left out: to end takes its time too."""
+STOP_SHARE, LEAVE_SHARE = 0.95, 0.99
+"""Of the time limit, after which what is not done is to end, as that takes its time too; and after
+which other processes are ended."""
 
 LEAST_SECONDS = 5.0
 """What a policy may take however short the limit."""
@@ -169,6 +170,7 @@ def measure_headroom(  # noqa: PLR0913
     InvalidTypeError, InvalidValueError, UnknownNameError
         A parameter out of range, or a policy that is none.
     """
+    began = Clock()
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     time_limit = as_number(time_limit, None, "time_limit", above=0)
     error = as_number(error, None, "error", minimum=0)
@@ -198,7 +200,7 @@ def measure_headroom(  # noqa: PLR0913
             say(f"best possible in [{low}, {high}] s")
 
     with interruption(math.inf if jobs > 1 else 2) as pressed:
-        clock = Clock(STOP_SHARE * time_limit, pressed)
+        clock = Clock(STOP_SHARE * time_limit - began.seconds(), pressed)
         run = run_tasks(
             tasks,
             _perform,
@@ -206,7 +208,7 @@ def measure_headroom(  # noqa: PLR0913
             pressed,
             hear=hear,
             lost=lambda task, reason: reason,
-            must_stop=clock.must_stop,
+            must_stop=lambda: clock.must_stop() + (began.seconds() > LEAVE_SHARE * time_limit),
             follows=Task.follows,
         )
         with closing(run):
@@ -221,7 +223,7 @@ def measure_headroom(  # noqa: PLR0913
         challenger=other.label,
         error=error,
         measured=measured,
-        seconds=clock.seconds(),
+        seconds=began.seconds(),
         interrupted=interrupted,
     )
 
@@ -244,11 +246,15 @@ def _tasks(
         else:
             task = replace(task, time_limit=max(LEAST_SECONDS, POLICY_SHARE * time_limit))
             others.append(replace(task, then=task.predicted(error)) if error else task)
-    around = _around(replace(whole, kind=POINT, specs=compared))
+    around = _around(replace(whole, kind=POINT))
+    enclosed = [replace(one, name=f"{SEARCH} at {one.name}") for one in around]
+    around = [replace(one, specs=compared, name=f"policies at {one.name}") for one in around]
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
         replace(whole, time_limit=SEARCH_SHARE * time_limit),
         *needed,
+        # An interval takes seconds, and the policies beside it minutes.
+        *enclosed,
         *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
         *others,
@@ -349,15 +355,18 @@ def search(
     return BestPossible(interval, found.best_bound, found.certified)
 
 
-def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
-    """Find what is known at another memory or another load."""
-    found = search(task, stop)
-    best = None if isinstance(found, str) else found
+def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
+    """Run the policies at another memory or another load; without any, enclose the best possible.
+
+    A text says why there is no interval.
+    """
+    best = None if task.specs else search(task, stop)
+    if isinstance(best, str):
+        return best
     runs = []
     for spec in task.specs:
         run = play(replace(task, specs=(spec,), time_limit=None), stop)
         runs.append(PolicyRun(run.policy, run.error, run.mean_latency, run.reason))
-        best = None if best is None else best.reached(run.mean_latency, run.policy)
     loaded = load(task.workload, task.batch_time)
     return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
 
@@ -374,7 +383,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     best: BestPossible | None = None
     why: str | None = None
     runs: list[PolicyRun] = []
-    points: list[CurvePoint] = []
+    points: dict[tuple[int, float], CurvePoint] = {}
     for task, result in results:
         if task.kind == POLICY:
             failed = isinstance(result, str)
@@ -388,22 +397,26 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         elif task.kind == SEARCH:
             best = result if best is None else best.joined(result)
         else:
-            points.append(result)
+            place = (result.memory_limit, result.faster)
+            known_there = points.get(place, CurvePoint(*place, result.load, None, ()))
+            points[place] = known_there.joined(result)
             lacks = [run.policy for run in result.runs if run.mean_latency is None]
-            lacks += [SEARCH] if result.best is None else []
             missing += [f"{task.name}: {', '.join(lacks)}"] if lacks else []
     for run in runs:
         best = None if best is None else best.reached(run.mean_latency, run.policy)
-    best, joined = joined_by_memory(best, workload.memory_limit, points)
+    loaded = load(workload, batch_time)
+    own = CurvePoint(workload.memory_limit, 1.0, loaded, best, ())
+    last_arrival = float(workload.arrival_times[-1])
+    own, *others = carried_over([own, *points.values()], last_arrival)
     names = [task.name for task in tasks if not task.error]
     return Headroom(
         workload=workload,
         batch_time=batch_time,
-        load=load(workload, batch_time),
-        best=best,
-        no_best=None if best is not None else why,
+        load=loaded,
+        best=own.best,
+        no_best=None if own.best is not None else why,
         runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
-        points=tuple(sorted(joined, key=lambda one: (one.memory_limit, one.faster))),
+        points=tuple(sorted(others, key=lambda one: (one.memory_limit, one.faster))),
         unfinished=tuple(dict.fromkeys(missing)),
         **known,
     )

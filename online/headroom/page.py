@@ -10,11 +10,11 @@ from instances.charts import SIGN, Axis, Plot, element
 from online.report.self_contained import page_table, self_contained_page
 
 from .answer import MEASURED, CurvePoint, Headroom
-from .tables import LOAD, MEMORY, fields, notes, sentence, shown, tables, told
+from .tables import LOAD, MEMORY, fields, notes, seconds, sentence, shown, tables, told
 
 COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
-BEST = charts.PALE_BLUE
-"""Colour of the area in which the best possible lies."""
+BEST, BEST_THERE = charts.PALE_BLUE, charts.GREEN
+"""Colours of the area in which the best possible lies, and of its interval at a point."""
 
 DASHES = ("2 3", "7 3")
 
@@ -77,12 +77,7 @@ def _policies_picture(found: Headroom) -> str:
     low, high = (None, None) if found.best is None else found.best.mean_latency.ends
     today = [(one.today, float(one.mean_latency)) for one in found.savings]
     figures = [mean for _, mean in [*means, *today]] + [end for end in (low, high) if end]
-    positive = [one for one in figures if one > 0] or [1.0]
-    least, most = min(positive), max(positive)
-    title = "mean latency, s"
-    x = Axis(0, 1.05 * most, title, grid=True)
-    if most > WIDE * least:
-        x = Axis(least / 1.25, most * 1.25, title, log=True, grid=True)
+    x = _latency_axis(figures)
     plot = Plot.of_rows(x, len(names), 20)
     marks, entries = [], []
 
@@ -109,6 +104,15 @@ def _policies_picture(found: Headroom) -> str:
         marks.append(dot(plot, mean, names.index(run.policy) + 0.5, kind, text))
     label = "Mean latency of every policy, and where the best possible lies"
     return _picture("policies", charts.legend(entries), plot.drawn(label, marks, names))
+
+
+def _latency_axis(figures: Sequence[float]) -> Axis:
+    """Make an axis from 0, or a logarithmic one where it would merge the small figures."""
+    positive = [one for one in figures if one > 0] or [1.0]
+    least, most, title = min(positive), max(positive), "mean latency, s"
+    if most > WIDE * least:
+        return Axis(least / 1.25, most * 1.25, title, log=True, grid=True)
+    return Axis(0, 1.05 * most, title, grid=True)
 
 
 def _over_time_picture(found: Headroom) -> str:
@@ -147,29 +151,33 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
             if run.mean_latency is not None:
                 line.append((at[one], float(run.mean_latency)))
     known = [
-        (at[one], low or 0.0, high)
+        (at[one], low or 0.0, high, seconds(one.best.mean_latency))
         for one in points
         if one.best is not None
         for low, high in [one.best.mean_latency.ends]
         if high is not None
     ]
-    figures = [mean for line in lines.values() for _, mean in line] + [end for *_, end in known]
+    figures = [mean for line in lines.values() for _, mean in line]
+    figures += [end for _, low, high, _ in known for end in (low, high)]
     if not figures:
         return ""
-    high = max(figures)
     first, last = min(at.values()), max(at.values())
     pad = 0.04 * ((last - first) or last or 1)
     title = "M, tokens" if of_memory else "machine seconds asked for in a second"
     x = Axis(first - pad, last + pad, title, grid=True)
-    plot = Plot(x, Axis(0, 1.05 * high or 1, "mean latency, s", grid=True), 240)
-    marks = [plot.area(known, BEST)] if known else []
+    plot = Plot(x, _latency_axis(figures), 240)
+    marks = [plot.area([one[:3] for one in known], BEST)] if known else []
+    for where, low, most, told_ends in known:
+        text = f"best possible\nmean latency {told_ends} s\n{title}: {charts.number(where)}"
+        marks.append(plot.upright(where, (low, most), BEST_THERE, text))
     coloured = list(zip(lines.items(), COLOURS, strict=False))
     marks += [plot.line(line, colour) for (_, line), colour in coloured if line]
     for (policy, line), colour in coloured:
         for where, mean in line:
             text = f"{policy}\nmean latency {mean:.3f} s\n{title}: {charts.number(where)}"
             marks.append(plot.point(where, mean, colour, text=text))
-    best = [(SIGN.band((0, 1), BEST), "best possible lies here")] if known else []
+    sign = SIGN.band((0, 1), BEST) + SIGN.upright(0.5, (0, 1), BEST_THERE)
+    best = [(sign, "best possible lies here")] if known else []
     return _picture(name, _lines(list(lines), best), plot.drawn(label, marks))
 
 

@@ -39,6 +39,13 @@ HEADROOM = (
     "saves of that, below 0 where it loses."
 )
 
+CARRIED = (
+    "At other memories and loads: an interval uses what is known at every point. A schedule also "
+    "fits in more memory, and with arrivals c times as slow its latencies are at most c times as "
+    "long, so lower bounds hold for less memory too, and at faster arrivals divided by c. Pictures "
+    "join the intervals by straight lines, which prove nothing between the points."
+)
+
 LITTLE = Fraction(1, 10)
 """Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
@@ -424,6 +431,8 @@ def notes(found: Headroom) -> list[str]:
             "No policy's share of what could be saved is given: no schedule is known that saves "
             f"{float(100 * NEGLIGIBLE):g} % of the mean latency."
         )
+    if found.points:
+        said.append(CARRIED)
     if any(run.error for run in found.runs):
         said.append(
             "Predicted: every policy is told output lengths that are off by "

@@ -292,7 +292,7 @@ def run_tasks(
     *,
     hear: Callable[[Task, Any], None],
     lost: Callable[[Task, str], Result],
-    must_stop: Callable[[], bool] | None = None,
+    must_stop: Callable[[], int] | None = None,
     follows: Callable[[Task, Result], Iterable[Task]] = lambda task, result: (),
 ) -> Generator[tuple[Task, Result], None, None]:
     """Yield each task with what comes of it, as it comes; what has been begun is ended.
@@ -313,18 +313,19 @@ def run_tasks(
         Told of news on the way.
     lost : Callable[[Task, str], Result]
         The result of a task whose worker died, for this reason.
-    must_stop : Callable[[], bool] or None, default None
-        Whether nothing more is to be begun; None stops when ``pressed``.
+    must_stop : Callable[[], int] or None, default None
+        Whether nothing more is to be begun; 2 also leaves what other processes have begun. None
+        stops when ``pressed``.
     follows : Callable[[Task, Result], Iterable[Task]], optional
         What is to be done next, after everything else.
     """
-    ended = pressed if must_stop is None else must_stop
+    ended: Callable[[], int] = pressed if must_stop is None else must_stop
     if jobs == 1:
         queue = deque(tasks)
         while queue:
             task = queue.popleft()
             try:
-                result = work(task, ended, partial(hear, task))
+                result = work(task, lambda: ended() > 0, partial(hear, task))
             except KeyboardInterrupt:
                 return
             queue += follows(task, result)
@@ -338,7 +339,7 @@ def run_tasks(
         for task in tasks:
             pool.submit(here, task)
         told = False
-        while pool.pending and pressed.presses < 2:
+        while pool.pending and pressed.presses < 2 and ended() < 2:
             if not told and ended():
                 pool.stop()
                 told = True

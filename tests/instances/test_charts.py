@@ -64,6 +64,15 @@ def test_marks_stand_at_their_share_of_the_width() -> None:
     assert float(left) < float(right)
 
 
+def test_an_upright_line_is_seen_however_near_its_ends_are() -> None:
+    plot = Plot(Axis(0, 10), Axis(0, 4), 100)
+    for ends, heights in (((1, 3), (75.5, 24.5)), ((2, 2), (50.5, 49.5))):
+        drawn = plot.upright(5, ends, "red", "told")
+        assert tuple(map(float, re.findall(r'y[12]="(.*?)"', drawn))) == heights
+        assert re.findall(r'x[12]="(.*?)"', drawn) == ["50.00%"] * 2
+        assert "<title>told</title>" in drawn
+
+
 def test_names_are_no_markup() -> None:
     name = "</svg><script>&\"'"
     plot = Plot.of_rows(Axis(0, 1, name), 1, 20)

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 from online.runtime import processes
 
@@ -49,3 +50,12 @@ def tell_and_wait(number: int) -> tuple[int, str]:
     while not processes.should_stop() and time.monotonic() < deadline:
         time.sleep(0.01)
     return number, "stopped" if processes.should_stop() else "never stopped"
+
+
+def tell_and_sleep(
+    number: int, should_stop: Callable[[], bool], tell: Callable[[object], None]
+) -> int:
+    """Does not ask whether to stop."""
+    tell(os.getpid())
+    time.sleep(20)
+    return number

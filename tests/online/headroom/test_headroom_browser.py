@@ -106,6 +106,9 @@ def test_the_page_draws_everything_and_says_nothing(
     for box in shapes:
         assert plot["x"] <= box["x"] + 1
         assert box["x"] + box["width"] <= plot["x"] + plot["width"] + 1
+    intervals = page.locator("#load-picture .marks .upright").all()
+    assert len(intervals) == len(found.load_curve)
+    assert all(one.bounding_box()["height"] >= 1 for one in intervals)
     names = page.locator("#load-picture .legend").all_text_contents()
     assert set(names) == {"best possible lies here", found.baseline, found.challenger}
     smallest = page.locator("#policies-picture text").evaluate_all(

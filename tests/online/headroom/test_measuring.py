@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from seconds_cases import drawn_workload, exhaustive_optimum
 
 import hindsight
 import instances
@@ -15,10 +17,17 @@ from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison.ratios import Interval, seconds_of
-from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
-from online.headroom.answer import MEASURED, BestPossible, CurvePoint, PolicyRun, joined_by_memory
+from online.headroom import (
+    Headroom,
+    HeadroomProgress,
+    Measured,
+    headroom_page,
+    measure_headroom,
+    measuring,
+)
+from online.headroom.answer import MEASURED, BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.records import headroom_record
-from online.headroom.tables import notes, per_cent, sentence, tables
+from online.headroom.tables import CARRIED, notes, per_cent, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
@@ -108,33 +117,90 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Headr
     run = online.simulate(workload.faster(0.5), "vllm", batch_time=TIME)
     assert slow.runs[0].mean_latency == seconds_of(run.seconds_schedule) / len(workload)
     for one in found.points:
+        interval = one.best.mean_latency
+        assert one.best.certified
+        assert 0 < interval.lower <= interval.upper
         for mean in (run.mean_latency for run in one.runs):
-            assert one.best.mean_latency.lower <= mean
+            assert interval.upper <= mean
+    # One line in each picture at each point, and one in each legend.
+    drawn = headroom_page(found, {}, "a log").count('class="upright"')
+    assert drawn == len(found.memory_curve) + 1 + len(found.load_curve) + 1
+    assert CARRIED in notes(found)
 
 
-def test_what_is_known_of_one_memory_holds_for_others() -> None:
-    def known(low: int, high: int, bound: str = "", schedule: str = "search") -> BestPossible:
-        return BestPossible(Interval(Fraction(low), Fraction(high)), bound, True, schedule)
+def known(
+    low: Fraction | int, high: Fraction | int, bound: str = "", schedule: str = "search"
+) -> BestPossible:
+    return BestPossible(Interval(Fraction(low), Fraction(high)), bound, True, schedule)
 
+
+def test_what_is_known_at_one_point_holds_at_others() -> None:
     points = [
         CurvePoint(limit, faster, None, best, ())
         for limit, faster, best in (
+            (100, 1.0, known(1, 6)),
             (50, 1.0, known(1, 5, schedule="fcfs")),
-            (100, 1.5, known(1, 3)),
+            (100, 0.5, known(2, 13)),
+            (100, 2.0, known(0, 9)),
             (200, 1.0, known(2, 7)),
             (400, 1.0, known(3, 9, "own time")),
+            (50, 4.0, None),
         )
     ]
-    best, joined = joined_by_memory(known(1, 6), 100, points)
+    own, *joined = carried_over(points, 0.0)
     # Its schedule in half the memory, and the bound that holds with four times as much.
-    assert best == known(3, 5, "own time with M = 400", "fcfs with M = 50")
+    assert own.best == known(3, 5, "own time with M = 400", "fcfs with M = 50")
     assert [one.best and one.best.mean_latency.ends for one in joined] == [
         (3, 5),
-        (1, 3),
+        (2, 10),
+        (1.5, 9),
         (3, 5),
         (3, 5),
+        (0.75, None),
     ]
-    assert joined_by_memory(None, 100, points)[0] is None
+    assert joined[1].best.schedule == "fcfs with M = 50, arrivals x1"
+    assert carried_over([replace(points[0], best=None)], 0.0)[0].best is None
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["keep", "recompute"])
+@pytest.mark.parametrize("seed", [5, 14, 20, 39, 41, 53, 83, 122])
+def test_what_is_carried_encloses_the_exhaustive_optimum(seed: int, keeps: bool) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = drawn_workload(rng, (2, 4), 4, arrives=True)
+    time = AffineTime(0.25, *(int(rng.integers(0, 5)) / 16 for _ in range(2)))
+    points = []
+    for memory_limit, faster in ((0, 1.0), (2, 1.0), (0, 0.75), (1, 0.5), (2, 3.0)):
+        workload = Workload(
+            drawn.arrival_times / faster,
+            drawn.prompt_lengths,
+            drawn.output_lengths,
+            memory_limit=drawn.memory_limit + memory_limit,
+        )
+        total = exhaustive_optimum(workload, time, states=600, keeps=keeps)
+        if total is not None:
+            mean = total / len(workload)
+            best = BestPossible(Interval(mean, mean), "", True)
+            points.append(CurvePoint(workload.memory_limit, faster, None, best, ()))
+    assert len(points) > 1
+    last_arrival = float(drawn.arrival_times[-1])
+    for source in points:
+        alone = [one if one is source else replace(one, best=None) for one in points]
+        for there, carried in zip(points, carried_over(alone, last_arrival), strict=True):
+            optimum, interval = there.best.mean_latency.lower, carried.best.mean_latency
+            assert interval.lower is None or interval.lower <= optimum
+            assert interval.upper is None or optimum <= interval.upper
+    # Whatever is known of each, no interval gets wider, and all still enclose the optimum.
+    wide = [
+        replace(one, best=known(optimum * low, optimum * high))
+        for one in points
+        for optimum in [one.best.mean_latency.lower]
+        for low, high in [(Fraction(rng.random()), 1 + Fraction(rng.random()))]
+    ]
+    carried_points = carried_over(wide, last_arrival)
+    for there, before, after in zip(points, wide, carried_points, strict=True):
+        inner, outer = after.best.mean_latency, before.best.mean_latency
+        optimum = there.best.mean_latency.lower
+        assert outer.lower <= inner.lower <= optimum <= inner.upper <= outer.upper
 
 
 def test_memory_in_blocks_is_kept_everywhere(workload: Workload) -> None:
@@ -184,7 +250,8 @@ def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> N
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
     found = measure_headroom(workload, TIME, SPECS, time_limit=0.01)
-    assert "M = 2500, arrivals x1.5" in found.unfinished
+    assert "best possible at M = 2500, arrivals x1.5" in found.unfinished
+    assert "policies at M = 2500, arrivals x1.5" in found.unfinished
     assert any(note.startswith("Not done, time ran out: ") for note in notes(found))
     assert headroom_record(found)["unfinished"] == list(found.unfinished)
 
@@ -193,18 +260,25 @@ def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
 def test_what_fails_takes_nothing_else_along(
     workload: Workload, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    def point(*arguments: object) -> CurvePoint:
+    enclose = measuring.point
+
+    def point(task: measuring.Task, stop: Callable[[], bool]) -> CurvePoint | str:
+        if not task.specs:
+            return enclose(task, stop)
         if fails:
             raise RuntimeError("no point")
-        return CurvePoint(2500, 1.5, None, None, (PolicyRun("vllm", 0, None, "stopped"),))
+        run = PolicyRun("vllm", 0, None, "stopped")
+        return CurvePoint(task.workload.memory_limit, task.faster, None, None, (run,))
 
     monkeypatch.setattr(measuring, "point", point)
     found = measure_headroom(workload, TIME, SPECS, time_limit=200, error=0)
-    assert len(found.points) == (0 if fails else 6)
+    why = "RuntimeError: no point" if fails else "vllm"
+    assert f"policies at M = 2500, arrivals x1.5: {why}" in found.unfinished
     assert len(found.unfinished) == 6
-    why = "RuntimeError: no point" if fails else "vllm, best possible"
-    assert f"M = 2500, arrivals x1.5: {why}" in found.unfinished
     assert len(found.completed) == 4
+    # An interval needs no policy beside it.
+    assert len(found.points) == 6
+    assert all(None not in one.best.mean_latency.ends for one in found.points)
 
 
 def test_policies_of_ones_own_are_measured(

@@ -14,6 +14,7 @@ from pool_tasks import (
     lock,
     refuse,
     refuse_oddly,
+    tell_and_sleep,
     tell_and_wait,
 )
 from process_groups import (
@@ -26,7 +27,8 @@ from process_groups import (
     wait_until_printed,
 )
 
-from online.runtime.processes import Completed, WorkerDiedError, WorkerPool
+from instances.ctrl_c import Interruption
+from online.runtime.processes import Completed, WorkerDiedError, WorkerPool, run_tasks
 
 
 def everything(pool: WorkerPool[int, int]) -> list[Completed[int, int]]:
@@ -66,6 +68,22 @@ def test_a_worker_that_dies_takes_along_its_own_task_only() -> None:
         pool.submit(die_of_thirteen, 13)
         (lost,) = everything(pool)
         assert str(lost.error) == "3 workers died (signal 9, Killed)"
+
+
+def test_what_does_not_end_in_time_is_left() -> None:
+    pids: list[int] = []
+    run = run_tasks(
+        [1],
+        tell_and_sleep,
+        2,
+        Interruption(),
+        hear=lambda task, pid: pids.append(pid),
+        lost=lambda task, reason: -1,
+        must_stop=lambda: 2 * len(pids),
+    )
+    assert list(run) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
 
 
 def test_closing_ends_what_is_being_done() -> None:
