@@ -12,6 +12,7 @@ its output is the exit status. It ends with its standard input.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -136,7 +137,21 @@ def _load(name: str) -> None:
     importlib.import_module(name)
 
 
+STATUS: list[int] = []
+"""With which a fork ends, if it is known."""
+
+
+def _leave() -> None:
+    """End a fork when all else is done: to take its modules apart would first copy them."""
+    if STATUS:
+        with contextlib.suppress(OSError, ValueError):  # which Python itself tells of
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(STATUS[0])
+
+
 if __name__ == "__main__":
+    atexit.register(_leave)  # the first is the last to be called
     sys.path[0] = str(SCRIPTS)
     sys.path.insert(1, str(ROOT))
     name, arguments, cwd, environment, *files = _serve()
@@ -148,4 +163,10 @@ if __name__ == "__main__":
     os.chdir(cwd)
     script = str(program(name))
     sys.argv = [script, *arguments]
-    runpy.run_path(script, run_name="__main__")
+    try:
+        runpy.run_path(script, run_name="__main__")
+        STATUS.append(0)
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            STATUS.append(ended.code)
+        raise
