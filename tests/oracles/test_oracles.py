@@ -10,6 +10,7 @@ from brute_force import (
     is_feasible_by_definition,
     makespan_by_definition,
     memory_by_definition,
+    memory_in_round,
     optimal_makespan,
     optimal_total_latency,
     rows_of,
@@ -34,6 +35,10 @@ def test_memory_by_definition_counts_by_hand() -> None:
     instance = Instance([Request(0, 3, 2), Request(0, 1, 3)], 9)
     # Rounds 0..4; the first holds 4, 5 in rounds 1, 2; the second 2, 3, 4 in rounds 2, 3, 4.
     assert memory_by_definition(instance, [0, 1]) == [0, 4, 7, 3, 4]
+    for starts in ([0, 1], [-1, 3], [-5, 0], [-2, -3], [-9, -9]):
+        rounds = range(makespan_by_definition(instance, starts) + 1)
+        held = [memory_in_round(instance, starts, r) for r in rounds]
+        assert memory_by_definition(instance, starts) == held
 
 
 def test_enumeration_counts_by_hand() -> None:
