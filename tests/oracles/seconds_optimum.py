@@ -51,10 +51,11 @@ def optimum(
     size, emitted, allocation = rule
     unread = int(emitted == "next")
     missing = int(allocation == "chunks")
+    most = sum(prompts) + sum(outputs)
     rounds = {
         (tokens, resident): duration(tokens, resident)
-        for tokens in range(1, sum(prompts) + sum(outputs) + 1)
-        for resident in range(limit + 1)
+        for tokens in range(1, most + 1)
+        for resident in range(most + 1)
     }
     # Times are whole numbers of this unit, unless ``length`` has others.
     unit = math.lcm(*(one.denominator for one in (*arrivals, *rounds.values())))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, product
+from typing import Any
 
 import pytest
 from brute_force import (
@@ -21,6 +23,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
+from seconds_optimum import optimum
 from strategies import instances, packed_schedules, serial_schedules
 
 from instances import Instance, Request, Schedule
@@ -39,6 +42,28 @@ def test_memory_by_definition_counts_by_hand() -> None:
         rounds = range(makespan_by_definition(instance, starts) + 1)
         held = [memory_in_round(instance, starts, r) for r in rounds]
         assert memory_by_definition(instance, starts) == held
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "total"),
+    [
+        # 3 and 4 tokens processed and resident, then 1 and 5.
+        ([(Fraction(1, 3), 3, 2)], 5, Fraction(11 + 10, 8)),
+        # Both in one round; where memory holds one only, one after the other.
+        ([(Fraction(0), 1, 1)] * 2, 4, Fraction(10 + 10, 8)),
+        ([(Fraction(0), 1, 1)] * 2, 3, Fraction(7 + 14, 8)),
+        # The second begins when the first ends, or when it arrives.
+        ([(Fraction(0), 1, 1), (Fraction(1, 2), 1, 1)], 3, Fraction(7 + 14 - 4, 8)),
+        ([(Fraction(0), 1, 1), (Fraction(7), 1, 1)], 3, Fraction(7 + 7, 8)),
+    ],
+)
+def test_the_search_in_seconds_by_hand(rows: Any, limit: int, total: Fraction) -> None:
+    found = optimum(
+        *zip(*rows, strict=True),
+        limit,
+        lambda tokens, resident: Fraction(4 + tokens + resident, 8),
+    )
+    assert found == total
 
 
 def test_enumeration_counts_by_hand() -> None:

@@ -2,7 +2,8 @@
 
 A command line takes 0.8 s of processor time to load its libraries, 5 s where it solves, and a
 hundredth of that to refuse its arguments. A fork has its own memory, working folder and standard
-streams, and ends as any process does; what it does not show is a fault in the imports themselves.
+streams, and ends as any process does, up to what no one sees: its modules are not taken apart. What
+it does not show is a fault in the imports themselves.
 
 Run as a program it is that process: each line on its standard input is a JSON object with the name
 of the script, its arguments, the working folder, what is set in its environment and the files for
