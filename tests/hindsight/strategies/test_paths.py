@@ -40,7 +40,7 @@ def test_optima_without_the_search_of_partial_schedules(threads: int) -> None:
 
 
 def test_a_second_search_of_one_solve_goes_on_from_the_first() -> None:
-    instance = generate("arrival-model-1", 0, n=6)
+    instance = generate("arrival-model-1", 0, n=7)
     state = SolveState(instance)
     state.offer(hindsight.best_list_schedule(instance))
     PathSearch(state, 0, 1, Paths(LITTLE))._improve_prices(1)
