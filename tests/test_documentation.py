@@ -48,6 +48,8 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 LEFT_OUT = shutil.ignore_patterns(
     "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
 )
+# Written once and never changed, so that a copy may be the same file.
+UNCHANGED = {".nbc", ".nbi", ".pyc", ".xz"}
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
 SLOW_PAGES = {
     "adversaries.md",
@@ -207,6 +209,14 @@ def compiled() -> None:
         compile_kernels()
 
 
+def copied(source: str, target: str) -> None:
+    """The file, or another name of it where nothing writes to it."""
+    try:
+        (os.link if Path(source).suffix in UNCHANGED else shutil.copy2)(source, target)
+    except OSError:  # a link to another disk
+        shutil.copy2(source, target)
+
+
 @pytest.fixture
 def project(tmp_path: Path, compiled: None) -> Path:
     """A copy of the project whose .venv is the environment of these tests; its command runs."""
@@ -214,7 +224,7 @@ def project(tmp_path: Path, compiled: None) -> Path:
     if INSTALLED_PYTHON:
         copy.mkdir()
         return copy
-    shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT, copy_function=copied)
     (copy / ".venv").symlink_to(sys.prefix, target_is_directory=True)
     command = tmp_path / "bin" / "llm-hindsight"
     command.parent.mkdir()

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -31,31 +32,41 @@ def imported_modules(
     path: Path,
     source: str | None = None,
     walk: Callable[[ast.AST], Iterable[ast.AST]] = ast.walk,
-) -> Iterator[tuple[int, str]]:
+) -> list[tuple[int, str]]:
     """Line and absolute name of everything a file imports, at any depth of its code.
 
     Parameters
     ----------
     walk : which nodes of the syntax tree are looked at.
     """
+    return _imported(path, source, walk)
+
+
+@cache
+def _imported(
+    path: Path, source: str | None, walk: Callable[[ast.AST], Iterable[ast.AST]]
+) -> list[tuple[int, str]]:
+    """Each file is read once."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     tree = ast.parse(path.read_text(encoding="utf-8") if source is None else source, str(path))
+    found = []
     for node in walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield node.lineno, alias.name
+                found.append((node.lineno, alias.name))
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             stem = ".".join([*base, *([node.module] if node.module else [])])
             # "from . import x" and "from pyomo import environ" name a module after "import".
             for alias in node.names:
-                yield node.lineno, f"{stem}.{alias.name}".strip(".")
+                found.append((node.lineno, f"{stem}.{alias.name}".strip(".")))
         elif isinstance(node, ast.Call) and node.args:
             function = node.func
             called = getattr(function, "attr", getattr(function, "id", ""))
             first = node.args[0]
             if called in {"import_module", "__import__"} and isinstance(first, ast.Constant):
-                yield node.lineno, str(first.value)
+                found.append((node.lineno, str(first.value)))
+    return found
 
 
 def offences(path: Path, banned: set[str], source: str | None = None) -> list[str]:
@@ -132,6 +143,7 @@ def executed_on_import(tree: ast.AST) -> Iterator[ast.AST]:
             yield from executed_on_import(node)
 
 
+@cache
 def file_behind(name: str) -> Path | None:
     """The file of the longest part of a dotted name that is a module of the project."""
     parts = name.split(".")

@@ -38,6 +38,7 @@ def test_stored_without_outputs(path: Path) -> None:
         assert cell.get("execution_count") is None
 
 
+@pytest.mark.slow
 def test_own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = executed("own_policy.ipynb", tmp_path, monkeypatch)
     runs = [found for source, found in outputs.items() if "run_experiment(" in source]

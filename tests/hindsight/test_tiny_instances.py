@@ -18,9 +18,9 @@ import online
 from instances import Instance
 
 COUNT = 300
-CHUNKS = 10
+CHUNKS = 27
 QUICK_CHUNKS = 1
-"""Of these `make test` runs all, one without arrivals and one with them; the rest are slow."""
+"""Of these `make test` runs the first, half of it with arrivals; the rest are slow."""
 
 
 def tiny_instance(seed: int) -> Instance:

@@ -8,6 +8,9 @@ t+1 .. t+o and holds s + (r - t) tokens in round r.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 Rows = list[tuple[int, int, int]]
@@ -32,8 +35,12 @@ def memory_in_round(instance: Any, start_times: Sequence[int], round_index: int)
 
 def memory_by_definition(instance: Any, start_times: Sequence[int]) -> list[int]:
     """Tokens held in rounds 0 .. makespan (entry r is round r; entry 0 is 0 for starts >= 0)."""
-    last = makespan_by_definition(instance, start_times)
-    return [memory_in_round(instance, start_times, r) for r in range(last + 1)]
+    held = [0] * (makespan_by_definition(instance, start_times) + 1)
+    for (_, prompt, output), start in zip(rows_of(instance), start_times, strict=True):
+        start = int(start)
+        for r in range(max(start + 1, 0), start + output + 1):
+            held[r] += prompt + (r - start)
+    return held
 
 
 def total_latency_by_definition(instance: Any, start_times: Sequence[int]) -> int:
@@ -144,8 +151,9 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
     longest = max(o for _, _, o in rows)
     # Shortest first: the first dive is then a decent schedule. A twin keeps its index order.
     order = sorted(range(count), key=lambda i: (rows[i][2], rows[i][1], rows[i][0], i))
-    volume = [s * o + o * (o + 1) // 2 for _, s, o in rows]
-    by_volume = sorted(range(count), key=lambda i: volume[i])
+    # What each holds in the rounds from its start; its twins of lower index, as bits.
+    holds = [tuple(s + k + 1 if k < o else 0 for k in range(longest)) for _, s, o in rows]
+    twins = [sum(1 << j for j in range(i) if rows[j] == rows[i]) for i in range(count)]
 
     # One after the other in order of arrival: a first schedule.
     starts = [0] * count
@@ -157,6 +165,13 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
     best_starts = tuple(starts)
     seen: dict[tuple[int, int, tuple[int, ...]], int] = {}
 
+    @cache
+    def members(left: int) -> tuple[list[tuple[int, int]], list[int], int]:
+        """Of the requests left: (a, o), sums of the k smallest volumes, the last arrival."""
+        some = [rows[i] for i in range(count) if left >> i & 1]
+        volumes = sorted(s * o + o * (o + 1) // 2 for _, s, o in some)
+        return [(a, o) for a, _, o in some], [*accumulate(volumes)], max(a for a, _, _ in some)
+
     def completions_ahead(now: int, left: int, held: tuple[int, ...]) -> list[int]:
         """Lower bounds, in order, on the completion times of the requests left.
 
@@ -164,15 +179,15 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
         first round by which the memory still free since ``now`` adds up to the k smallest
         volumes, since k requests have then held all of theirs.
         """
-        alone = sorted(max(now, rows[i][0]) + rows[i][2] for i in range(count) if left >> i & 1)
-        free = needed = steps = 0
+        some, volumes, _ = members(left)
+        alone = sorted([max(now, a) + o for a, o in some])
+        free = steps = 0
         bounds = []
-        for k, i in enumerate(j for j in by_volume if left >> j & 1):
-            needed += volume[i]
+        for least, needed in zip(alone, volumes, strict=True):
             while free < needed:
-                free += limit - (held[steps] if steps < len(held) else 0)
+                free += limit - (held[steps] if steps < longest else 0)
                 steps += 1
-            bounds.append(max(alone[k], now + steps))
+            bounds.append(max(least, now + steps))
         return bounds
 
     def explore(now: int, position: int, left: int, held: tuple[int, ...], decided: int) -> None:
@@ -186,20 +201,14 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
             return
         for place in range(position, count):
             i = order[place]
-            arrival, prompt, output = rows[i]
-            if not left >> i & 1 or arrival > now:
+            if not left >> i & 1 or rows[i][0] > now or left & twins[i]:
                 continue
-            if any(left >> j & 1 and rows[j] == rows[i] for j in range(i)):
+            more = tuple(map(add, held, holds[i]))
+            if max(more) > limit:
                 continue
-            if any(held[k] + prompt + k + 1 > limit for k in range(output)):
-                continue
-            more = tuple(
-                tokens + (prompt + k + 1 if k < output else 0) for k, tokens in enumerate(held)
-            )
             starts[i] = now
-            explore(now, place + 1, left & ~(1 << i), more, cost(decided, [now + output]))
-        arrived = all(rows[i][0] <= now for i in range(count) if left >> i & 1)
-        if arrived and held[0] == 0:
+            explore(now, place + 1, left & ~(1 << i), more, cost(decided, [now + rows[i][2]]))
+        if members(left)[2] <= now and held[0] == 0:
             return
         later = (*held[1:], 0)
         state = (now + 1, left, later)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -13,6 +15,10 @@ State = tuple[One, ...]
 Work = tuple[int, int, int, bool]
 """Of a request that is served: tokens processed, tokens processed of its prompt before, tokens
 stored, whether they are of its prompt."""
+Choice = tuple[int, int, int, tuple[Work, ...], State, int, int]
+"""Of what is done with some requests: tokens processed, tokens resident, blocks, the work, what
+follows, how many are complete, the sum of their arrivals."""
+Time = int | Fraction
 
 
 def optimum(
@@ -45,97 +51,106 @@ def optimum(
     size, emitted, allocation = rule
     unread = int(emitted == "next")
     missing = int(allocation == "chunks")
-    # Seconds still needed at least, by tokens emitted; chunks may have done most of a prompt.
+    most = sum(prompts) + sum(outputs)
+    rounds = {
+        (tokens, resident): duration(tokens, resident)
+        for tokens in range(1, most + 1)
+        for resident in range(most + 1)
+    }
+    # Times are whole numbers of this unit, unless ``length`` has others.
+    unit = math.lcm(*(one.denominator for one in (*arrivals, *rounds.values())))
+    arrivals = [int(one * unit) for one in arrivals]
+    rounds = {work: int(seconds * unit) for work, seconds in rounds.items()}
+    # Time still needed at least, by tokens emitted; chunks may have done most of a prompt.
     tables = []
     for s, o in zip(prompts, outputs, strict=True):
-        need = [Fraction(0)] * (o + 1)
+        need = [0] * (o + 1)
         for k in range(o - 1, -1, -1):
-            need[k] = need[k + 1] + duration(1, s + k + 1 - unread)
+            need[k] = need[k + 1] + rounds[1, s + k + 1 - unread]
         tables.append(need)
 
-    def guess(now: Fraction, state: State) -> Fraction:
+    def guess(now: Time, state: State) -> Time:
         return sum(
-            (
-                max(now, arrivals[i]) + tables[i][one[0]] - arrivals[i]
-                for i, one in enumerate(state)
-                if one[0] < outputs[i]
-            ),
-            Fraction(0),
+            max(now, arrivals[i]) + tables[i][one[0]] - arrivals[i]
+            for i, one in enumerate(state)
+            if one[0] < outputs[i]
         )
 
+    @functools.cache
+    def choices(i: int, one: One) -> list[Choice]:
+        """What may be done with a request that has arrived."""
+        s, o, (k, inside, left) = prompts[i], outputs[i], one
+        # Tokens processed, tokens resident, what follows.
+        mine: list[tuple[int, int, One]] = []
+        if k == o:
+            mine.append((0, 0, (k, False, 0)))
+        elif not inside:
+            mine.append((0, 0, (k, False, 0)))
+            for kept in {k, 0}:
+                total = s + kept
+                mine.append((total, total + 1 - unread, (kept + 1, True, 0)))
+                mine += [
+                    (c, total - missing * (total - c), (kept, True, total - c))
+                    for c in range(1, total)
+                ]
+            if keeps and k:
+                mine.append((1, s + k + 1 - unread, (k + 1, True, 0)))
+        else:
+            held = s + k
+            mine += [(0, 0, (kept, False, 0)) for kept in {k, 0}]
+            # After a token nothing of the prompt is left, and the token is still to be read.
+            rests = held - missing * left if left else held - unread
+            mine.append((0, rests, (k, True, left)))
+            mine.append((left or 1, held + 1 - unread, (k + 1, True, 0)))
+            mine += [(c, held - missing * (left - c), (k, True, left - c)) for c in range(1, left)]
+        before = s + k - left if inside and left else 0
+        found = []
+        for tokens, resident, (k, stays, rest) in mine:
+            ends = k == o > one[0]
+            work = ((tokens, before, resident, not inside or left > 0),) if tokens else ()
+            blocks = resident // size + (resident % size > 0)
+            after = ((k, stays and not ends, rest),)
+            found.append((tokens, resident, blocks, work, after, int(ends), ends * arrivals[i]))
+        return found
+
     start: State = tuple((0, False, 0) for _ in range(n))
-    queue = [(guess(Fraction(0), start), 0, Fraction(0), Fraction(0), start)]
-    best: dict[tuple[Fraction, State], Fraction] = {}
+    queue: list[tuple[Time, int, Time, Time, State]] = [(guess(0, start), 0, 0, 0, start)]
+    reached: dict[tuple[Time, State], Time] = {(0, start): 0}
+    opened = 0
     tick = itertools.count(1)
+
+    def reach(cost: Time, end: Time, state: State) -> None:
+        if (end, state) not in reached or reached[end, state] > cost:
+            reached[end, state] = cost
+            heapq.heappush(queue, (cost + guess(end, state), next(tick), cost, end, state))
+
     while queue:
         _, _, paid, now, state = heapq.heappop(queue)
         if all(one[0] == outputs[i] for i, one in enumerate(state)):
-            return paid
-        if (now, state) in best and best[now, state] <= paid:
+            return Fraction(paid) / unit
+        if reached[now, state] < paid:
             continue
-        best[now, state] = paid
-        if len(best) > states:
+        opened += 1
+        if opened > states:
             return None
-        options = []
-        for i, (k, inside, left) in enumerate(state):
-            s = prompts[i]
-            # Tokens processed, tokens resident, what follows, whether it does something.
-            mine: list[tuple[int, int, One, bool]] = []
-            if k == outputs[i] or arrivals[i] > now:
-                mine.append((0, 0, (k, False, 0), False))
-            elif not inside:
-                mine.append((0, 0, (k, False, 0), False))
-                for kept in {k, 0}:
-                    total = s + kept
-                    mine.append((total, total + 1 - unread, (kept + 1, True, 0), True))
-                    mine += [
-                        (c, total - missing * (total - c), (kept, True, total - c), True)
-                        for c in range(1, total)
-                    ]
-                if keeps and k:
-                    mine.append((1, s + k + 1 - unread, (k + 1, True, 0), True))
-            else:
-                held = s + k
-                mine += [(0, 0, (kept, False, 0), False) for kept in {k, 0}]
-                # After a token nothing of the prompt is left, and the token is still to be read.
-                rests = held - missing * left if left else held - unread
-                mine.append((0, rests, (k, True, left), False))
-                mine.append((left or 1, held + 1 - unread, (k + 1, True, 0), True))
-                mine += [
-                    (c, held - missing * (left - c), (k, True, left - c), True)
-                    for c in range(1, left)
-                ]
-            options.append(mine)
-        for choice in itertools.product(*options):
-            if not any(one[3] for one in choice):
-                continue
-            resident = sum(one[1] for one in choice)
-            if sum(one[1] // size + (one[1] % size > 0) for one in choice) > limit // size:
-                continue
-            if length is None:
-                end = now + duration(sum(one[0] for one in choice), resident)
-            else:
-                work = []
-                for i, one in enumerate(choice):
-                    k, inside, left = state[i]
-                    if one[3]:
-                        before = prompts[i] + k - left if inside and left else 0
-                        work.append((one[0], before, one[1], not inside or left > 0))
-                end = now + length(work)
-            cost = paid
-            after: list[One] = []
-            for i, one in enumerate(choice):
-                k, inside, left = one[2]
-                if k == outputs[i] and state[i][0] < outputs[i]:
-                    cost += end - arrivals[i]
-                    inside = False
-                after.append((k, inside, left))
-            following = tuple(after)
-            if best.get((end, following), cost + 1) > cost:
-                entry = (cost + guess(end, following), next(tick), cost, end, following)
-                heapq.heappush(queue, entry)
+        # The sums over what is done with the first requests, then with one more.
+        batches: list[Choice] = [(0, 0, 0, (), (), 0, 0)]
+        for i, one in enumerate(state):
+            mine = choices(i, one) if arrivals[i] <= now else [(0, 0, 0, (), (one,), 0, 0)]
+            batches = [
+                tuple(x + y for x, y in zip(batch, choice, strict=True))
+                for batch in batches
+                for choice in mine
+                if batch[2] + choice[2] <= limit // size
+            ]
+        for tokens, resident, _, work, after, ends, arrived in batches:
+            if tokens:
+                if length is None:
+                    end = now + rounds[tokens, resident]
+                else:
+                    end = now + length(list(work)) * unit
+                reach(paid + ends * end - arrived, end, after)
         later = [t for t in arrivals if t > now]
         if later:
-            t = min(later)
-            heapq.heappush(queue, (paid + guess(t, state), next(tick), paid, t, state))
+            reach(paid, min(later), state)
     raise AssertionError("nothing serves this")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, product
+from typing import Any
 
 import pytest
 from brute_force import (
@@ -10,6 +12,7 @@ from brute_force import (
     is_feasible_by_definition,
     makespan_by_definition,
     memory_by_definition,
+    memory_in_round,
     optimal_makespan,
     optimal_total_latency,
     rows_of,
@@ -20,6 +23,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
+from seconds_optimum import optimum
 from strategies import instances, packed_schedules, serial_schedules
 
 from instances import Instance, Request, Schedule
@@ -34,6 +38,32 @@ def test_memory_by_definition_counts_by_hand() -> None:
     instance = Instance([Request(0, 3, 2), Request(0, 1, 3)], 9)
     # Rounds 0..4; the first holds 4, 5 in rounds 1, 2; the second 2, 3, 4 in rounds 2, 3, 4.
     assert memory_by_definition(instance, [0, 1]) == [0, 4, 7, 3, 4]
+    for starts in ([0, 1], [-1, 3], [-5, 0], [-2, -3], [-9, -9]):
+        rounds = range(makespan_by_definition(instance, starts) + 1)
+        held = [memory_in_round(instance, starts, r) for r in rounds]
+        assert memory_by_definition(instance, starts) == held
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "total"),
+    [
+        # 3 and 4 tokens processed and resident, then 1 and 5.
+        ([(Fraction(1, 3), 3, 2)], 5, Fraction(11 + 10, 8)),
+        # Both in one round; where memory holds one only, one after the other.
+        ([(Fraction(0), 1, 1)] * 2, 4, Fraction(10 + 10, 8)),
+        ([(Fraction(0), 1, 1)] * 2, 3, Fraction(7 + 14, 8)),
+        # The second begins when the first ends, or when it arrives.
+        ([(Fraction(0), 1, 1), (Fraction(1, 2), 1, 1)], 3, Fraction(7 + 14 - 4, 8)),
+        ([(Fraction(0), 1, 1), (Fraction(7), 1, 1)], 3, Fraction(7 + 7, 8)),
+    ],
+)
+def test_the_search_in_seconds_by_hand(rows: Any, limit: int, total: Fraction) -> None:
+    found = optimum(
+        *zip(*rows, strict=True),
+        limit,
+        lambda tokens, resident: Fraction(4 + tokens + resident, 8),
+    )
+    assert found == total
 
 
 def test_enumeration_counts_by_hand() -> None:

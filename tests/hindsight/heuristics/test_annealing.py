@@ -84,13 +84,14 @@ def test_earliest_fit_by_trying_every_start(seed: int, block_size: int | None) -
         assert found == (fitting[0] if fitting else -1)
 
 
-@pytest.mark.parametrize("n", [20, 400])
-def test_deterministic_and_independent_of_slices(n: int) -> None:
-    """Whole, and in windows."""
+@pytest.mark.parametrize(("n", "slices"), [(20, 10), (400, 3)])
+def test_deterministic_and_independent_of_slices(n: int, slices: int) -> None:
+    """Whole, and in windows, of which the three slices reach the third."""
     first = one_after_another(crowd(n)).start_times
-    one, two = (annealed(crowd(n), *parts, starts=first) for parts in ([30_000], [3_000] * 10))
+    whole, parts = [3_000 * slices], [3_000] * slices
+    one, two = (annealed(crowd(n), *moves, starts=first) for moves in (whole, parts))
     assert one.best_starts.tolist() == two.best_starts.tolist()
-    assert one.moves == two.moves == 30_000
+    assert one.moves == two.moves == 3_000 * slices
     assert one.best_cost < total_latency_by_definition(crowd(n), first.tolist())
 
 

@@ -106,7 +106,7 @@ def test_rounds_seed_and_threads_decide_the_schedule(seed: int, threads: int) ->
 
 
 def test_prices_and_the_seed_decide_the_schedule() -> None:
-    instance = medium(1)
+    instance = medium(1, n=40)
     relaxed = hindsight.relax(instance, threads=1)
     reached = []
     for seed in (1, 1, 2):

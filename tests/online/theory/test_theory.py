@@ -67,7 +67,7 @@ def test_the_maximum_of_the_quotient(u: int, value: float) -> None:
     assert theory.rayleigh_maximum(u) == pytest.approx(value, abs=5e-5)
 
 
-@pytest.mark.parametrize("u", [2, 3, 10, 50, 300, 1000])
+@pytest.mark.parametrize("u", [2, 3, 10, 50, 300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_maximiser_is_an_eigenvector_of_shares(u: int) -> None:
     x = theory.rayleigh_maximiser(u)
     a, b = theory.rayleigh_matrices(u)
