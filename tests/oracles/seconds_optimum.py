@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 One = tuple[int, bool, int]
-"""Of a request: tokens emitted, whether it is in the cache, prompt tokens left to process."""
+"""Of a request: tokens emitted, whether it is in the cache, prompt tokens left to process. If it is
+not in the cache, 0 are all of them."""
 State = tuple[One, ...]
 Work = tuple[int, int, int, bool]
 """Of a request that is served: tokens processed, tokens processed of its prompt before, tokens
@@ -36,7 +37,8 @@ def optimum(
     back (tokens lost), held, given a chunk of its prompt or advanced; or, the batch being what it
     is, the machine idles until the next arrival. None when more than ``states`` states were opened.
 
-    Who was put out processes prompt and tokens again; with ``keeps`` it need not.
+    Who was put out processes prompt and tokens again; with ``keeps`` it need not, and what was
+    processed of its prompt is kept too. Who is in the batch may begin anew at once.
 
     ``rule`` is the block size, when an emitted token is stored ("now" or "next"), and whether a
     prompt in chunks holds all of itself ("whole") or what is processed of it ("chunks").
@@ -83,7 +85,7 @@ def optimum(
             mine: list[tuple[int, int, One, bool]] = []
             if k == outputs[i] or arrivals[i] > now:
                 mine.append((0, 0, (k, False, 0), False))
-            elif not inside:
+            elif not inside and not left:
                 mine.append((0, 0, (k, False, 0), False))
                 for kept in {k, 0}:
                     total = s + kept
@@ -97,6 +99,10 @@ def optimum(
             else:
                 held = s + k
                 mine += [(0, 0, (kept, False, 0), False) for kept in {k, 0}]
+                if keeps and left:
+                    mine.append((0, 0, (k, False, left), False))
+                if k and not keeps:
+                    mine.append((s, s + 1 - unread, (1, True, 0), True))
                 # After a token nothing of the prompt is left, and the token is still to be read.
                 rests = held - missing * left if left else held - unread
                 mine.append((0, rests, (k, True, left), False))
