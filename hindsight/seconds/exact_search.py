@@ -8,47 +8,58 @@ The search is best-first (Hart, Nilsson and Raphael, 1968): it opens the state w
 completion times of what is complete and a lower bound for the rest. Everything is computed in
 integers: arrival times and coefficients are the decimals they are written as, over one denominator.
 
-**Batch times**: affine in tokens processed and tokens of the batch, as `RoundCosts`. Where a
-token costs no time to process, recomputing and chunks are free of use: a schedule can keep tokens,
-and process a prompt at once in the round that emits the first token, at the same lengths. There,
-and only there, a batch time may leave out the tokens held (`IterationTime`), as none are held then.
+**Batch times**: affine in tokens processed and tokens of the batch, as `RoundCosts`. If a token
+costs no time to process (d1 = 0), a schedule can keep tokens instead of recomputing them, and
+process a prompt whole in the round that emits the first token; no round is longer. So tokens are
+kept and no chunks are tried. There, and only there, a batch time may leave out what is held
+(`IterationTime`), as nothing is held then.
 
-**Rounds that are left out.** From each state some optimal continuation begins with a round that is
-tried; in this sense nothing is lost. As rounds last d0 > 0 or more and the optimum is finite,
-following such rounds ends at a schedule that is optimal. Let a be the last arrival, and take an
-optimal continuation with the fewest rounds and, among those, with the fewest prompt tokens in
-the first round of requests that do not emit a token in it.
+**Schedules that are left out.** Let a be the last arrival, and call a round *tight* if it starts
+less than d1 after the latest arrival of those it serves. A *chunk* is tokens processed in a
+round that does not emit a token of that request. Consider all optimal schedules whose rounds start
+as early as their order allows; of these the ones with the fewest rounds; of these those in
+which requests begin anew least often; of these those with the fewest tokens processed; and of
+these, which are finitely many, one with the largest sum of round indices over all tokens that are
+processed. This one is tried, as it has these properties:
 
 1. *Starts*: a round starts when the one before it ends, or at the arrival of one that it serves.
-   If not, start it earlier and leave the later ones where they are.
-2. *Waiting*: no round starts at L or later, where L is the earliest time by which some request
-   could make a step alone. *Tokens kept*: make that step first. Then imitate the continuation: a
-   request that has something already is absent, or processes only what it lacks. Each round holds
-   and processes no more, so nobody is later. *Recompute*: only requests without any tokens count
-   for L, alone in a round that holds all that is in the cache, if they fit. Such a step can be
-   taken back for nothing, by leaving the cache and beginning anew. (If it begins after a, where
-   the search does not begin anew, it need not: see 4.)
-3. *Chunks* end before a + d1. If not, move a token of the chunk to the next round that processes
-   tokens of that request (without any: drop it). The first round ends earlier by d1, at a or later.
-   So nobody is waited for afterwards, and the rounds between end earlier by d1; that next round,
-   which is longer by d1, ends no later. So the chunk was not the least.
-4. *Beginning anew* before a only: `hindsight.seconds.remaining_latency`. That proof moves tokens to
-   later rounds and needs only that everyone has arrived when the first of them begins.
-5. *After a* time does not matter. A state at t > a with N incomplete requests is one at a with
-   N (t - a) more to pay.
-6. *Equals*: of requests with the same lengths that have arrived, the first has the most. Exchange
-   them: the sum of completion times is the same.
+2. *Chunks wait for arrivals*: after a chunk some round is tight, up to and including the round
+   that processes the next tokens of that request. Else move a token of the chunk to that round.
+   The round of the chunk ends earlier by d1 or more, the rounds between start earlier by d1 as
+   they wait for nobody, and the last, which is longer by d1, ends no later. Its memory is the same.
+   With "recompute", a request that leaves the cache has emitted a token since it came: otherwise
+   leave out its chunks and let it be absent. As every tight round starts before a + d1, every
+   chunk ends before that.
+3. *Chunks are late*: let the round after a chunk not process tokens of that request. If tokens are
+   kept and memory has room for it there, move the whole chunk there. The first round ends earlier
+   by its tokens and memory, d1 c + d2 (s + k), and the second is longer by that. So it starts less
+   than that after the latest arrival of those it serves. With "recompute", where the request is
+   held there, the same holds with d1 c.
+4. *Beginning anew* in rounds that start before a only: `hindsight.seconds.remaining_latency`. That
+   proof moves tokens to later rounds, and needs only that everyone has arrived by the first.
+5. *Equals*: of requests with the same lengths that have arrived, the first has the most. They may
+   exchange what they have, and the sum of completion times is the same. As nothing tells which of
+   them arrived when, the latest of their arrivals counts for what is tight, by which more is
+   tried.
 
-**Dominance.** Of states with the same tokens, one that is no later and whose complete requests have
-no larger sum of completion times makes the others redundant: it can wait.
+For 2 and 3 a state has marks: which requests had a chunk and no tight round since, and the tokens
+of the chunk if it was in the last round. *After a*, time does not matter: a state at t > a with N
+incomplete requests is tried as one at a with N (t - a) more to pay. There a round may count as
+tight that is not, by which more is tried, and nothing else changes.
+
+**Dominance.** Of states with the same tokens and marks, one that is no later and whose complete
+requests have no larger sum of completion times makes the others redundant. What they do next it
+can do too, with each round no later. So the rounds that were tight still are.
 
 **Bound.** Divide the requests into groups, consecutive in order of arrival, and let each group have
 the machine for itself from the first arrival (from now, if that is past), with all of its requests
 there. Nobody is later than before, and the least latencies are those of the table in
 `hindsight.seconds.remaining_latency`. The best division is found by dynamic programming. Tokens
-of a prompt in chunks that are processed already are worth at most d1 each to every request of
-its group: process them later, in the round that emits the next token, with the request absent
-until then. After a, and without chunks, the bound is exact.
+of chunks that are processed already are worth at most d1 each to every request of the group:
+process them later, in the round that emits the next token, with the request absent until then.
+Requests with a mark are served after the next tight round at the earliest. If that cannot be
+before the next arrival, they may join its group instead. After a, and without chunks, the
+bound is exact.
 
 Proved for memory in tokens, where a prompt in chunks holds all of itself.
 """
@@ -83,8 +94,13 @@ MOST_STATES = 200_000
 PATIENCE = 1_000
 """Rounds between two polls of the clock."""
 
-One = tuple[int, int]
-"""Of a request: tokens emitted, and tokens to process before the next one."""
+One = tuple[int, int, int]
+"""Of a request: tokens emitted, tokens to process before the next one, and its mark.
+
+The mark is the tokens of a chunk in the last round, `PENDING`, or 0: see rules 2 and 3."""
+
+PENDING = -1
+"""Mark of a request with a chunk before the last round, and no tight round since."""
 
 State = tuple[One, ...]
 
@@ -147,6 +163,11 @@ class ExactSearch:
         self._unit = math.lcm(unit, *(one.denominator for one in arrivals))
         self._arrivals = [int(one * self._unit) for one in arrivals]
         self._last = self._arrivals[-1]
+        lengths = list(zip(self._prompts, self._outputs, strict=True))
+        self._peers = [
+            [a for a, other in zip(self._arrivals, lengths, strict=True) if other == own]
+            for own in lengths
+        ]
         self._factor = self._unit // unit
         costs = RoundCosts(workload.memory_limit, *(int(one * unit) for one in self._minorant))
         self._costs = RoundCosts(costs[0], *(one * self._factor for one in costs[1:]))
@@ -167,8 +188,8 @@ class ExactSearch:
             return None, None
         self._groups = self._suffix_bounds()
         shift = sum(self._arrivals)
-        most = math.ceil(upper_bound * self._unit) + shift
-        first = tuple((0, s) for s in self._prompts)
+        self._most = most = math.ceil(upper_bound * self._unit) + shift
+        first = tuple((0, s, 0) for s in self._prompts)
         nodes = [_Node(first, self._arrivals[0], 0, -1)]
         # Of equal bounds the latest state is opened first.
         queue = [(self._bound(first, self._arrivals[0]), 0)]
@@ -187,13 +208,13 @@ class ExactSearch:
                 rounds += 1
                 if len(nodes) > MOST_STATES or (rounds % PATIENCE == 0 and must_stop()):
                     return self._proved(least - shift), None
-                found = known.setdefault(state, [])
+                found = known.get(state, [])
                 if any(t <= now and cost <= paid for t, cost in found):
                     continue
                 bound = paid + self._bound(state, now)
                 if bound < most:
-                    found[:] = [one for one in found if one[0] < now or one[1] < paid]
-                    found.append((now, paid))
+                    found = [one for one in found if one[0] < now or one[1] < paid]
+                    known[state] = [*found, (now, paid)]
                     heapq.heappush(queue, (bound, -len(nodes)))
                     nodes.append(_Node(state, now, paid, -position))
         return self._proved(upper_bound * self._unit), None
@@ -202,11 +223,14 @@ class ExactSearch:
         count = len(self._workload)
         return SecondsBound(Fraction(total) / self._unit, NAME, self._minorant, count)
 
-    def _value(self, state: State, begin: int, end: int) -> int:
-        """Return the least sum of seconds until requests ``begin`` .. ``end`` - 1 complete."""
+    def _value(self, state: State, members: int, begin: int) -> int:
+        """Return a lower bound on the completion times of ``members``, served from ``begin`` on.
+
+        It is the least sum if no prompt is processed in part.
+        """
         row = inside = processed = incomplete = 0
-        for i, ((k, left), o) in enumerate(zip(state, self._outputs, strict=True)):
-            if not begin <= i < end or k == o:
+        for i, ((k, left, _), o) in enumerate(zip(state, self._outputs, strict=True)):
+            if k == o or not members >> i & 1:
                 row += o * self._table.strides[i]
                 continue
             row += k * self._table.strides[i]
@@ -216,68 +240,62 @@ class ExactSearch:
             elif self._recomputes:
                 inside |= 1 << i
         worth = incomplete * self._costs.token * processed
-        return max(0, self._factor * self._table.at(row, inside) - worth)
+        return incomplete * begin + max(0, self._factor * self._table.at(row, inside) - worth)
 
     def _suffix_bounds(self) -> list[int]:
         """Return, for each i, the best bound for the requests from i on, before any arrives."""
         n = len(self._arrivals)
-        fresh = tuple((0, s) for s in self._prompts)
+        fresh = tuple((0, s, 0) for s in self._prompts)
         best = [0] * (n + 1)
         for i in reversed(range(n)):
             best[i] = max(
-                (end - i) * self._arrivals[i] + self._value(fresh, i, end) + best[end]
+                self._value(fresh, (1 << end) - (1 << i), self._arrivals[i]) + best[end]
                 for end in range(i + 1, n + 1)
             )
         return best
 
     def _bound(self, state: State, now: int) -> int:
         """Return a lower bound on the sum of completion times of incomplete requests."""
-        arrived = bisect_right(self._arrivals, now)
-        incomplete = [one[0] < o for one, o in zip(state, self._outputs, strict=True)]
+        n, arrived = len(state), bisect_right(self._arrivals, now)
+        best = max(
+            self._value(state, (1 << end) - 1, now) + self._groups[end]
+            for end in range(arrived, n + 1)
+        )
+        marked = sum(1 << i for i, one in enumerate(state) if one[2])
+        since = now - self._arrivals[arrived - 1]
+        if not marked or arrived == n or since < self._costs.token:
+            return best
+        # By rule 2 those with a mark wait for an arrival.
+        here, there = (1 << arrived) - 1, self._arrivals[arrived]
         return max(
-            sum(incomplete[:end]) * now + self._value(state, 0, end) + self._groups[end]
-            for end in range(arrived, len(state) + 1)
+            best,
+            self._value(state, here & ~marked, now)
+            + max(
+                self._value(state, marked | ((1 << end) - 1 & ~here), there) + self._groups[end]
+                for end in range(arrived, n + 1)
+            ),
         )
 
-    def _limit(self, node: _Node) -> float:
-        """Return the time L before which the next round starts (rule 2)."""
-        M, d0, d1, d2 = self._costs
-        held = 0
-        for (k, left), s, o in zip(node.state, self._prompts, self._outputs, strict=True):
-            if self._recomputes and k < o and left < s + k:
-                held += s + k
-        limit = math.inf
-        for i, (k, left) in enumerate(node.state):
-            s = self._prompts[i]
-            if k == self._outputs[i] or (self._recomputes and (k, left) != (0, s)):
-                continue
-            memory = held + s + k + 1
-            length = d0 + d1 * max(1, left) + d2 * memory
-            if d1 and left > 1 and not self._recomputes:
-                length = d0 + d1 + d2 * s
-            if memory <= M:
-                limit = min(limit, max(node.now, self._arrivals[i]) + length)
-        return limit
-
     def _deeds(self, i: int, one: One, start: int) -> list[_Deed]:
-        """Return all that a round may do with request i, first to let it be absent."""
-        (k, left), s, o = one, self._prompts[i], self._outputs[i]
+        """Return all that a round may do with request i."""
+        (k, left, _), s, o = one, self._prompts[i], self._outputs[i]
         if k == o or self._arrivals[i] > start:
             return [_Deed(one, 0, 0)]
         begun = [(k, left)]
-        deeds = [_Deed((k, s + k) if self._recomputes else one, 0, 0)]
-        if self._recomputes:
-            if left < s + k:
-                deeds.append(_Deed(one, 0, s + k))
-            if k and start < self._last:
+        deeds = []
+        if self._recomputes and left < s + k:
+            deeds.append(_Deed(one, 0, s + k))
+        if not self._recomputes or left in (0, s + k):
+            deeds.append(_Deed((k, s + k, 0) if self._recomputes else one, 0, 0))
+            if self._recomputes and k and start < self._last:
                 begun.append((0, s))
         for had, rest in begun:
-            deeds.append(_Deed((had + 1, 0), rest or 1, s + had + 1))
+            deeds.append(_Deed((had + 1, 0, 0), rest or 1, s + had + 1))
             if self._costs.token:
                 spare = self._last + self._costs.token - start - self._costs.overhead
                 most = (spare - 1) // self._costs.token
                 deeds += [
-                    _Deed((had, rest - chunk), chunk, s + had)
+                    _Deed((had, rest - chunk, chunk), chunk, s + had)
                     for chunk in range(1, min(rest - 1, most) + 1)
                 ]
         return deeds
@@ -296,32 +314,77 @@ class ExactSearch:
     def _rounds(self, node: _Node) -> Iterator[tuple[list[_Deed], State, int, int]]:
         """Yield next rounds: the deeds, and the state, time and cost after it."""
         M, d0, d1, d2 = self._costs
-        limit = self._limit(node)
-        for start in sorted({node.now, *(one for one in self._arrivals if node.now < one < limit)}):
+        for start in sorted({node.now, *(one for one in self._arrivals if one > node.now)}):
+            if start > node.now and node.paid + self._bound(node.state, start) >= self._most:
+                return
             deeds = [self._deeds(i, one, start) for i, one in enumerate(node.state)]
             for choice in self._choices(deeds, M):
+                served = [
+                    max(a for a in peers if a <= start)
+                    for one, peers in zip(choice, self._peers, strict=True)
+                    if one.tokens
+                ]
+                if not served or (start > node.now and start not in served):
+                    continue
+                state = self._marked(node.state, choice, start - max(served))
                 tokens = sum(one.tokens for one in choice)
-                waits = start > node.now and not any(
-                    one.tokens and a == start for one, a in zip(choice, self._arrivals, strict=True)
-                )
-                if not tokens or waits:
-                    continue
                 end = start + d0 + d1 * tokens + d2 * sum(one.memory for one in choice)
-                chunk = any(one.tokens and one.after[1] for one in choice)
-                if chunk and end >= self._last + d1:
+                if state is None or (end >= self._last + d1 and any(one[2] for one in state)):
                     continue
-                state = tuple(one.after for one in choice)
+                if any(one[2] > 0 for one in state) and not self._can_go_on(state, end, node.paid):
+                    continue
                 paid, left = node.paid, 0
-                for (k, _), (had, _), o in zip(state, node.state, self._outputs, strict=True):
-                    paid += end if had < k == o else 0
-                    left += k < o
+                for one, before, o in zip(state, node.state, self._outputs, strict=True):
+                    paid += end if before[0] < one[0] == o else 0
+                    left += one[0] < o
                 late = max(0, end - self._last)
                 ranked = tuple(state[i] for i in self._ranks(state))
                 yield choice, ranked, end - late, paid + left * late
 
+    def _marked(self, before: State, choice: list[_Deed], since: int) -> State | None:
+        """Return the state after a round, or None if rules 2 or 3 leave it out.
+
+        The round starts ``since`` after the latest arrival of those it serves.
+        """
+        M, _, d1, d2 = self._costs
+        state = []
+        free = M - sum(one.memory for one in choice)
+        for i, ((had, _, mark), deed) in enumerate(zip(before, choice, strict=True)):
+            after = deed.after
+            if mark and deed.tokens and since >= d1:
+                return None
+            if mark and not deed.tokens:
+                held = self._prompts[i] + had
+                moved = d1 * mark + (0 if self._recomputes else d2 * held)
+                if mark != PENDING and since >= moved and (self._recomputes or held <= free):
+                    return None
+                after = (*after[:2], PENDING if since >= d1 else 0)
+            state.append(after)
+        return tuple(state)
+
+    def _can_go_on(self, state: State, now: int, paid: int) -> bool:
+        """Return False if the round after a chunk surely breaks rules 2 or 3."""
+        M, _, d1, d2 = self._costs
+        later = [one for one in self._arrivals if one > now]
+        if later and paid + self._bound(state, later[0]) < self._most:
+            return True
+        most = sum(
+            s + one[0] + 1
+            for one, a, s, o in zip(
+                state, self._arrivals, self._prompts, self._outputs, strict=True
+            )
+            if a <= now and one[0] < o
+        )
+        since = now - max(one for one in self._arrivals if one <= now)
+        for (k, _, mark), s in zip(state, self._prompts, strict=True):
+            moved = d1 * mark + (0 if self._recomputes else d2 * (s + k))
+            if mark > 0 and since >= moved and (self._recomputes or most <= M):
+                return False
+        return True
+
     def _ranks(self, state: State) -> list[int]:
-        """Return an order in which equal requests have less and less (rule 6)."""
-        places: dict[One, list[int]] = {}
+        """Return an order in which equal requests have less and less (rule 5)."""
+        places: dict[tuple[int, int], list[int]] = {}
         for i, lengths in enumerate(zip(self._prompts, self._outputs, strict=True)):
             places.setdefault(lengths, []).append(i)
         order = list(range(len(state)))
