@@ -76,6 +76,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.runtime.clock import StoppedEarlyError
 from instances import SecondsSchedule, Workload
 from instances.batch_time import AffineTime, BatchTime, IterationTime, UnitTime
 from instances.batch_time.seconds_schedule import ADVANCES
@@ -88,7 +89,7 @@ from .remaining_latency import MOST_REQUESTS, RemainingLatency, RoundCosts
 NAME = "exact search"
 """Name of the bound."""
 
-MOST_STATES = 200_000
+MOST_STATES = 100_000
 """Most states that are kept."""
 
 PATIENCE = 1_000
@@ -114,12 +115,13 @@ class _Deed(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A state, its time, the completion times of complete requests, and the node before it."""
+    """A state, its time, the completion times of complete requests, and where it comes from."""
 
     state: State
     now: int
     paid: int
     before: int
+    choice: list[_Deed]
 
 
 class ExactSearch:
@@ -148,7 +150,7 @@ class ExactSearch:
         self._batch_time = batch_time
         self._prompts: list[int] = workload.prompt_lengths.tolist()
         self._outputs: list[int] = workload.output_lengths.tolist()
-        self.opened = 0
+        self.opened = self._tried = 0
         self.seconds = math.inf
         if (
             len(workload) > MOST_REQUESTS
@@ -190,11 +192,11 @@ class ExactSearch:
         shift = sum(self._arrivals)
         self._most = most = math.ceil(upper_bound * self._unit) + shift
         first = tuple((0, s, 0) for s in self._prompts)
-        nodes = [_Node(first, self._arrivals[0], 0, -1)]
+        nodes = [_Node(first, self._arrivals[0], 0, -1, [])]
         # Of equal bounds the latest state is opened first.
         queue = [(self._bound(first, self._arrivals[0]), 0)]
         known: dict[State, list[tuple[int, int]]] = {}
-        least = rounds = 0
+        least = 0
         while queue and queue[0][0] < most:
             total, position = heapq.heappop(queue)
             node = nodes[-position]
@@ -204,19 +206,21 @@ class ExactSearch:
             if (node.now, node.paid) not in known.get(node.state, [(node.now, node.paid)]):
                 continue
             self.opened += 1
-            for _, state, now, paid in self._rounds(node):
-                rounds += 1
-                if len(nodes) > MOST_STATES or (rounds % PATIENCE == 0 and must_stop()):
-                    return self._proved(least - shift), None
-                found = known.get(state, [])
-                if any(t <= now and cost <= paid for t, cost in found):
-                    continue
-                bound = paid + self._bound(state, now)
-                if bound < most:
-                    found = [one for one in found if one[0] < now or one[1] < paid]
-                    known[state] = [*found, (now, paid)]
-                    heapq.heappush(queue, (bound, -len(nodes)))
-                    nodes.append(_Node(state, now, paid, -position))
+            try:
+                for choice, state, now, paid in self._rounds(
+                    node, lambda: len(nodes) > MOST_STATES or must_stop()
+                ):
+                    found = known.get(state, [])
+                    if any(t <= now and cost <= paid for t, cost in found):
+                        continue
+                    bound = paid + self._bound(state, now)
+                    if bound < most:
+                        found = [one for one in found if one[0] < now or one[1] < paid]
+                        known[state] = [*found, (now, paid)]
+                        heapq.heappush(queue, (bound, -len(nodes)))
+                        nodes.append(_Node(state, now, paid, -position, choice))
+            except StoppedEarlyError:
+                return self._proved(least - shift), None
         return self._proved(upper_bound * self._unit), None
 
     def _proved(self, total: Fraction | int) -> SecondsBound:
@@ -311,14 +315,25 @@ class ExactSearch:
                     others.append(one)
                     yield others
 
-    def _rounds(self, node: _Node) -> Iterator[tuple[list[_Deed], State, int, int]]:
-        """Yield next rounds: the deeds, and the state, time and cost after it."""
+    def _rounds(
+        self, node: _Node, must_stop: Callable[[], bool]
+    ) -> Iterator[tuple[list[_Deed], State, int, int]]:
+        """Yield next rounds: the deeds, and the state, time and cost after it.
+
+        Raises
+        ------
+        StoppedEarlyError
+            ``must_stop`` says so.
+        """
         M, d0, d1, d2 = self._costs
         for start in sorted({node.now, *(one for one in self._arrivals if one > node.now)}):
             if start > node.now and node.paid + self._bound(node.state, start) >= self._most:
                 return
             deeds = [self._deeds(i, one, start) for i, one in enumerate(node.state)]
             for choice in self._choices(deeds, M):
+                self._tried += 1
+                if self._tried % PATIENCE == 0 and must_stop():
+                    raise StoppedEarlyError
                 served = [
                     max(a for a in peers if a <= start)
                     for one, peers in zip(choice, self._peers, strict=True)
@@ -405,10 +420,7 @@ class ExactSearch:
         rows: list[list[int]] = []
         latest: dict[int, list[int]] = {}
         for r, (node, following) in enumerate(itertools.pairwise(path), 1):
-            choice = next(
-                choice for choice, *after in self._rounds(node) if after == list(following[:3])
-            )
-            for i, deed in enumerate(choice):
+            for i, deed in enumerate(following.choice):
                 if not deed.memory:
                     continue
                 row = self._row(i, node.state[i], deed)
@@ -422,7 +434,7 @@ class ExactSearch:
                         row[2] = 1 if self._keeps else self._prompts[i] + row[1]
                 rows.append([who[i], r, 1, *row])
                 latest[who[i]] = rows[-1]
-            order = self._ranks(tuple(one.after for one in choice))
+            order = self._ranks(tuple(one.after for one in following.choice))
             who = [who[i] for i in order]
         table = np.array(rows, dtype=np.int64)
         return SecondsSchedule(self._workload, self._batch_time, table)

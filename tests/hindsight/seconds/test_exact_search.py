@@ -161,6 +161,7 @@ def test_a_stopped_search_has_a_bound_below_the_optimum(
 def test_too_many_states_end_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     workload, time = drawn(7)
     total, _ = searched(workload, time, False)
+    monkeypatch.setattr(exact_search, "PATIENCE", 1)
     monkeypatch.setattr(exact_search, "MOST_STATES", 3)
     bound, schedule = ExactSearch(workload, time, False).run(FAR, never)
     assert schedule is None
