@@ -380,22 +380,22 @@ class ExactSearch:
     def _can_go_on(self, state: State, now: int, paid: int) -> bool:
         """Return False if the round after a chunk surely breaks rules 2 or 3."""
         M, _, d1, d2 = self._costs
-        later = [one for one in self._arrivals if one > now]
-        if later and paid + self._bound(state, later[0]) < self._most:
-            return True
+        arrived = bisect_right(self._arrivals, now)
+        since = now - self._arrivals[arrived - 1]
         most = sum(
             s + one[0] + 1
-            for one, a, s, o in zip(
-                state, self._arrivals, self._prompts, self._outputs, strict=True
-            )
-            if a <= now and one[0] < o
+            for one, s, o in zip(state[:arrived], self._prompts, self._outputs, strict=False)
+            if one[0] < o
         )
-        since = now - max(one for one in self._arrivals if one <= now)
-        for (k, _, mark), s in zip(state, self._prompts, strict=True):
-            moved = d1 * mark + (0 if self._recomputes else d2 * (s + k))
-            if mark > 0 and since >= moved and (self._recomputes or most <= M):
-                return False
-        return True
+        if not any(
+            one[2] > 0
+            and since >= d1 * one[2] + (0 if self._recomputes else d2 * (s + one[0]))
+            and (self._recomputes or most <= M)
+            for one, s in zip(state, self._prompts, strict=True)
+        ):
+            return True
+        waits = arrived < len(state)
+        return waits and paid + self._bound(state, self._arrivals[arrived]) < self._most
 
     def _ranks(self, state: State) -> list[int]:
         """Return an order in which equal requests have less and less (rule 5)."""

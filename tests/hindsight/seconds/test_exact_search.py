@@ -39,6 +39,8 @@ def drawn(seed: int) -> tuple[Workload, AffineTime]:
     n = 4 if seed % 5 == 1 else int(rng.choice([2, 3, 3]))
     most = 4 if n == 2 else 3 if n == 3 else 2
     s, o = rng.integers(1, most + 1, n), rng.integers(1, most + 1, n)
+    if seed % 7 == 3:
+        s[:], o[:] = s[0], o[0]
     times = np.sort(rng.integers(0, 32, n)) / 16 if seed % 4 else np.zeros(n)
     limit = int(max((s + o).max(), rng.integers(3, 9)))
     d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
