@@ -163,33 +163,39 @@ def _work(
     CertificateTooLargeError
         A window or a grid has too many points, or a step is far from the overhead of a round.
     """
-    from hindsight.seconds.round_length_prices import GROUP, SLOWEST
+    from hindsight.seconds.round_length_prices import GROUP, LONGEST
 
     step, size, spread = grid
     d0, d1, d2 = map(float, minorant)
     s = workload.prompt_lengths.astype(np.float64)
     o = workload.output_lengths.astype(np.float64)
     most = max(size * (d0 + d1 + d2 * (s + o).max()), d0 + (d1 + d2) * (s.max() + 1))
-    room = (4 * SLOWEST * most + float(allowance.max())) / step
+    room = (4 * LONGEST * most + float(allowance.max())) / step
     if not room <= limits.LARGEST_WINDOW or not cell <= limits.WIDEST_CELL * step:
         raise CertificateTooLargeError("proof: the grid has too many points")
     if not d0 / limits.FINEST_STEP <= step <= limits.COARSEST_STEP * d0:
         raise CertificateTooLargeError("proof: the step is far from the overhead of a round")
     longest = np.minimum(o, size) * (d0 + d1 + d2 * (s + o))
-    longest = SLOWEST * np.maximum(longest, d0 + (d1 + d2) * (s + 1)) / step + 2
+    longest = LONGEST * np.maximum(longest, d0 + (d1 + d2) * (s + 1)) / step + 2
     own = o * d0 + d1 * (s + o - 1) + d2 * o * (s + (o + 1) / 2)
     blocks = 3 + o / size + np.log(np.maximum(1, 2 * size / (s + 1))) / math.log(1.5)
     points = np.maximum(allowance - own, 0) / step + 3
     width = cell / step
-    group = max(width, GROUP * (spread - 1) * d0 / step + 1)
-    groups, count = points / group + 1, np.minimum(points, group)
     ranges = 1 / (spread - 1) + np.log(longest) / math.log(spread) + 2
     lengths = longest * spread / (spread - 1)
-    spans = (count / width + 1) * ((group + longest) / width + 2)
-    work = 2 * (ranges * count + lengths) * (6 + np.log2(longest))
-    work += TANGENT * (ranges + lengths / width) + ranges * spans
-    work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
-    return int((blocks * work).sum() / AT_ONCE)
+
+    def numbers(group: float) -> FloatArray:
+        groups, count = points / group + 1, np.minimum(points, group)
+        spans = (count / width + 1) * ((group + longest) / width + 2)
+        work = 2 * (ranges * count + lengths) * (6 + np.log2(longest))
+        work += TANGENT * (ranges + lengths / width) + ranges * spans
+        work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
+        return np.asarray(work)
+
+    # Groups of a prompt may be shorter than a cell.
+    group = GROUP * (spread - 1) * d0 / step + 1
+    work = blocks * numbers(max(width, group)) + numbers(group)
+    return int(work.sum() / AT_ONCE)
 
 
 def _refuse_work(numbers: int, most: int) -> None:

@@ -286,8 +286,10 @@ class SecondsOrders:
         self._batch_time = batch_time
         self._rng = np.random.default_rng(seed)
         prompts = np.maximum(workload.prompt_lengths, 1)
-        # No round of a list schedule processes more tokens, and M may be much larger.
-        most = min(workload.memory_limit, int(prompts.sum()))
+        # No round of a list schedule processes more tokens, and M may be much larger. A request
+        # that comes back processes all that it held.
+        most = int(prompts.sum()) + recomputes * int(workload.output_lengths.sum())
+        most = min(workload.memory_limit, most)
         seconds, d2 = round_seconds(batch_time, most)
         if not (np.isfinite(seconds).all() and seconds.min() > 0):
             reason = "are not all finite and above 0"

@@ -36,7 +36,7 @@ class SecondsProgress(Interval[float]):
     Attributes
     ----------
     phase : str
-        ``"schedules"``, ``"bounds"``, ``"prices"`` or ``"evaluation"``.
+        ``"schedules"``, ``"bounds"``, ``"exact search"``, ``"prices"`` or ``"evaluation"``.
     """
 
     def __str__(self) -> str:

@@ -3,7 +3,8 @@
 *Upper bounds*: checked schedules, from list schedules in seconds and their annealing
 (`hindsight.seconds.order_search`). *Lower bounds*: those of `hindsight.seconds.machine_bounds`, and
 prices that know a round's length, found by an ascent and evaluated with outward rounding
-(`hindsight.seconds.round_length_prices`).
+(`hindsight.seconds.round_length_prices`). A few requests are searched exactly before
+(`hindsight.seconds.exact_search`).
 
 If a batch time has no known minorant, the only bound is that no latency is negative. Under a memory
 rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
@@ -35,6 +36,7 @@ from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
+from .exact_search import ExactSearch
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
 from .order_search import SecondsOrders
@@ -74,6 +76,12 @@ CYCLES = 2
 FINER_TURNS, FINEST_CELL = 40, 4.0
 """Evaluations after which cells of prices are halved, if there is time for as many more, and the
 shortest cell in d0."""
+
+SEARCH_SHARE = 0.5
+"""Share of the time left after the first schedules that exact searches may take."""
+
+LONGEST_TABLE = 20.0
+"""Seconds that the table of an exact search may take; see `ExactSearch`."""
 
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
@@ -377,6 +385,8 @@ class _Search:
             interval.first_token_bound = rounded_down(first / len(workload))
             for bound in machine_bounds(workload, batch_time).values():
                 interval.prove(bound)
+        if self._anneal and not self._is_over():
+            self._search_exactly()
         if self._is_over():
             return
         background = threading.Thread(target=self._anneal_orders, daemon=True)
@@ -401,6 +411,24 @@ class _Search:
 
     def _is_over(self) -> bool:
         return self._interval.clock.must_stop() or self._interval.is_proved
+
+    def _search_exactly(self) -> None:
+        """Search a few requests exactly, first with tokens kept, which bounds "recompute" too."""
+        interval = self._interval
+        interval.phase = "exact search"
+        share = SEARCH_SHARE * interval.clock.seconds_left()
+        with interval.clock.within(share):
+            for recomputes in (False, True)[: 1 + (interval.preemption == "recompute")]:
+                search = ExactSearch(interval.workload, interval.batch_time, recomputes)
+                if search.seconds > min(share, LONGEST_TABLE) or interval.is_proved:
+                    return
+                bound, schedule = search.run(interval.upper, interval.clock.must_stop)
+                if schedule is not None and (
+                    interval.preemption == "keep" or not schedule.keeps_tokens
+                ):
+                    interval.offer(schedule)
+                if bound is not None:
+                    interval.prove(bound)
 
     def _anneal_orders(self) -> None:
         """Anneal in a separate thread, which hands schedules over instead of offering them."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 One = tuple[int, bool, int]
-"""Of a request: tokens emitted, whether it is in the cache, prompt tokens left to process."""
+"""Of a request: tokens emitted, whether it is in the cache, prompt tokens left to process. If it is
+not in the cache, 0 are all of them."""
 State = tuple[One, ...]
 Work = tuple[int, int, int, bool]
 """Of a request that is served: tokens processed, tokens processed of its prompt before, tokens
@@ -42,7 +43,8 @@ def optimum(
     back (tokens lost), held, given a chunk of its prompt or advanced; or, the batch being what it
     is, the machine idles until the next arrival. None when more than ``states`` states were opened.
 
-    Who was put out processes prompt and tokens again; with ``keeps`` it need not.
+    Who was put out processes prompt and tokens again; with ``keeps`` it need not, and what was
+    processed of its prompt is kept too. Who is in the batch may begin anew at once.
 
     ``rule`` is the block size, when an emitted token is stored ("now" or "next"), and whether a
     prompt in chunks holds all of itself ("whole") or what is processed of it ("chunks").
@@ -84,7 +86,7 @@ def optimum(
         mine: list[tuple[int, int, One]] = []
         if k == o:
             mine.append((0, 0, (k, False, 0)))
-        elif not inside:
+        elif not inside and not left:
             mine.append((0, 0, (k, False, 0)))
             for kept in {k, 0}:
                 total = s + kept
@@ -98,12 +100,16 @@ def optimum(
         else:
             held = s + k
             mine += [(0, 0, (kept, False, 0)) for kept in {k, 0}]
+            if keeps and left:
+                mine.append((0, 0, (k, False, left)))
+            if k and not keeps:
+                mine.append((s, s + 1 - unread, (1, True, 0)))
             # After a token nothing of the prompt is left, and the token is still to be read.
             rests = held - missing * left if left else held - unread
             mine.append((0, rests, (k, True, left)))
             mine.append((left or 1, held + 1 - unread, (k + 1, True, 0)))
             mine += [(c, held - missing * (left - c), (k, True, left - c)) for c in range(1, left)]
-        before = s + k - left if inside and left else 0
+        before = s + k - left if left else 0
         found = []
         for tokens, resident, (k, stays, rest) in mine:
             ends = k == o > one[0]
