@@ -64,12 +64,25 @@ def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
     possible = least_cost(workload, minorant, prices, 2.0**-5)
     found = []
     for step, size, spread in ((2.0**-3, 16, 1.3), (2.0**-5, 4, 1.2), (2.0**-6, 1, 1.1)):
-        _, (value,) = priced_bound(workload, minorant, prices, step, size=size, spread=spread)
+        bound, (value,) = priced_bound(workload, minorant, prices, step, size=size, spread=spread)
         assert value <= possible
+        paid = Fraction(cell) * sum(map(Fraction, price.tolist()))
+        assert bound.total == Fraction(value) - paid
         found.append(value)
     # Where prices fall off a cliff, a grid may miss much of them.
     if seed % 3 != 2:
         assert max(found) >= 0.87 * possible
+
+
+def test_what_was_cheap_before_the_arrival_lowers_no_value() -> None:
+    minorant = AffineMinorant(Fraction(1, 20), Fraction(28, 10**5), Fraction(0))
+    # The prompt arrives in a cell of 300; the cell before it costs 10.
+    workload = Workload([1.625], [118], [1], memory_limit=10**6)
+    falling = np.concatenate([np.full(20, 300.0), np.linspace(300, 0, 100)])
+    prices = RoundLengthPrices(0.5, np.append([1.0, 1.0, 10.0], falling), np.zeros(123))
+    possible = least_cost(workload, minorant, prices, 2.0**-5)
+    _, (value,) = priced_bound(workload, minorant, prices, 2.0**-6)
+    assert 0.97 * possible <= value <= possible
 
 
 def test_one_request_without_prices_takes_its_own_time() -> None:
