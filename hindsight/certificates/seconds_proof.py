@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hindsight.seconds.machine_bounds import machine_bounds
-from hindsight.seconds.minorants import AffineMinorant, affine_minorants
+from hindsight.seconds.minorants import AffineMinorant, affine_minorants, own_seconds
 from hindsight.seconds.results import rounded_down
 from instances import Workload
 from instances.arrays import FloatArray
@@ -163,21 +163,20 @@ def _work(
     CertificateTooLargeError
         A window or a grid has too many points, or a step is far from the overhead of a round.
     """
-    from hindsight.seconds.round_length_prices import GROUP, LONGEST
+    from hindsight.seconds.round_length_prices import GROUP, LONGEST, longest_block
 
     step, size, spread = grid
     d0, d1, d2 = map(float, minorant)
     s = workload.prompt_lengths.astype(np.float64)
     o = workload.output_lengths.astype(np.float64)
-    most = max(size * (d0 + d1 + d2 * (s + o).max()), d0 + (d1 + d2) * (s.max() + 1))
-    room = (4 * LONGEST * most + float(allowance.max())) / step
+    room = (4 * longest_block(workload, minorant, size) + float(allowance.max())) / step
     if not room <= limits.LARGEST_WINDOW or not cell <= limits.WIDEST_CELL * step:
         raise CertificateTooLargeError("proof: the grid has too many points")
     if not d0 / limits.FINEST_STEP <= step <= limits.COARSEST_STEP * d0:
         raise CertificateTooLargeError("proof: the step is far from the overhead of a round")
     longest = np.minimum(o, size) * (d0 + d1 + d2 * (s + o))
     longest = LONGEST * np.maximum(longest, d0 + (d1 + d2) * (s + 1)) / step + 2
-    own = o * d0 + d1 * (s + o - 1) + d2 * o * (s + (o + 1) / 2)
+    own = own_seconds(s, o, d0, d1, d2)
     blocks = 3 + o / size + np.log(np.maximum(1, 2 * size / (s + 1))) / math.log(1.5)
     points = np.maximum(allowance - own, 0) / step + 3
     width = cell / step

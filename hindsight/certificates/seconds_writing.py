@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from hindsight.seconds.minorants import affine_minorants
 from hindsight.seconds.results import SecondsProof, rounded_down
-from hindsight.seconds.solving import GRIDS
+from hindsight.seconds.solving import grids
 from instances import InvalidTypeError, InvalidValueError, SecondsSchedule
 from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import batch_time_document
-from instances.problem.memory_rule import TOKENS
 
 from .format import FORMAT, VERSION, CertificateError
 from .limits import LARGEST_WORK
 from .seconds_proof import GAMMA_UNITS, MACHINE, PRICES, proved_seconds
+from .writing import instance_part
 
 BITS = 16
 """Of the largest price: with 8 bounds of the library lose up to 0.06 %, with 16 up to 0.01 %."""
@@ -52,8 +51,6 @@ def seconds_certificate(
     if not isinstance(batch_time, AffineTime | TiledTime):
         reason = "has no certificate: files hold an AffineTime or a TiledTime"
         raise InvalidTypeError(None, "batch_time", batch_time, reason)
-    columns = (workload.arrival_times, workload.prompt_lengths, workload.output_lengths)
-    rule = {} if workload.memory_rule == TOKENS else {"memory_rule": asdict(workload.memory_rule)}
     best: dict[str, Any] = {"kind": MACHINE}
     bound = proved_seconds(workload, batch_time, best)
     work = LARGEST_WORK
@@ -74,12 +71,7 @@ def seconds_certificate(
     return {
         "format": FORMAT,
         "version": VERSION,
-        "instance": {
-            "memory_limit": workload.memory_limit,
-            "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
-            "digest": workload.digest,
-            **rule,
-        },
+        "instance": instance_part(workload),
         "batch_time": batch_time_document(batch_time),
         "lower_bound": rounded_down(bound),
         "proof": best,
@@ -91,8 +83,7 @@ def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
     prices = proof.prices
     # The largest price is below 2^BITS units.
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
-    for overhead_steps, block, spread in GRIDS:
-        step = 2.0 ** math.floor(math.log2(float(proof.minorant.d0) / overhead_steps))
+    for step, block, spread in grids(proof.minorant, prices):
         yield {
             "kind": PRICES,
             "scale": scale,
@@ -100,7 +91,7 @@ def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
             "cell": prices.cell,
             "prices": np.rint(prices.price * scale).astype(np.int64).tolist(),
             "gammas": np.rint(prices.gamma * GAMMA_UNITS).astype(np.int64).tolist(),
-            "step": min(step, prices.cell),
+            "step": step,
             "block": block,
             "spread": spread,
             "allowances": np.ceil(proof.allowance / prices.cell).astype(np.int64).tolist(),

@@ -26,7 +26,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from instances import (
     PreemptiveSchedule,
     Schedule,
     SecondsSchedule,
+    Workload,
 )
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
@@ -110,20 +111,30 @@ def make_certificate(
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
     preemptive = isinstance(schedule, PreemptiveSchedule)
     if isinstance(schedule, SecondsSchedule):
-        suits = not isinstance(proof, Proof)
-    else:
-        suits = proof is None or (isinstance(proof, Proof) and preemptive in proof.optima)
-    if not suits:
-        raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
-    if isinstance(schedule, SecondsSchedule):
-        from .seconds_writing import seconds_certificate
+        if proof is None or isinstance(proof, SecondsProof):
+            from .seconds_writing import seconds_certificate
 
-        return seconds_certificate(schedule, cast("SecondsProof | None", proof), time_limit)
+            return seconds_certificate(schedule, proof, time_limit)
+    elif proof is None or (isinstance(proof, Proof) and preemptive in proof.optima):
+        return _in_rounds(schedule, proof, search=search, tree=tree, time_limit=time_limit)
+    raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
+
+
+def _in_rounds(
+    schedule: Schedule | PreemptiveSchedule,
+    proof: Proof | None,
+    *,
+    search: bool,
+    tree: bool,
+    time_limit: float | None,
+) -> dict[str, Any]:
+    """Make a certificate of a schedule in rounds; see `make_certificate`."""
+    preemptive = isinstance(schedule, PreemptiveSchedule)
     instance = schedule.instance
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "instance": _instance_part(instance),
+        "instance": instance_part(instance),
         **(
             {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
             if isinstance(schedule, PreemptiveSchedule)
@@ -138,7 +149,7 @@ def make_certificate(
     instance = relaxed(instance)
     volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
     _take_best(document, volume_part, clock)
-    states = _take_proof(document, instance, cast("Proof | None", proof), clock)
+    states = _take_proof(document, instance, proof, clock)
     if not document["proof"]:
         document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
         document["lower_bound"] = proved_bound(document)
@@ -182,7 +193,7 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
         raise InvalidValueError(None, "prices", type(proof).__name__, "are of another optimum")
     part = proof.to_part(instance, Wanted(preemptive=preemptive))
     try:
-        return proved_bound({"instance": _instance_part(instance), "proof": part})
+        return proved_bound({"instance": instance_part(instance), "proof": part})
     except (CertificateError, SearchFailedError) as error:
         raise InvalidValueError(None, "prices", type(proof).__name__, str(error)) from None
 
@@ -212,18 +223,15 @@ def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
     return StatePrices(prices, proof.scale)
 
 
-def _instance_part(instance: Instance) -> dict[str, Any]:
-    counted = (
-        {} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}
-    )
+def instance_part(requests: Instance | Workload) -> dict[str, Any]:
+    """Return requests as they stand in a certificate: `read_certificate`."""
+    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
+    rule = requests.memory_rule
     return {
-        "memory_limit": instance.memory_limit,
-        "requests": [
-            [request.arrival_time, request.prompt_length, request.output_length]
-            for request in instance
-        ],
-        "digest": instance.digest,
-        **counted,
+        "memory_limit": requests.memory_limit,
+        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
+        "digest": requests.digest,
+        **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
     }
 
 

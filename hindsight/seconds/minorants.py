@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from instances import InvalidTypeError, InvalidValueError
+from instances.arrays import FloatArray, IntArray
 from instances.batch_time import (
     AffineTime,
     BatchStretch,
@@ -42,6 +43,21 @@ class AffineMinorant(NamedTuple):
 
     def __str__(self) -> str:
         return f"{float(self.d0):.6g} + {float(self.d1):.6g} tokens + {float(self.d2):.6g} resident"
+
+
+def own_seconds(
+    prompt: IntArray | FloatArray,
+    output: IntArray | FloatArray,
+    overhead: float,
+    token: float,
+    held: float,
+) -> FloatArray:
+    """Return the sum over a request's steps, each of one round: its seconds, or its charges."""
+    return (
+        output * overhead
+        + token * (prompt + output - 1)
+        + held * (output * prompt + output * (output + 1) / 2)
+    )
 
 
 def decimal(value: float) -> Fraction:

@@ -23,6 +23,8 @@ from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
 
+from .minorants import own_seconds
+
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
 """Exponents of the charges of a whole request in its weight."""
 
@@ -274,7 +276,7 @@ class PreemptiveOrders:
         self._rounds = rounds
         token, held = machine_seconds(rounds)
         s, o = rounds.prompt, rounds.output
-        self._whole = token * (s + o - 1) + held * (o * s + o * (o + 1) / 2)
+        self._whole = own_seconds(s, o, 0.0, token, held)
         self._best = Charges(np.ones(len(s)), token, held, recomputes), Rule(0, math.inf)
         self._stretches = 0
         self.total = math.inf

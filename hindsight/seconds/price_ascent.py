@@ -287,7 +287,7 @@ class PriceAscent:
     Attributes
     ----------
     cell : float
-        See the parameter.
+        Seconds with one price now.
     hands : int
         Turns that evaluate every request once.
     estimate : float
@@ -309,7 +309,6 @@ class PriceAscent:
         cell: float,
         iterations: int = 150,
     ) -> None:
-        self._schedule, self._minorant = schedule, minorant
         d0, d1, d2 = map(float, minorant)
         workload = relaxed(schedule.workload)
         M = float(workload.memory_limit)
@@ -328,10 +327,7 @@ class PriceAscent:
         rows = int(self._row[-1]) + 1
         running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
         full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
-        self._log_price, self._logit = np.log(start + 0.1), np.where(full, 0.0, -3.0)
-        settings: dict[str, Any] = {"gains": (0.2, 0.02), "damping": 1e-9, "lowest": -7.0}
-        self._price_steps = Adam(self._log_price, **settings)
-        self._logit_steps = Adam(self._logit, **settings, highest=7.0)
+        self._begin(np.log(start + 0.1), np.where(full, 0.0, -3.0))
         self._machine = Machine(M, d0, d1, d2)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
@@ -359,29 +355,29 @@ class PriceAscent:
                 return
             self._turn(pool)
 
-    def refined(self) -> PriceAscent:
-        """Return an ascent that continues with cells half as long."""
-        finer = PriceAscent(
-            self._schedule,
-            self._minorant,
-            horizon=self.horizon,
-            cell=self.cell / 2,
-            iterations=self._iterations,
-        )
-        cells, rows = len(finer._row), finer._logit.size
+    def refine(self) -> None:
+        """Halve the cells, and go on from the present prices."""
+        self.cell /= 2
+        cells = math.ceil(self.horizon / self.cell) + 1
         before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
-        row_before = self._row[before[np.minimum(np.arange(rows) * ROW_CELLS, cells - 1)]]
-        finer._log_price[:] = self._log_price[before]
-        finer._logit[:] = self._logit[row_before]
+        row_before = self._row[before[::ROW_CELLS]]
         density, gamma = self._best
-        finer._best = density[before], gamma[row_before]
-        finer._window, finer.values, finer.turns = self._window, self.values, self.turns
-        return finer
+        self._best = density[before], gamma[row_before]
+        self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
+        self._begin(self._log_price[before], self._logit[row_before])
+        self.estimate = -math.inf
 
     def prices(self) -> RoundLengthPrices:
         """Return the best prices so far."""
         density, gamma = self._best
         return RoundLengthPrices(self.cell, density, gamma[self._row])
+
+    def _begin(self, log_price: FloatArray, logit: FloatArray) -> None:
+        """Take steps from here."""
+        self._log_price, self._logit = log_price, logit
+        settings: dict[str, Any] = {"gains": (0.2, 0.02), "damping": 1e-9, "lowest": -7.0}
+        self._price_steps = Adam(log_price, **settings)
+        self._logit_steps = Adam(logit, **settings, highest=7.0)
 
     def _turn(self, pool: Executor) -> None:
         cell = self.cell

@@ -98,7 +98,7 @@ from instances.problem.memory_translation import relaxed
 from instances.validation import as_integer, as_number
 
 from .machine_bounds import SecondsBound
-from .minorants import AffineMinorant
+from .minorants import AffineMinorant, own_seconds
 
 ROUNDING = 1e-8
 """Relative deflation of a value, beyond (4 o + 100) 2^-53 for o < 10^6."""
@@ -633,6 +633,14 @@ def refuse_long_outputs(workload: Workload) -> None:
         raise InvalidValueError("workload", "output_lengths", longest, "is not below 10^6")
 
 
+def longest_block(workload: Workload, minorant: AffineMinorant, size: int) -> float:
+    """Return the largest X of a block of up to ``size`` steps, or of a prompt, seconds."""
+    d0, d1, d2 = map(float, minorant)
+    s, o = workload.prompt_lengths, workload.output_lengths
+    steps = size * (d0 + d1 + d2 * int((s + o).max()))
+    return LONGEST * max(steps, d0 + (d1 + d2) * (int(s.max()) + 1))
+
+
 class PricedValues:
     """Values V_i of the requests of a workload under given prices.
 
@@ -690,10 +698,8 @@ class PricedValues:
             size,
             spread,
         )
-        longest = size * (d0 + d1 + d2 * int((s + o).max()))
-        longest = max(longest, d0 + (d1 + d2) * (int(s.max()) + 1))
-        self._longest = math.ceil(LONGEST * longest / step) + 2
-        self.own = o * d0 + d1 * (s + o - 1) + d2 * (o * s + o * (o + 1) / 2)
+        self._longest = math.ceil(longest_block(workload, minorant, size) / step) + 2
+        self.own = own_seconds(s, o, d0, d1, d2)
         self.integral = prices.integral
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -50,7 +50,13 @@ from .results import (
     exact_total_latency,
     rounded_down,
 )
-from .round_length_prices import LATEST, ROUNDING, PricedValues, refuse_long_outputs
+from .round_length_prices import (
+    LATEST,
+    ROUNDING,
+    PricedValues,
+    RoundLengthPrices,
+    refuse_long_outputs,
+)
 
 NO_BOUND = "no latency is negative"
 """Name of the bound that holds for every batch time."""
@@ -167,6 +173,15 @@ def solve_seconds(
         except KeyboardInterrupt:
             interval.note_interruption()
         return interval.result()
+
+
+def grids(
+    minorant: AffineMinorant, prices: RoundLengthPrices
+) -> Iterator[tuple[float, int, float]]:
+    """Yield step, block size and spread of the grids of an evaluation, coarse first."""
+    for overhead_steps, size, spread in GRIDS:
+        step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
+        yield min(step, prices.cell), size, spread
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
@@ -478,7 +493,7 @@ class _Search:
             turns, enough = ascent.turns - first, FINER_TURNS * ascent.hands
             lasts = 2 * enough * (share.seconds() - begun) / turns
             if (stalls or turns >= enough) and self._may_refine(ascent, minorant, share, lasts):
-                ascent = ascent.refined()
+                ascent.refine()
                 reached, begun, first = -math.inf, share.seconds(), ascent.turns
             elif stalls:
                 return ascent, minorant
@@ -513,8 +528,7 @@ class _Search:
         latest = float(interval.workload.arrival_times.max())
         prices, values = ascent.prices(), None
         interval.proof = SecondsProof(prices, minorant, allowance)
-        for steps, size, spread in GRIDS:
-            step = min(2.0 ** math.floor(math.log2(d0 / steps)), ascent.cell)
+        for step, size, spread in grids(minorant, prices):
             if float(allowance.max()) > LARGEST_WINDOW * step or latest > LATEST * step:
                 return
             priced = PricedValues(interval.workload, minorant, prices, step, size, spread)
