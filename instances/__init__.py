@@ -51,6 +51,7 @@ from .problem.request import Request
 from .problem.rounding import rounding_note
 from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
+from .service_level import ServiceLevel
 from .traces.reading import TraceReader, open_trace
 from .traces.request_log import RequestLog, read_log
 from .traces.row import TraceRow
@@ -81,6 +82,7 @@ __all__ = [
     "RequestLog",
     "Schedule",
     "SecondsSchedule",
+    "ServiceLevel",
     "SinusoidalArrivals",
     "TraceFormat",
     "TraceReader",

@@ -15,6 +15,7 @@ from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import figure_of, memory_picture
+from instances.service_level import AnyLevel, BoolArray, limits_of
 from instances.validation import LARGEST_INTEGER, as_integer, set_fields
 
 from .instance import Instance
@@ -162,6 +163,24 @@ class TimedSchedule(ABC):
         return latencies
 
     @property
+    @abstractmethod
+    def first_token_times(self) -> npt.NDArray[Any]:
+        """Return when the first token of each request is out, on the clock, shape (n,)."""
+
+    def on_time(self, level: AnyLevel) -> BoolArray:
+        """Tell which requests keep a service level, shape (n,).
+
+        Parameters
+        ----------
+        level : ServiceLevel or Sequence[ServiceLevel]
+            One for all requests or one for each, in units of the clock.
+        """
+        problem = self.problem
+        first = self.first_token_times - problem.arrival_times
+        limits = limits_of(level, len(problem))
+        return limits.on_time(self.latencies, first, problem.output_lengths)
+
+    @property
     def mean_latency(self) -> float:
         """Total latency per request, in units of the clock."""
         return self.total_latency / len(self.problem)
@@ -207,6 +226,11 @@ class RoundSchedule(TimedSchedule):
     def problem(self) -> Instance:
         """The instance scheduled."""
         return self.instance
+
+    @property
+    def first_token_times(self) -> IntArray:
+        """The round after t_i, shape (n,)."""
+        return self.start_times + 1
 
     @property
     @abstractmethod

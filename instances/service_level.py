@@ -1,0 +1,130 @@
+"""Service levels: what a request may take and still count as on time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from instances.arrays import FloatArray, IntArray
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import as_number
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLevel:
+    """Most time that a request may take, in seconds, or in rounds where those are counted.
+
+    A request is on time if it keeps every limit that is set. Two levels combine by ``&``, which
+    takes the smaller of each limit.
+
+    Parameters
+    ----------
+    latency : float or None, default None
+        Most time from arrival to the last token.
+    first_token : float or None, default None
+        Most time from arrival to the first token (TTFT).
+    time_per_token : float or None, default None
+        Most time between two tokens in the mean: from the first token to the last, divided by the
+        output length less one (TPOT). A request of one token keeps it always.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A limit is not a number above 0, or none is set.
+    """
+
+    latency: float | None = None
+    first_token: float | None = None
+    time_per_token: float | None = None
+
+    def __post_init__(self) -> None:
+        limits = [field.name for field in fields(self) if getattr(self, field.name) is not None]
+        if not limits:
+            reason = "sets no limit: give latency, first_token or time_per_token"
+            raise InvalidValueError("service level", "latency", None, reason)
+        for name in limits:
+            object.__setattr__(
+                self, name, as_number(getattr(self, name), "service level", name, above=0)
+            )
+
+    def __str__(self) -> str:
+        limits = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return ", ".join(f"{name} <= {limit:g}" for name, limit in limits if limit is not None)
+
+    def __and__(self, other: ServiceLevel) -> ServiceLevel:
+        names = [field.name for field in fields(self)]
+        both = [
+            [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
+            for name in names
+        ]
+        return ServiceLevel(*(min(limits, default=None) for limits in both))
+
+
+AnyLevel = ServiceLevel | Sequence[ServiceLevel]
+"""One level for all requests, or one for each, in their order."""
+
+
+class Limits(NamedTuple):
+    """Limits of each request, infinite where none is set, shape (n,).
+
+    Attributes
+    ----------
+    latency, first_token, time_per_token : float64 array
+        See `ServiceLevel`.
+    """
+
+    latency: FloatArray
+    first_token: FloatArray
+    time_per_token: FloatArray
+
+    def on_time(
+        self, latency: npt.NDArray[Any], first_token: npt.NDArray[Any], output_lengths: IntArray
+    ) -> BoolArray:
+        """Tell which requests are on time, shape (n,); NaN is late.
+
+        Parameters
+        ----------
+        latency, first_token : array, shape (n,)
+            Time from arrival to the last and to the first token.
+        output_lengths : int64 array, shape (n,)
+            Tokens.
+        """
+        per_token = (latency - first_token) / np.maximum(output_lengths - 1, 1)
+        return np.asarray(
+            (latency <= self.latency)
+            & (first_token <= self.first_token)
+            & (per_token <= self.time_per_token)
+        )
+
+    def latest(self, output_lengths: IntArray) -> FloatArray:
+        """Return the most latency that all limits of a request allow together, shape (n,)."""
+        with np.errstate(invalid="ignore"):
+            decode = np.where(output_lengths > 1, self.time_per_token * (output_lengths - 1), 0.0)
+        latest: FloatArray = np.minimum(self.latency, self.first_token + decode)
+        return latest
+
+
+def limits_of(level: AnyLevel, requests: int) -> Limits:
+    """Return the limits of each of so many requests.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        Neither a level nor one for each request.
+    """
+    levels = [level] * requests if isinstance(level, ServiceLevel) else list(level)
+    if len(levels) != requests:
+        reason = f"are not one for each of {requests} requests"
+        raise InvalidValueError("service level", "levels", len(levels), reason)
+    for one in levels:
+        if not isinstance(one, ServiceLevel):
+            raise InvalidTypeError("service level", "level", one, "is not a ServiceLevel")
+    rows = [(one.latency, one.first_token, one.time_per_token) for one in levels]
+    table = np.array([[np.inf if one is None else one for one in row] for row in rows])
+    return Limits(*np.ascontiguousarray(table.T))
