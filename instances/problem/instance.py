@@ -259,6 +259,11 @@ class Instance(Problem):
         """A copy under another name."""
         return Instance(**self.__getstate__() | {"name": name})
 
+    def of(self, positions: Sequence[int] | IntArray) -> Instance:
+        """The requests at these positions, in this order, with their ids."""
+        chosen = [self.requests[position] for position in positions]
+        return Instance(**self.__getstate__() | {"requests": chosen})
+
     def under(self, memory_rule: MemoryRule) -> Instance:
         """The same requests and memory under another memory rule.
 

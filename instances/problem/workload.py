@@ -134,6 +134,20 @@ class Workload(FixedArrivals, Problem):
             memory_rule=lengths.memory_rule,
         )
 
+    def of(self, positions: Sequence[int] | IntArray) -> Workload:
+        """The requests at these positions, which ascend, with their ids."""
+        chosen = np.asarray(positions)
+        return Workload(
+            self.arrival_times[chosen],
+            self.prompt_lengths[chosen],
+            self.output_lengths[chosen],
+            memory_limit=self.memory_limit,
+            ids=[self.ids[position] for position in chosen.tolist()],
+            name=self.name,
+            metadata=self.metadata,
+            memory_rule=self.memory_rule,
+        )
+
     @property
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
