@@ -73,7 +73,9 @@ def requests_from(instance: Instance, first: IntArray) -> RequestClasses:
     """Each request by itself, as if it arrived in round ``first[i]``."""
     n = len(instance)
     lengths = instance.prompt_lengths, instance.output_lengths
-    return RequestClasses(np.ascontiguousarray(first), *lengths, np.ones(n), np.arange(n))
+    return RequestClasses(
+        np.ascontiguousarray(first), *lengths, instance.weights, np.ones(n), np.arange(n)
+    )
 
 
 def leaf_bound(
@@ -103,4 +105,4 @@ def leaf_bound(
     """
     classes = requests_from(instance, first)
     found = price_bound(instance, prices, classes=classes, final=last, should_stop=should_stop)
-    return found.bound + int((first - instance.arrival_times).sum())
+    return found.bound + int(instance.weights @ (first - instance.arrival_times))

@@ -2,12 +2,13 @@
 
 Under prices lambda_r >= 0 of a token in round r, request (a, s, o) pays for starting at t
 
-    P(t) = t + o - a + sum_{r = t+1}^{t+o} lambda_r (s + r - t),
+    P(t) = w (t + o - a) + sum_{r = t+1}^{t+o} lambda_r (s + r - t)
 
-which takes four look-ups in running sums of lambda_r and r lambda_r. Starts are visited in blocks
-of consecutive rounds: with v its volume and m the smallest price from the block to the last round a
-start in it reaches, P >= (first start of the block) + o - a + v m, so blocks that cannot hold the
-minimum are never priced. The same code runs on exact integers and on floats.
+with its weight w, which takes four look-ups in running sums of lambda_r and r lambda_r. Starts are
+visited in blocks of consecutive rounds: with v its volume and m the smallest price from the block
+to the last round a start in it reaches, P >= w ((first start of the block) + o - a) + v m, so
+blocks that cannot hold the minimum are never priced. The same code runs on exact integers and on
+floats.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class PricedRounds(NamedTuple):
     minima : array
         `block_minima` of lambda.
     unit : Any
-        Cost of one round of latency, in the units of the prices.
+        Cost of one round of latency of weight 1, in the units of the prices.
     """
 
     sums: npt.NDArray[Any]
@@ -46,11 +47,11 @@ class PricedRounds(NamedTuple):
 
 
 class RequestClasses(NamedTuple):
-    """Distinct (a, s, o) of an instance.
+    """Distinct (a, s, o, w) of an instance.
 
     Attributes
     ----------
-    arrival_times, prompt_lengths, output_lengths : int64 array, shape (classes,)
+    arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (classes,)
         Sorted by arrival.
     counts : float64 array
         Requests of each class, float64, shape (classes,).
@@ -61,6 +62,7 @@ class RequestClasses(NamedTuple):
     arrival_times: IntArray
     prompt_lengths: IntArray
     output_lengths: IntArray
+    weights: IntArray
     counts: FloatArray
     class_of: IntArray
 
@@ -72,16 +74,22 @@ class RequestClasses(NamedTuple):
 
 
 def request_classes(instance: Instance) -> RequestClasses:
-    """Group requests with equal arrival time and lengths."""
+    """Group requests with equal arrival time, lengths and weight."""
     rows = np.column_stack(
-        [instance.arrival_times, instance.prompt_lengths, instance.output_lengths]
+        [
+            instance.arrival_times,
+            instance.prompt_lengths,
+            instance.output_lengths,
+            instance.weights,
+        ]
     )
     distinct, class_of, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
-    columns = [np.ascontiguousarray(distinct[:, k]) for k in range(3)]
+    columns = [np.ascontiguousarray(distinct[:, k]) for k in range(4)]
     return RequestClasses(
         columns[0],
         columns[1],
         columns[2],
+        columns[3],
         counts.astype(np.float64),
         np.asarray(class_of, dtype=np.int64).reshape(-1),
     )
@@ -129,7 +137,7 @@ def start_cost(
     sums, weighted_sums : array
         Running sums of lambda_r and r lambda_r from r = 0 to start + o at least.
     unit : Any
-        Cost of one round of latency, in the units of the prices.
+        Cost of one round of this request's latency, in the units of the prices.
     a, s, o : int
         Arrival, prompt and output length.
     start : int
@@ -163,10 +171,12 @@ def start_costs(
 
 @step
 def _cheapest_start(
-    prices: PricedRounds, a: int, s: int, o: int, last: int, where: int
+    prices: PricedRounds, request: tuple[int, int, int, int], last: int, where: int
 ) -> tuple[Any, int]:
     """Find min over t = a .. last of `start_cost` and a start that attains it, from a guess."""
-    sums, weighted_sums, minima, unit = prices
+    sums, weighted_sums, minima, _ = prices
+    a, s, o, w = request
+    unit = prices.unit * w
     volume = s * o + o * (o + 1) // 2
     where = min(max(where, a), last)
     best = start_cost(sums, weighted_sums, unit, a, s, o, where)
@@ -190,6 +200,7 @@ def cheapest_starts(
     a: IntArray,
     s: IntArray,
     o: IntArray,
+    w: IntArray,
     final: IntArray,
     cheapest: npt.NDArray[Any],
 ) -> None:
@@ -199,4 +210,4 @@ def cheapest_starts(
     """
     where = 0
     for i in range(len(o)):
-        cheapest[i], where = _cheapest_start(prices, a[i], s[i], o[i], final[i], where)
+        cheapest[i], where = _cheapest_start(prices, (a[i], s[i], o[i], w[i]), final[i], where)

@@ -2,7 +2,7 @@
 
 For any prices lambda_r >= 0 of a token of memory in round r, relaxing the memory rows gives
 
-    L = sum_i min_{t >= a_i} [ t + o_i - a_i + sum_{r=t+1}^{t+o_i} lambda_r (s_i + r - t) ]
+    L = sum_i min_{t >= a_i} [ w_i (t + o_i - a_i) + sum_{r=t+1}^{t+o_i} lambda_r (s_i + r - t) ]
         - M sum_r lambda_r  <=  optimum,
 
 over *every* start, so no horizon enters. Prices are integers over a common denominator, hence L is
@@ -50,9 +50,9 @@ def round_prices(
     last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
-    largest_prompt = int(instance.prompt_lengths.max())
+    largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
     # The largest value that occurs: (s - t) sum lambda + sum r lambda, twice.
-    weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + 2 * latest + 1
+    weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
         denominator //= 2
@@ -89,7 +89,8 @@ class PriceBound:
 def bound_without_prices(instance: Instance) -> PriceBound:
     """Return the bound at price 0 in every round: no request waits."""
     none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-    return PriceBound(none, sum(instance.output_lengths.tolist()), instance.output_lengths)
+    cheapest = instance.weights * instance.output_lengths
+    return PriceBound(none, sum(cheapest.tolist()), cheapest)
 
 
 class PricedCosts:
@@ -112,7 +113,8 @@ class PricedCosts:
         horizon, outputs = prices.horizon, self.classes.output_lengths
         self._arrivals = np.minimum(self.classes.arrival_times, horizon)
         self._lengths = np.minimum(outputs, max(horizon, 1))
-        self._beyond = prices.denominator * (outputs - self._lengths)
+        self._units = prices.denominator * self.classes.weights
+        self._beyond = self._units * (outputs - self._lengths)
         padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
         padded[1 : horizon + 1] = prices.numerators
         weighted_sums = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
@@ -123,16 +125,16 @@ class PricedCosts:
     def of(self, index: int) -> tuple[int, IntArray]:
         """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
 
-        Returns the first start and the costs; from the last entry on, a later start costs one
-        denominator more a round, because no price is left.
+        Returns the first start and the costs; from the last entry on, a later start costs the
+        weight times the denominator more a round, because no price is left.
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
-        sums, weighted_sums, _, unit = self._rounds
+        sums, weighted_sums, _, _ = self._rounds
         costs = start_costs(
             sums,
             weighted_sums,
-            unit,
+            int(self._units[k]),
             first,
             int(self.classes.prompt_lengths[k]),
             int(self._lengths[k]),
@@ -158,6 +160,7 @@ class PricedCosts:
                 self._arrivals[part],
                 self.classes.prompt_lengths[part],
                 self._lengths[part],
+                self.classes.weights[part],
                 last[part],
                 costs[part],
             )
@@ -234,7 +237,7 @@ def useful_starts(
         first, priced = costs.of(index)
         excess = priced - int(bound.cheapest[index])
         starts = first + np.flatnonzero(excess <= slack)
-        beyond = (slack - int(excess[-1])) // denominator
+        beyond = (slack - int(excess[-1])) // (denominator * instance[index].weight)
         last = first + len(priced) - 1
         final = last + max(0, beyond)
         if latest_completion is not None:

@@ -7,9 +7,9 @@ proved, because a little of a request may run later than any schedule would. So 
 original one is checked: let a block be what `compress` moves together, and B the round in which the
 next block begins. A fractional solution that completes every request by its block's B fits as it is
 moved back. For the prices, moved back with no price in the gaps: what request i pays is the same
-for starts that complete by B, and at least B + 1 - a_i for others, so
+for starts that complete by B, and at least w_i (B + 1 - a_i) for others, so
 
-    L >= sum_i min(cheapest_i, B + 1 - a_i) - M sum_r lambda_r.
+    L >= sum_i min(cheapest_i, w_i (B + 1 - a_i)) - M sum_r lambda_r.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def _moved_back(compressed: CompressedInstance, relaxed: Relaxation) -> Relaxati
     denominator = relaxed.memory_prices.denominator
     # Limit very late blocks, so that products fit into 64 bits.
     most = int(bound.cheapest.max()) // denominator + 1
-    late = np.minimum(begins + 1 - instance.arrival_times, most)
+    late = np.minimum(begins + 1 - instance.arrival_times, most // instance.weights + 1)
+    late *= instance.weights
     lost = np.maximum(bound.cheapest - late * denominator, 0)
     overlaps = bool((relaxed.fractions.last_starts + instance.output_lengths > begins).any())
     objective, feasible = relaxed.objective, relaxed.is_feasible

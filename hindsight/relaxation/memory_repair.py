@@ -66,7 +66,8 @@ class ListedStarts(NamedTuple):
     def cost(self) -> float:
         """Return the total latency."""
         a, _, o = self._lengths()
-        return float(self.masses @ (self.starts + o - a))
+        weights = self.classes.weights[self.class_of]
+        return float((self.masses * weights) @ (self.starts + o - a))
 
     def fractions(self) -> Fractions:
         """Return the weights of a request of each class."""
@@ -161,7 +162,7 @@ def _cut(
     usage: FloatArray,
 ) -> None:
     """Remove from ``masses`` what exceeds the limit, class by class in the given order."""
-    _, s, o, _, _ = classes
+    _, s, o, _, _, _ = classes
     for i in order:
         si, oi = s[i], o[i]
         for j in range(offsets[i], offsets[i + 1]):
@@ -195,7 +196,7 @@ def _put_back(
     tuple[float64 array, bool, int64 array, int64 array, float64 array]
         Usage with the pieces; whether there was room; class, start and mass of the placed parts.
     """
-    a, s, o, _, _ = classes
+    a, s, o, _, _, _ = classes
     classes_found = np.empty(2 * len(pieces) + 16, np.int64)
     starts_found, masses_found = np.empty_like(classes_found), np.empty(len(classes_found))
     filled = 0

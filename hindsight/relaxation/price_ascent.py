@@ -201,7 +201,10 @@ class PriceAscent:
         self._sizes = self._gathered(np.ones(self._length))
         # Scale steps to order one: the prices at which waiting costs as much as memory.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
-        self._unit = float(np.average(1 / volumes, weights=classes.counts)) / np.sqrt(self._sizes)
+        prices_of_waiting = np.maximum(classes.weights, 1) / volumes
+        self._unit = float(np.average(prices_of_waiting, weights=classes.counts)) / np.sqrt(
+            self._sizes
+        )
         self._hints = classes.arrival_times.copy()
         y = np.add.reduceat(prices, self._firsts) / self._sizes
         self.now = self._evaluated(y, temperature)
@@ -316,6 +319,6 @@ class PriceAscent:
             windows=windows,
             value=float(classes.counts @ cheapest) - self.memory_limit * float(sums[-1]),
             soft_value=smooth - self.capacity * float(sums[-1]),
-            cost=float(classes.counts @ (mean_starts + own)),
+            cost=float((classes.counts * classes.weights) @ (mean_starts + own)),
             usage=np.cumsum(entering + np.cumsum(running))[: self._length],
         )

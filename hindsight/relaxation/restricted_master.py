@@ -130,7 +130,7 @@ class RestrictedMaster:
             rows.append(block.ravel())
             values.append(held.ravel())
             lengths.append(np.full(len(at), o + 1))
-            costs.append(at + (o - a))
+            costs.append(int(c.weights[k]) * (at + (o - a)))
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         cost = np.concatenate(costs).astype(np.float64)
         matrix = sp.csc_array(
@@ -211,7 +211,8 @@ def starts_near(
             return None
         a, s = int(classes.arrival_times[k]), int(classes.prompt_lengths[k])
         o = int(classes.output_lengths[k])
-        costs = start_costs(sums, weighted, 1.0, a, s, o, a, int(final[k]) + 1)
+        weight = float(classes.weights[k])
+        costs = start_costs(sums, weighted, weight, a, s, o, a, int(final[k]) + 1)
         base = float(costs.min()) if floor is None else float(floor[k])
         near = np.flatnonzero(costs <= base + within)
         if len(near) > most:

@@ -444,7 +444,8 @@ class ScaleRelaxation:
 
     def latest_cost(self, horizon: int) -> int:
         """Return the total latency if every request completes in the last round, an upper bound."""
-        return len(self.instance) * horizon - int(self.instance.arrival_times.sum())
+        weights = self.instance.weights
+        return int(weights.sum()) * horizon - int(weights @ self.instance.arrival_times)
 
     def report(self) -> None:
         """Report the progress to the caller."""

@@ -56,14 +56,20 @@ class StartWindows(NamedTuple):
 
 @vectorised
 def _price(
-    prices: PricedRounds, a: int, s: int, o: int, begin: int, end: int, costs: FloatArray
+    prices: PricedRounds,
+    request: tuple[int, int, int, int],
+    begin: int,
+    end: int,
+    costs: FloatArray,
 ) -> float:
     """Write the priced costs of starts begin .. end - 1 to ``costs``; return the least."""
     sums, weighted, _, _ = prices
+    a, s, o, w = request
+    unit = prices.unit * w
     least = np.inf
     for k in range(end - begin):
         t = begin + k
-        cost = start_cost(sums, weighted, 1.0, a, s, o, t)
+        cost = start_cost(sums, weighted, unit, a, s, o, t)
         costs[k] = cost
         least = min(least, cost)
     return least
@@ -132,7 +138,7 @@ class _Blocks(NamedTuple):
 @njit
 def _price_blocks(
     prices: PricedRounds,
-    request: tuple[int, int, int],
+    request: tuple[int, int, int, int],
     end: int,
     where: int,
     reach: float,
@@ -143,15 +149,16 @@ def _price_blocks(
     Returns the number of blocks, the least cost, and a start that attains it.
     """
     sums, weighted_sums, minima, _ = prices
-    a, s, o = request
+    a, s, o, w = request
+    unit = prices.unit * w
     volume = s * o + o * (o + 1) // 2
-    best = start_cost(sums, weighted_sums, 1.0, a, s, o, where)
+    best = start_cost(sums, weighted_sums, unit, a, s, o, where)
     count, at = 0, a
-    while at < end and at + o - a <= best + reach:
+    while at < end and unit * (at + o - a) <= best + reach:
         stop = min(end, (at // BLOCK + 1) * BLOCK)
-        if at + o - a + volume * block_floor(minima, at, stop, o) <= best + reach:
+        if unit * (at + o - a) + volume * block_floor(minima, at, stop, o) <= best + reach:
             costs = blocks.costs[count * BLOCK : count * BLOCK + stop - at]
-            least = _price(prices, a, s, o, at, stop, costs)
+            least = _price(prices, request, at, stop, costs)
             if least <= best + reach:
                 blocks.begins[count], blocks.leasts[count] = at, least
                 count += 1
@@ -178,7 +185,7 @@ def soft_starts(
     plus that of the running sum of ``running``; this function adds to both. It also reads the hints
     of ``windows``.
     """
-    a, s, o, counts, _ = classes
+    a, s, o, w, counts, _ = classes
     first, last, hints, cheapest, mass, mean_starts = windows
     reach = SPREAD * temperature
     most = len(prices.sums) // BLOCK + 2
@@ -187,7 +194,8 @@ def soft_starts(
     for i in range(part[0], part[1]):
         end = final[i] + 1
         where = min(max(hints[i], a[i]), end - 1)
-        count, best, where = _price_blocks(prices, (a[i], s[i], o[i]), end, where, reach, blocks)
+        request = a[i], s[i], o[i], w[i]
+        count, best, where = _price_blocks(prices, request, end, where, reach, blocks)
         # Blocks priced before the least cost was known may have no weights after all.
         total, moment = 0.0, 0.0
         for j in range(count):
@@ -227,11 +235,11 @@ def add_weights(
     Weights of a class sum to ``share`` times its count. Start 0 of the k-th of these classes, from
     k = 0, has entry origins[k].
     """
-    a, s, o, counts, _ = classes
+    a, s, o, w, counts, _ = classes
     first, last, _, cheapest, mass, _ = windows
     for i in range(part[0], part[1]):
         costs = np.empty(last[i] - first[i])
-        _price(prices, a[i], s[i], o[i], first[i], last[i], costs)
+        _price(prices, (a[i], s[i], o[i], w[i]), first[i], last[i], costs)
         _weigh(costs, cheapest[i], temperature)
         weight, origin = share * counts[i] / mass[i], origins[i - part[0]] + first[i]
         for k in range(len(costs)):

@@ -1,1 +1,1 @@
-"""Service levels: how many requests any scheduler can serve on time, and which tails it can reach."""
+"""Service levels: the most requests on time, and the shortest tails, of every scheduler."""

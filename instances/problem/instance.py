@@ -122,11 +122,14 @@ class Instance(Problem):
         arrival_times: Sequence[int] | IntArray | None = None,
         *,
         memory_limit: int,
+        weights: Sequence[int] | IntArray | None = None,
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         memory_rule: MemoryRule = TOKENS,
     ) -> Instance:
-        """Build an instance from columns of equal length n; no arrival times means all at 0.
+        """Build an instance from columns of equal length n.
+
+        Without arrival times all requests arrive at 0, and without weights all have weight 1.
 
         Raises
         ------
@@ -136,7 +139,13 @@ class Instance(Problem):
             An entry that is not a whole number.
         """
         arrivals = [0] * len(prompt_lengths) if arrival_times is None else arrival_times
-        for label, column in (("output_lengths", output_lengths), ("arrival_times", arrivals)):
+        importance = [1] * len(prompt_lengths) if weights is None else weights
+        columns = {
+            "output_lengths": output_lengths,
+            "arrival_times": arrivals,
+            "weights": importance,
+        }
+        for label, column in columns.items():
             if len(column) != len(prompt_lengths):
                 raise InvalidValueError(
                     "instance",
@@ -145,9 +154,9 @@ class Instance(Problem):
                     f"differs from len(prompt_lengths) = {len(prompt_lengths)}",
                 )
         requests = [
-            Request(arrival, prompt, output, index)
-            for index, (arrival, prompt, output) in enumerate(
-                zip(arrivals, prompt_lengths, output_lengths, strict=True)
+            Request(arrival, prompt, output, index, weight)
+            for index, (arrival, prompt, output, weight) in enumerate(
+                zip(arrivals, prompt_lengths, output_lengths, importance, strict=True)
             )
         ]
         return cls(requests, memory_limit, name, metadata, memory_rule=memory_rule)
@@ -197,9 +206,19 @@ class Instance(Problem):
         return read_only([request.output_length for request in self.requests], np.int64)
 
     @cached_property
+    def weights(self) -> IntArray:
+        """w_i, shape (n,), read-only."""
+        return read_only([request.weight for request in self.requests], np.int64)
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """True if some weight is not 1."""
+        return any(request.weight != 1 for request in self.requests)
+
+    @cached_property
     def total_output_length(self) -> int:
-        """Sum of o_i, rounds: what no schedule's total latency is below."""
-        return int(self.output_lengths.sum())
+        """Sum of w_i o_i, rounds: what no schedule's total latency is below."""
+        return int(self.weights @ self.output_lengths)
 
     @property
     def columns(self) -> RequestColumns:
@@ -229,12 +248,15 @@ class Instance(Problem):
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
-        Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
+        Weights enter where some is not 1. Ids, name and metadata do not: they change neither the
+        optimum nor a policy's run.
         """
         rows = np.column_stack([self.arrival_times, self.prompt_lengths, self.output_lengths])
         content = f"instance:1:{self.memory_limit}:{len(self)}:".encode() + rows.astype(
             "<i8"
         ).tobytes(order="C")
+        if self.is_weighted:
+            content += b"weights:" + self.weights.astype("<i8").tobytes()
         return hashlib.sha256(content + self.memory_rule.told.encode()).hexdigest()
 
     def require_tokens(self) -> None:

@@ -11,6 +11,9 @@ from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_intege
 
 RequestId = str | int
 
+LARGEST_WEIGHT = 2**20
+"""With larger weights, priced costs of many requests would not fit into 64 bits."""
+
 LARGEST_ID = 2**128 - 1
 """Identifiers of that many bits are in use; more would only be shown."""
 
@@ -70,6 +73,8 @@ class Request:
     id : RequestId or None, default None
         A label, unique within an instance, a string without control characters or an integer; None
         takes the position in the instance.
+    weight : int, default 1
+        Importance w_i >= 1: total latency is the sum of each request's latency times its weight.
 
     Raises
     ------
@@ -81,6 +86,7 @@ class Request:
     prompt_length: int
     output_length: int
     id: RequestId | None = None
+    weight: int = 1
 
     def __post_init__(self) -> None:
         if self.id is not None:
@@ -90,6 +96,7 @@ class Request:
             ("arrival_time", 0, LARGEST_INTEGER),
             ("prompt_length", 0, LARGEST_TOKEN_COUNT),
             ("output_length", 1, LARGEST_TOKEN_COUNT),
+            ("weight", 1, LARGEST_WEIGHT),
         ):
             value = getattr(self, field)
             number = as_integer(value, owner, field, minimum=minimum, maximum=maximum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -239,8 +240,9 @@ class RoundSchedule(TimedSchedule):
 
     @cached_property
     def total_latency(self) -> int:
-        """TEL: the sum of C_i - a_i, in rounds."""
-        return sum(self.latencies.tolist())
+        """TEL: the sum of w_i (C_i - a_i), in rounds."""
+        latencies = self.latencies.tolist()
+        return sum(map(operator.mul, self.instance.weights.tolist(), latencies))
 
     @property
     def total_waiting(self) -> int:
