@@ -23,7 +23,15 @@ from online.report.self_contained import written_by
 
 from .console import INTERRUPTED_STATUS, Wide, check_output, fail, progress_bar, writing
 from .json_output import JsonFile, answer, check_json
-from .options import POLICY_METAVAR, Jobs, Seed, chosen_policies, importing
+from .options import (
+    POLICY_METAVAR,
+    Jobs,
+    LevelTexts,
+    Seed,
+    chosen_policies,
+    importing,
+    service_level,
+)
 from .sources import LOG_SETTINGS, parse_source, trace_options
 
 READING = ("format", "columns", "bad_rows")
@@ -87,6 +95,7 @@ def headroom(  # noqa: PLR0913
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 600.0,
     jobs: Jobs = None,
     seed: Seed = 0,
+    slo: LevelTexts = None,
     fit_error: Annotated[
         float,
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
@@ -96,7 +105,8 @@ def headroom(  # noqa: PLR0913
 
     The best possible is an interval around the least mean latency of every scheduler of these
     requests, whatever it may do; the headroom is today's mean latency less that. Ctrl-C and the
-    time limit show what is done so far (exit status 130 and 1).
+    time limit show what is done so far (exit status 130 and 1). With --slo the answer begins with
+    the share of requests on time, today and at most.
     """
     source = parse_source(log, bare="trace")
     if source.kind != "trace":
@@ -104,6 +114,7 @@ def headroom(  # noqa: PLR0913
     source.refuse_settings_except(LOG_SETTINGS)
     check_output(out, (".html", ".htm"), source=source.file)
     check_json(json_file, source=source.file)
+    level = service_level(slo)
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
@@ -135,6 +146,7 @@ def headroom(  # noqa: PLR0913
             time_limit=time_limit,
             jobs=jobs or available_cores(),
             seed=seed,
+            level=level,
             progress=tell,
         )
     if out is not None:

@@ -7,21 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
-from instances import Workload
+from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from online.comparison.ratios import Interval
 
+from .on_time import MEASURED, ROUNDING, OnTimePoint
 from .waiting import OverTime
-
-MEASURED = "measured"
-"""Name that tables give to what the log says itself."""
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
-
-ROUNDING = Fraction(1, 2**48)
-"""Of the last arrival, by which bounds are moved outwards between points of other arrivals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +101,7 @@ class CurvePoint:
     best : BestPossible or None
         None where it could not be found.
     runs : tuple[PolicyRun, ...]
-        The policies that were run there, without what they did to each request.
+        The policies that were run there, without queue and memory.
     """
 
     memory_limit: int
@@ -195,9 +190,12 @@ class Measured:
     ----------
     latencies : float64 array
         Seconds from arrival to completion of each request, shape (n,).
+    first_tokens : float64 array or None
+        Seconds from arrival to its first token; None where the log lacks some.
     """
 
     latencies: FloatArray
+    first_tokens: FloatArray | None = None
 
     @property
     def mean_latency(self) -> Fraction:
@@ -276,6 +274,10 @@ class Headroom:
         That it took.
     interrupted : bool
         Whether Ctrl-C ended it.
+    level : ServiceLevel or None
+        The service level asked for.
+    on_time : tuple[OnTimePoint, ...]
+        Requests on time at that level, at others and at other loads, by level and load.
     """
 
     workload: Workload
@@ -292,6 +294,14 @@ class Headroom:
     measured: Measured | None
     seconds: float
     interrupted: bool
+    level: ServiceLevel | None = None
+    on_time: tuple[OnTimePoint, ...] = ()
+
+    @property
+    def on_time_here(self) -> OnTimePoint | None:
+        """Requests on time at the level asked for; None without one."""
+        here = (one for one in self.on_time if one.scale == one.faster == 1)
+        return next(here, None)
 
     def run(self, policy: str, error: float = 0.0) -> PolicyRun | None:
         """Find the run of a policy, if it completed."""

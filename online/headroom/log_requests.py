@@ -110,7 +110,8 @@ def requests_of_log(  # noqa: C901
         facts["measured latency"] = f"left out: the log has it of {known} of {len(kept)} requests"
     elif not whole:
         facts["measured latency"] = "the log has none"
-    measured = Measured(latencies) if whole and faster == 1 else None
+    first = kept.times_to_first_token if np.isfinite(kept.times_to_first_token).all() else None
+    measured = Measured(latencies, first) if whole and faster == 1 else None
     return workload, measured, facts
 
 

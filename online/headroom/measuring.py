@@ -8,10 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.interruption import interruption
 from hindsight.seconds.solving import as_workload
-from instances import Workload
+from instances import ServiceLevel, Workload
 from instances.batch_time import BatchTime
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import Interval, rounded_down, rounded_up
@@ -22,6 +24,7 @@ from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime.processes import run_tasks
 
 from .answer import BestPossible, CurvePoint, Headroom, Measured, PolicyRun, carried_over
+from .on_time import LEVEL_FACTORS, MEASURED, OnTimePoint, carried_on_time, scaled_level
 from .waiting import load, over_time, stretch_seconds
 
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
@@ -52,17 +55,17 @@ PROPOSED = (
 )
 """What is proposed for it; 5 tokens of ageing a second let nobody wait for minutes."""
 
-SEARCH, POLICY, POINT = "best possible", "policy", "point"
+SEARCH, POLICY, POINT, ON_TIME = "best possible", "policy", "point", "requests on time"
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A computation of a policy, of the best possible, or of a point of a curve.
+    """A computation of a policy, of the best possible, of a point or of the requests on time.
 
     Attributes
     ----------
     kind : str
-        `SEARCH`, `POLICY` or `POINT`.
+        `SEARCH`, `POLICY`, `POINT` or `ON_TIME`.
     workload : Workload
         The requests.
     batch_time : BatchTime
@@ -81,6 +84,8 @@ class Task:
         What messages call it.
     then : Task or None
         What is to be done after everything else, where this policy completes.
+    on_time : OnTimePoint or None
+        What is known at a level before anything is computed.
     """
 
     kind: str
@@ -93,6 +98,7 @@ class Task:
     faster: float = 1.0
     name: str = SEARCH
     then: Task | None = None
+    on_time: OnTimePoint | None = None
 
     def follows(self, result: Any) -> list[Task]:
         """List what is to be done next, with this result."""
@@ -133,6 +139,7 @@ def measure_headroom(  # noqa: PLR0913
     time_limit: float = 600.0,
     jobs: int = 1,
     seed: int = 0,
+    level: ServiceLevel | None = None,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
     """Measure how much latency could have been saved at most, and which policy gets how much of it.
@@ -162,6 +169,8 @@ def measure_headroom(  # noqa: PLR0913
         Processes; 1 stays in this one.
     seed : int, default 0
         Seed of every random choice.
+    level : ServiceLevel or None, default None
+        Also find the most requests that can be on time, at this level and around it.
     progress : Callable[[HeadroomProgress], None] or None, default None
         Told of every task done and of every improvement of the interval.
 
@@ -181,7 +190,8 @@ def measure_headroom(  # noqa: PLR0913
     others.sort(key=_is_no_engine)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     whole = Task(SEARCH, workload, batch_time, seed, time_limit)
-    tasks = _tasks(whole, list(chosen.values()), (current, other), error)
+    on_time = _on_time_tasks(whole, level)
+    tasks = _tasks(whole, list(chosen.values()), (current, other), error, on_time)
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
@@ -198,6 +208,8 @@ def measure_headroom(  # noqa: PLR0913
         if task.kind == SEARCH:
             low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
             say(f"best possible in [{low}, {high}] s")
+        elif task.kind == ON_TIME:
+            say(f"{task.name}: {ends[0]} to {ends[1]} of {len(workload)}")
 
     with interruption(math.inf if jobs > 1 else 2) as pressed:
         clock = Clock(STOP_SHARE * time_limit - began.seconds(), pressed)
@@ -225,6 +237,7 @@ def measure_headroom(  # noqa: PLR0913
         measured=measured,
         seconds=began.seconds(),
         interrupted=interrupted,
+        level=level,
     )
 
 
@@ -232,8 +245,29 @@ def _is_no_engine(spec: PolicySpec) -> bool:
     return ".engines." not in type(spec.make()).__module__
 
 
+def _on_time_tasks(whole: Task, level: ServiceLevel | None) -> list[Task]:
+    """List the level itself, other levels, other loads, and the level again with more time."""
+    if level is None:
+        return []
+    scales = [(replace(whole, kind=ON_TIME), scale) for scale in LEVEL_FACTORS]
+    loads = [(one, 1.0) for one in _around(scales[0][0]) if one.faster != 1]
+    tasks = []
+    for task, scale in [*scales, *loads]:
+        scaled, count = scaled_level(level, scale), len(whole.workload)
+        point = OnTimePoint(task.workload, scaled, scale, task.faster, count)
+        name = f"{ON_TIME}, limits x{scale:g}, arrivals x{task.faster:g}"
+        limit = 2 * POINT_SHARE * (whole.time_limit or 0.0)
+        tasks.append(replace(task, on_time=point, name=name, time_limit=limit))
+    limit = SEARCH_SHARE / 2 * (whole.time_limit or 0.0)
+    return [*tasks, replace(tasks[0], time_limit=limit, name=ON_TIME)]
+
+
 def _tasks(
-    whole: Task, specs: Sequence[PolicySpec], compared: tuple[PolicySpec, ...], error: float
+    whole: Task,
+    specs: Sequence[PolicySpec],
+    compared: tuple[PolicySpec, ...],
+    error: float,
+    on_time: Sequence[Task],
 ) -> list[Task]:
     """List the tasks by importance, but for the long search, which begins early."""
     time_limit = whole.time_limit or 0.0
@@ -251,10 +285,12 @@ def _tasks(
     around = [replace(one, specs=compared, name=f"policies at {one.name}") for one in around]
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
-        replace(whole, time_limit=SEARCH_SHARE * time_limit),
+        replace(whole, time_limit=SEARCH_SHARE * time_limit / (2 if on_time else 1)),
+        *on_time[:1],
         *needed,
         # An interval takes seconds, and the policies beside it minutes.
         *enclosed,
+        *on_time[1:],
         *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
         *others,
@@ -297,11 +333,13 @@ def _around(task: Task) -> list[Task]:
 
 def _perform(
     task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
-) -> PolicyRun | CurvePoint | BestPossible | str:
+) -> PolicyRun | CurvePoint | BestPossible | OnTimePoint | str:
     """Do a task, or say why nothing comes of it: minutes of others' work do not go with it."""
     try:
         if task.kind == SEARCH:
             return search(task, stop, tell)
+        if task.kind == ON_TIME:
+            return attain(task, stop, tell)
         return point(task, stop) if task.kind == POINT else play(task, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
@@ -366,9 +404,54 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
     runs = []
     for spec in task.specs:
         run = play(replace(task, specs=(spec,), time_limit=None), stop)
-        runs.append(PolicyRun(run.policy, run.error, run.mean_latency, run.reason))
+        runs.append(replace(run, over_time=None))
     loaded = load(task.workload, task.batch_time)
     return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
+
+
+def attain(
+    task: Task, stop: Callable[[], bool], tell: Callable[[tuple[int, int]], None]
+) -> OnTimePoint:
+    """Enclose the most requests on time."""
+    import hindsight
+
+    point = task.on_time
+    assert point is not None
+    found = hindsight.attainment(
+        task.workload,
+        point.level,
+        task.time_limit,
+        batch_time=task.batch_time,
+        threads=1,
+        seed=task.seed,
+        progress=lambda news: tell((news.lower_bound, news.upper_bound)),
+        should_stop=stop,
+    )
+    if found.schedule is not None:
+        # It may be one of the requests on time alone.
+        on_time = np.flatnonzero(found.schedule.on_time(point.level)).tolist()
+        ids = {found.schedule.problem.ids[place] for place in on_time}
+        kept = np.array([name in ids for name in task.workload.ids])
+        point = replace(point, kept={("search", 0.0): kept})
+    bound, certified = found.best_bound, found.certified
+    return replace(point, upper=found.upper_bound, bound=bound, certified=certified)
+
+
+def _on_time(
+    found: Headroom, tasks: Sequence[Task], results: Sequence[tuple[Task, Any]]
+) -> tuple[OnTimePoint, ...]:
+    """Put together what is known of the requests on time, by level and load."""
+    points, log = {}, found.measured
+    for point in (task.on_time for task in tasks if task.on_time is not None):
+        there = [run for one in found.load_curve if one.faster == point.faster for run in one.runs]
+        if point.faster == 1 and log is not None:
+            point = point.ran(MEASURED, 0.0, log.latencies, log.first_tokens)
+        for run in found.runs if point.faster == 1 else there:
+            point = point.ran(run.policy, run.error, run.latencies, run.first_tokens)
+        points[point.scale, point.faster] = point
+    computed = [result for _, result in results if isinstance(result, OnTimePoint)]
+    joined = carried_on_time([*points.values(), *computed])[: len(points)]
+    return tuple(sorted(joined, key=lambda one: (one.scale, one.faster)))
 
 
 def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any) -> Headroom:
@@ -396,7 +479,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
                 missing.append(f"{task.name}: {result}")
         elif task.kind == SEARCH:
             best = result if best is None else best.joined(result)
-        else:
+        elif task.kind == POINT:
             place = (result.memory_limit, result.faster)
             known_there = points.get(place, CurvePoint(*place, result.load, None, ()))
             points[place] = known_there.joined(result)
@@ -409,7 +492,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     last_arrival = float(workload.arrival_times[-1])
     own, *others = carried_over([own, *points.values()], last_arrival)
     names = [task.name for task in tasks if not task.error]
-    return Headroom(
+    found = Headroom(
         workload=workload,
         batch_time=batch_time,
         load=loaded,
@@ -420,3 +503,4 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         unfinished=tuple(dict.fromkeys(missing)),
         **known,
     )
+    return replace(found, on_time=_on_time(found, tasks, results))

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from instances import charts
 from instances.charts import SIGN, Axis, Plot, element
 from online.report.self_contained import page_table, self_contained_page
 
-from .answer import MEASURED, CurvePoint, Headroom
-from .tables import LOAD, MEMORY, fields, notes, seconds, sentence, shown, tables, told
+from .answer import CurvePoint, Headroom
+from .cells import per_cent, seconds, told
+from .on_time import MEASURED, OnTimePoint, share
+from .on_time_tables import LEVELS, LOADS, compared, levels_and_loads
+from .tables import LOAD, MEMORY, fields, notes, sentence, shown, tables
 
 COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
 BEST, BEST_THERE = charts.PALE_BLUE, charts.GREEN
 """Colours of the area in which the best possible lies, and of its interval at a point."""
+
+LINE_COLOURS = (charts.RED, charts.BLUE, charts.BROWN)
+"""Of lines beside such intervals."""
+
+LOAD_AXIS = "machine seconds asked for in a second"
 
 DASHES = ("2 3", "7 3")
 
 WIDE = 4.0
 """The largest of all means beside the least, from where on a linear axis would merge the small."""
 
-FIRST = ("savings", "policies", "failures")
+FIRST = ("on-time", "late", "levels", "loads", "savings", "policies", "failures")
 """Tables that stand before those about the requests."""
 
 
@@ -45,6 +53,8 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         "memory": _curve_picture("memory", found.memory_curve, f"{best} {MEMORY.lower()}"),
         "load": _curve_picture("load", loads, f"{best} {LOAD.lower()}"),
     }
+    for name, points in zip(("levels", "loads"), levels_and_loads(found), strict=True):
+        pictures[name] = _on_time_picture(name, found, points)
     sections = {
         name: f"<section>\n<h2>{escape(table.title)}</h2>\n{pictures.get(name, '')}"
         f"{page_table(table)}\n</section>"
@@ -144,48 +154,85 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
     """Draw mean latencies and the best possible where the memory or the load is another."""
     of_memory = name == "memory"
     at = {one: float(one.memory_limit if of_memory else one.load or 0) for one in points}
-    lines: dict[str, list[tuple[float, float]]] = {}
+    title = "M, tokens" if of_memory else LOAD_AXIS
+    lines: dict[str, list[tuple[float, float, str]]] = {}
     for one in points:
         for run in one.runs:
             line = lines.setdefault(run.policy, [])
             if run.mean_latency is not None:
-                line.append((at[one], float(run.mean_latency)))
+                text = f"mean latency {float(run.mean_latency):.3f} s"
+                line.append((at[one], float(run.mean_latency), text))
     known = [
-        (at[one], low or 0.0, high, seconds(one.best.mean_latency))
+        (at[one], low or 0.0, high, f"mean latency {seconds(one.best.mean_latency)} s")
         for one in points
         if one.best is not None
         for low, high in [one.best.mean_latency.ends]
         if high is not None
     ]
-    figures = [mean for line in lines.values() for _, mean in line]
+    figures = [mean for line in lines.values() for _, mean, _ in line]
     figures += [end for _, low, high, _ in known for end in (low, high)]
     if not figures:
         return ""
     first, last = min(at.values()), max(at.values())
     pad = 0.04 * ((last - first) or last or 1)
-    title = "M, tokens" if of_memory else "machine seconds asked for in a second"
-    x = Axis(first - pad, last + pad, title, grid=True)
-    plot = Plot(x, _latency_axis(figures), 240)
+    plot = Plot(Axis(first - pad, last + pad, title, grid=True), _latency_axis(figures), 240)
+    return _curve(name, label, plot, known, lines, "best possible")
+
+
+def _on_time_picture(name: str, found: Headroom, points: Sequence[OnTimePoint]) -> str:
+    """Draw who is on time and the attainable where the limits or the load are others."""
+    of_load = name == "loads"
+    at = {one: one.faster * (found.load or 0) if of_load else one.scale for one in points}
+    if len(at) < 2:
+        return ""
+    lines: dict[str, list[tuple[float, float, str]]] = {}
+    known = []
+    for one, where in at.items():
+        for policy, kept in compared(found, one).items():
+            line = lines.setdefault(policy, [])
+            line.append((where, 100 * float(share(kept)), f"on time {per_cent(share(kept))} %"))
+        low, high = (100 * (end or 0) for end in one.attainable.ends)
+        known.append((where, low, high, f"on time {per_cent(one.attainable)} %"))
+    ends = (0.96 * min(at.values()), max(at.values()) / 0.96)
+    title = LOAD_AXIS if of_load else "limits, times those asked for"
+    plot = Plot(Axis(*ends, title, log=True, grid=True), Axis(0, 105, "on time, %", grid=True), 240)
+    label = f"{LOADS if of_load else LEVELS}, and the attainable"
+    return _curve(name, label, plot, known, lines, "attainable")
+
+
+def _curve(
+    name: str,
+    label: str,
+    plot: Plot,
+    known: Sequence[tuple[float, float, float, str]],
+    lines: Mapping[str, Sequence[tuple[float, float, str]]],
+    best: str,
+) -> str:
+    """Draw intervals (x, low, high, words) and lines of points (x, y, words), by name."""
+
+    def text(who: str, words: str, where: float) -> str:
+        return f"{who}\n{words}\n{plot.x.title}: {charts.number(where)}"
+
     marks = [plot.area([one[:3] for one in known], BEST)] if known else []
-    for where, low, most, told_ends in known:
-        text = f"best possible\nmean latency {told_ends} s\n{title}: {charts.number(where)}"
-        marks.append(plot.upright(where, (low, most), BEST_THERE, text))
-    coloured = list(zip(lines.items(), COLOURS, strict=False))
-    marks += [plot.line(line, colour) for (_, line), colour in coloured if line]
+    for where, low, most, words in known:
+        marks.append(plot.upright(where, (low, most), BEST_THERE, text(best, words, where)))
+    coloured = list(zip(lines.items(), LINE_COLOURS, strict=False))
+    marks += [
+        plot.line([one[:2] for one in line], colour) for (_, line), colour in coloured if line
+    ]
     for (policy, line), colour in coloured:
-        for where, mean in line:
-            text = f"{policy}\nmean latency {mean:.3f} s\n{title}: {charts.number(where)}"
-            marks.append(plot.point(where, mean, colour, text=text))
+        for where, y, words in line:
+            marks.append(plot.point(where, y, colour, text=text(policy, words, where)))
     sign = SIGN.band((0, 1), BEST) + SIGN.upright(0.5, (0, 1), BEST_THERE)
-    best = [(sign, "best possible lies here")] if known else []
-    return _picture(name, _lines(list(lines), best), plot.drawn(label, marks))
+    signs = [(sign, f"{best} lies here")] if known else []
+    return _picture(name, _lines(list(lines), signs), plot.drawn(label, marks))
 
 
 def _lines(policies: Sequence[str], before: Sequence[tuple[str, str]] = ()) -> str:
     """Write a legend of lines, one a policy."""
     lines = [
         (SIGN.segment((0, 1), 0.5, colour), policy)
-        for policy, colour in zip(policies, COLOURS, strict=False)
+        for policy, colour in zip(policies, LINE_COLOURS, strict=False)
     ]
     return charts.legend([*before, *lines])
 

@@ -14,7 +14,9 @@ from online.comparison.ratios import Interval
 from online.runtime.table import Table
 
 from .answer import BestPossible, Headroom, PolicyRun
-from .tables import NOTHING, per_cent, seconds, sentence, table_of
+from .cells import NOTHING, per_cent, seconds, table_of
+from .on_time_tables import on_time_record
+from .tables import sentence
 
 
 def headroom_record(found: Headroom) -> dict[str, Any]:
@@ -67,6 +69,7 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
         "unfinished": list(found.unfinished),
         "interrupted": found.interrupted,
         "seconds": found.seconds,
+        **on_time_record(found),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -12,13 +12,11 @@ from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
 from online.runtime.table import Table
 
-from .answer import MEASURED, NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving, scaled
+from .answer import NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving
+from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of, told
+from .on_time import MEASURED
+from .on_time_tables import on_time_fields, on_time_notes, on_time_sentences, on_time_tables
 from .waiting import length_classes, own_seconds
-
-DECIMALS = 3
-"""Of seconds; shares in per cent have one."""
-
-NOTHING = ""
 
 MEMORY, LOAD = "With another memory", "With arrivals slower or faster"
 """Titles of the curves."""
@@ -50,24 +48,15 @@ LITTLE = Fraction(1, 10)
 """Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
 
-def seconds(value: Fraction | float | Interval | None) -> str:
-    """Write a figure in seconds; an interval is rounded outwards."""
-    if value is None:
-        return NOTHING
-    return value.text(DECIMALS) if isinstance(value, Interval) else rounded(value, DECIMALS)
-
-
-def per_cent(value: Fraction | float | Interval | None) -> str:
-    """Write a share in per cent."""
-    if value is None:
-        return NOTHING
-    if isinstance(value, Interval):
-        return scaled(value, Fraction(100)).text(1)
-    return rounded(100 * value, 1)
-
-
 def sentence(found: Headroom) -> str:
-    """Answer in a few plain sentences: what is there today, what could be saved, who saves it."""
+    """Answer in a few plain sentences: what is there today, what could be saved, who saves it.
+
+    With a service level, what is on time comes first.
+    """
+    return " ".join([*on_time_sentences(found), _of_latency(found)])
+
+
+def _of_latency(found: Headroom) -> str:
     best, measured = found.best, found.measured
     if best is not None and measured is not None and found.contradicts:
         return (
@@ -184,6 +173,7 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second, at full memory",
+        **on_time_fields(found),
     }
     if best is None:
         return {**described, "best possible": found.no_best or "there was no time for it"}
@@ -194,24 +184,6 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "lower end": f"no scheduler is below it ({best.bound}, {kind})",
         "upper end": f"a schedule is known ({best.schedule})",
     }
-
-
-def table_of(
-    title: str,
-    rows: Sequence[Mapping[str, str]],
-    text_columns: Sequence[str] = (),
-    main_columns: Sequence[str] = (),
-    prose_columns: Sequence[str] = (),
-) -> Table:
-    """Make a table of rows whose cells stand below their headings, alike in all rows."""
-    return Table(
-        title,
-        tuple(rows[-1]) if rows else (),
-        tuple(tuple(row.values()) for row in rows),
-        frozenset(text_columns),
-        tuple(main_columns),
-        frozenset(prose_columns),
-    )
 
 
 def tables(found: Headroom) -> dict[str, Table]:
@@ -226,6 +198,7 @@ def tables(found: Headroom) -> dict[str, Table]:
         "memory": _curve(found, found.memory_curve, MEMORY),
         "load": _curve(found, found.load_curve, LOAD),
     }
+    made = {**on_time_tables(found), **made}
     return {name: table for name, table in made.items() if table.rows}
 
 
@@ -302,11 +275,6 @@ def _failures(found: Headroom) -> Table:
     ]
     columns = ["policy", "output lengths", "why not"]
     return table_of("Policies without a result", rows, columns, (), ["why not"])
-
-
-def told(error: float) -> str:
-    """Say what a run was told of the output lengths."""
-    return f"predicted, off by {100 * error:g} %" if error else "exact"
 
 
 def shown(found: Headroom) -> list[PolicyRun]:
@@ -421,7 +389,7 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
 
 def notes(found: Headroom) -> list[str]:
     """Say what a reader has to know about the figures."""
-    said = [BEST_POSSIBLE]
+    said = [*on_time_notes(found), BEST_POSSIBLE]
     shared = [saving.today for saving in found.divisible]
     if shared:
         today = "measured" if shared[0] == MEASURED else f"of {found.baseline}, simulated,"

@@ -144,6 +144,7 @@ headroom ../unknown.csv {M} | when, in, out
 headroom ../gaps.csv {M} | num_decode_tokens is missing; 2 of 6 rows cannot be read; bad_rows='skip'
 headroom generator:uniform {M} | headroom reads a log
 headroom ../log.csv {M} --policy no-such | no-such
+headroom ../log.csv {M} --slo speed=1 | unknown limit of --slo
 headroom ../log.csv {M} --out page.txt | does not end in .html
 headroom ../log.csv {M} --out nowhere/page.html | cannot be written
 headroom ../log.csv {M} --json x.html | does not end in .json

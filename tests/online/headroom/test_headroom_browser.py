@@ -11,14 +11,17 @@ import pytest
 from browser import BROWSER, launched
 
 import instances
-from instances import Workload
+from instances import ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
 from online.headroom.tables import sentence, tables
 
 pytest.importorskip("playwright.sync_api")
 
-PICTURES = ("policies-picture", "over-time-picture", "memory-picture", "load-picture")
+PICTURES = (
+    *("levels-picture", "loads-picture"),
+    *("policies-picture", "over-time-picture", "memory-picture", "load-picture"),
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,6 +44,7 @@ def found() -> Headroom:
             ["fcfs", "mc-sf"],
             measured=Measured(np.full(40, 500.0)),
             time_limit=200,
+            level=ServiceLevel(latency=1.0),
         )
 
 
@@ -109,6 +113,10 @@ def test_the_page_draws_everything_and_says_nothing(
     intervals = page.locator("#load-picture .marks .upright").all()
     assert len(intervals) == len(found.load_curve)
     assert all(one.bounding_box()["height"] >= 1 for one in intervals)
+    for name, count in (("levels", 7), ("loads", 5)):
+        assert page.locator(f"#{name}-picture .marks .upright").count() == count
+        names = page.locator(f"#{name}-picture .legend").all_text_contents()
+        assert names[:3] == ["attainable lies here", found.baseline, found.challenger]
     names = page.locator("#load-picture .legend").all_text_contents()
     assert set(names) == {"best possible lies here", found.baseline, found.challenger}
     smallest = page.locator("#policies-picture text").evaluate_all(

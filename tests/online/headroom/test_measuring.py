@@ -25,9 +25,11 @@ from online.headroom import (
     measure_headroom,
     measuring,
 )
-from online.headroom.answer import MEASURED, BestPossible, CurvePoint, PolicyRun, carried_over
+from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_over
+from online.headroom.cells import per_cent
+from online.headroom.on_time import MEASURED
 from online.headroom.records import headroom_record
-from online.headroom.tables import CARRIED, notes, per_cent, sentence, tables
+from online.headroom.tables import CARRIED, notes, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 

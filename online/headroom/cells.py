@@ -1,0 +1,55 @@
+"""Figures as they are printed, and tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from online.comparison.ratios import Interval, rounded
+from online.runtime.table import Table
+
+from .answer import scaled
+
+DECIMALS = 3
+"""Of seconds; shares in per cent have one."""
+
+NOTHING = ""
+
+
+def seconds(value: Fraction | float | Interval | None) -> str:
+    """Write a figure in seconds; an interval is rounded outwards."""
+    if value is None:
+        return NOTHING
+    return value.text(DECIMALS) if isinstance(value, Interval) else rounded(value, DECIMALS)
+
+
+def per_cent(value: Fraction | float | Interval | None) -> str:
+    """Write a share in per cent."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, Interval):
+        return scaled(value, Fraction(100)).text(1)
+    return rounded(100 * value, 1)
+
+
+def table_of(
+    title: str,
+    rows: Sequence[Mapping[str, str]],
+    text_columns: Sequence[str] = (),
+    main_columns: Sequence[str] = (),
+    prose_columns: Sequence[str] = (),
+) -> Table:
+    """Make a table of rows whose cells stand below their headings, alike in all rows."""
+    return Table(
+        title,
+        tuple(rows[-1]) if rows else (),
+        tuple(tuple(row.values()) for row in rows),
+        frozenset(text_columns),
+        tuple(main_columns),
+        frozenset(prose_columns),
+    )
+
+
+def told(error: float) -> str:
+    """Say what a run was told of the output lengths."""
+    return f"predicted, off by {100 * error:g} %" if error else "exact"

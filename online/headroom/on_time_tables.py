@@ -1,0 +1,215 @@
+"""Requests on time in words, in tables cell by cell, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from instances import ServiceLevel
+from instances.service_level import BoolArray
+from online.comparison.ratios import NOTHING as NOTHING_KNOWN
+from online.comparison.ratios import rounded_up
+from online.runtime.table import Table
+
+from .answer import Headroom
+from .cells import NOTHING, per_cent, table_of
+from .on_time import CAUSES, MEASURED, OnTimePoint, causes_of, share
+
+LEVELS = "Requests on time with shorter or longer limits"
+LOADS = "Requests on time with arrivals slower or faster"
+
+ATTAINABLE = (
+    "On time: a request that keeps every limit. Attainable: the largest share of requests on time "
+    "of every scheduler of these requests in seconds, clairvoyant or not, that may pause, chunk, "
+    "preempt and continue with the tokens kept, idle, or drop late requests (serving them after "
+    "all others changes nothing); an interval, rounded outwards. It holds for the batch time "
+    "stated, not for the machine."
+)
+CARRIED = (
+    "On time at other limits and loads: who is on time stays on time if limits are longer, or if "
+    "arrivals are c times as slow and limits c times as long; every interval uses both. At the "
+    "same limits, no load proves anything of another. Pictures join the intervals by straight "
+    "lines, which prove nothing between the points."
+)
+TOO_SLOW = "the batch time is too slow for the machine of the log, or the memory limit too small"
+
+
+def within(level: ServiceLevel) -> str:
+    """Write the limits of a level."""
+    limits = asdict(level).items()
+    return ", ".join(f"{name.replace('_', ' ')} <= {one:g} s" for name, one in limits if one)
+
+
+def levels_and_loads(found: Headroom) -> tuple[list[OnTimePoint], list[OnTimePoint]]:
+    """Return the points at the log's own load, and those at the level asked for."""
+    loads = [one for one in found.on_time if one.scale == 1]
+    return [one for one in found.on_time if one.faster == 1], loads if len(loads) > 1 else []
+
+
+def compared(found: Headroom, point: OnTimePoint) -> dict[str, BoolArray]:
+    """Tell who is on time at a point under the policies compared, and in the log."""
+    names = dict.fromkeys((found.baseline, found.challenger, MEASURED))
+    return {name: point.kept[name, 0.0] for name in names if (name, 0.0) in point.kept}
+
+
+def todays(found: Headroom, own: OnTimePoint) -> list[str]:
+    """Name what is there today: the log, if it has the times that count, and the baseline."""
+    return [name for name in (MEASURED, found.baseline) if (name, 0.0) in own.kept]
+
+
+def on_time_sentences(found: Headroom) -> list[str]:
+    """Tell how many are on time today, how many can be, and how many are under the best policy."""
+    own = found.on_time_here
+    if own is None:
+        return []
+    asked = f"On time within {within(own.level)}, of {len(found.workload)} requests"
+    limit = f"no scheduler can have more than {rounded_up(100 * (own.attainable.upper or 0), 1)} %"
+    has = [f"{_subject(name)} has {_share(own.kept[name, 0.0])}" for name in todays(found, own)]
+    if own.contradicts:
+        return [f"{asked}: {has[0]}, but with this batch time {limit}: {TOO_SLOW}."]
+    known = f"and a schedule that has {_share(own.best[1])} is known"
+    said = [f"{asked}: {', '.join([*has, limit, known])}."]
+    for error in dict.fromkeys((0.0, found.error)):
+        runs = [run.policy for run in found.runs if run.policy != found.baseline]
+        told = [(own.kept[name, error], name) for name in runs if (name, error) in own.kept]
+        for kept, name in sorted(told, key=lambda one: -int(one[0].sum()))[:1]:
+            part = own.part(kept)
+            of = f", which is {per_cent(part)} % of the attainable" if part else ""
+            lengths = "predicted" if error else "exact"
+            said.append(f"With {lengths} output lengths, {name} has {_share(kept)}{of}.")
+    return said
+
+
+def on_time_fields(found: Headroom) -> dict[str, str]:
+    """Describe the level and what is attainable by name."""
+    own = found.on_time_here
+    if own is None:
+        return {}
+    (name, kept), kind = own.best, "certified" if own.certified else "not certified"
+    no_more, reached = f"no more than {own.upper} ({own.bound}, {kind})", int(kept.sum())
+    return {
+        "service level": within(own.level),
+        "requests on time": f"{no_more}; a schedule has {reached} ({name})",
+    }
+
+
+def on_time_notes(found: Headroom) -> list[str]:
+    """Say what a reader has to know about requests on time."""
+    causes = "; ".join(f"{name}: {meaning}" for name, meaning in CAUSES.items())
+    notes = [ATTAINABLE, f"Why requests are late, the first that holds. {causes}.", CARRIED]
+    return notes if found.on_time else []
+
+
+def on_time_tables(found: Headroom) -> dict[str, Table]:
+    """Make the tables of policies, of causes and of the two curves."""
+    own = found.on_time_here
+    if own is None:
+        return {}
+    levels, loads = levels_and_loads(found)
+    return {
+        "on-time": _policies(found, own),
+        "late": _causes(found, own),
+        "levels": _curve(found, levels, LEVELS),
+        "loads": _curve(found, loads, LOADS),
+    }
+
+
+def _subject(name: str) -> str:
+    return "the log" if name == MEASURED else f"{name} (simulated)"
+
+
+def _share(kept: BoolArray) -> str:
+    return f"{per_cent(share(kept))} %"
+
+
+def _policies(found: Headroom, own: OnTimePoint) -> Table:
+    """Show who is on time in the log and under every policy."""
+    kept_by = {name: int(kept.sum()) for (name, error), kept in own.kept.items() if not error}
+    policies = dict.fromkeys(run.policy for run in found.completed)
+    rows = []
+    for name in [MEASURED, *sorted(policies, key=lambda name: -kept_by.get(name, -1))]:
+        row = {"policy": name}
+        for error, head in {0.0: "", found.error: "predicted: " if found.error else ""}.items():
+            kept = own.kept.get((name, error))
+            row[f"{head}on time, %"] = NOTHING if kept is None else per_cent(share(kept))
+            row[f"{head}of the attainable, %"] = per_cent(None if kept is None else own.part(kept))
+        rows.append(row)
+    title = f"Requests on time: {per_cent(own.attainable)} % are attainable"
+    return table_of(title, [row for row in rows if any(list(row.values())[1:])], ["policy"])
+
+
+def _late(found: Headroom, own: OnTimePoint) -> tuple[str, dict[str, tuple[int, int]]]:
+    """Count today's late requests by cause, and those of them on time in the schedule known."""
+    for today in todays(found, own):
+        late, best = ~own.kept[today, 0.0], own.best[1]
+        causes = causes_of(found.workload, found.batch_time, own.level)
+        parts = {name: late & (causes == place) for place, name in enumerate(CAUSES)}
+        parts["all"] = late
+        return today, {
+            name: (int(one.sum()), int((one & best).sum())) for name, one in parts.items()
+        }
+    return "", {}
+
+
+def _causes(found: Headroom, own: OnTimePoint) -> Table:
+    """Show why requests are late today."""
+    today, counts = _late(found, own)
+    rows = [
+        {
+            "cause": cause,
+            "late requests": str(late),
+            "of all requests, %": per_cent(Fraction(late, len(found.workload))),
+            "on time in the schedule known": str(saved),
+        }
+        for cause, (late, saved) in counts.items()
+    ]
+    where = "in the log" if today == MEASURED else f"under {today}, simulated"
+    return table_of(f"Why requests are late {where}", rows, ["cause"])
+
+
+def _curve(found: Headroom, points: Sequence[OnTimePoint], title: str) -> Table:
+    """Show what is attainable and who is on time at each point."""
+    names = dict.fromkeys(name for one in points for name in compared(found, one))
+    rows = []
+    for one in points:
+        row = {"limits x": f"{one.scale:g}"}
+        if title == LOADS:
+            row = {"arrivals x": f"{one.faster:g}", "load": f"{one.faster * (found.load or 0):.3f}"}
+        there = compared(found, one)
+        shares = {name: _share(there[name])[:-2] if name in there else NOTHING for name in names}
+        row["attainable, %"] = per_cent(one.attainable)
+        rows.append(row | {f"{name}, %": cell for name, cell in shares.items()})
+    return table_of(title, rows)
+
+
+def on_time_record(found: Headroom) -> dict[str, Any]:
+    """Write the same as JSON, in shares of the requests; nothing without a level."""
+    own = found.on_time_here
+    if own is None:
+        return {}
+    today, counts = _late(found, own)
+    points = [
+        {
+            "limits_times": one.scale,
+            "faster": one.faster,
+            "attainable": list(one.attainable.ends),
+            "bound": one.bound,
+            "certified": one.certified,
+            "schedule": one.best[0],
+            "on_time": [
+                {
+                    "policy": name,
+                    "error": error,
+                    "share": float(share(kept)),
+                    "of_attainable": (one.part(kept) or NOTHING_KNOWN).ends,
+                }
+                for (name, error), kept in one.kept.items()
+            ],
+        }
+        for one in found.on_time
+    ]
+    late = {name: {"late": n, "on_time_in_schedule": k} for name, (n, k) in counts.items()}
+    limits = asdict(own.level)
+    return {"service_level": {"limits": limits, "points": points, "today": today, "late": late}}

@@ -1,0 +1,219 @@
+"""Requests on time: what carries over, why requests are late, and the answer made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hindsight
+import instances
+import online
+from hindsight.service.results import AttainmentResult
+from instances import SecondsSchedule, ServiceLevel, Workload
+from instances.batch_time import AffineTime
+from online.comparison.ratios import Interval
+from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
+from online.headroom.on_time import CAUSES, OnTimePoint, carried_on_time, causes_of, scaled_level
+from online.headroom.on_time_tables import on_time_sentences, on_time_tables
+from online.headroom.records import headroom_record
+from online.headroom.tables import notes, sentence, tables
+
+TIME = AffineTime(0.02, 2e-4, 1e-6)
+LEVEL = ServiceLevel(latency=1.0, first_token=0.5)
+FOUR = Workload([0.0, 1.0, 2.0, 3.0], [1] * 4, [2] * 4, memory_limit=9)
+
+
+def point(scale: float, faster: float, lower: int, upper: int) -> OnTimePoint:
+    kept = {("search", 0.0): np.arange(4) < lower}
+    workload = FOUR.faster(faster) if faster != 1 else FOUR
+    level = scaled_level(LEVEL, scale)
+    return OnTimePoint(workload, level, scale, faster, upper, kept=kept)
+
+
+def ends(one: OnTimePoint) -> tuple[int, int]:
+    return int(one.best[1].sum()), one.upper
+
+
+def test_what_is_known_at_one_level_or_load_holds_at_others() -> None:
+    points = [
+        point(1, 1, 1, 4),
+        point(0.5, 1, 2, 3),  # a stricter level: its schedule also counts at longer limits
+        point(2, 1, 0, 3),  # and the bound of a longer one at all stricter ones
+        point(4, 1, 0, 4),
+        point(1, 2, 3, 4),  # twice as fast: as many at half the speed and more than twice the time
+        point(1, 0.25, 0, 2),  # a quarter of the speed: as many, at a fifth of the limits
+        point(0.2, 1, 1, 4),
+    ]
+    found = {(one.scale, one.faster): ends(one) for one in carried_on_time(points)}
+    assert found == {
+        (1, 1): (2, 3),
+        (0.5, 1): (2, 3),
+        (2, 1): (2, 3),
+        (4, 1): (3, 4),
+        # The same limits prove nothing between loads.
+        (1, 2): (3, 4),
+        (1, 0.25): (1, 2),
+        (0.2, 1): (1, 2),
+    }
+
+
+def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> None:
+    """Rounds that end at twice their time: see the proof in `carried_on_time`."""
+    run = online.simulate(workload, "vllm", batch_time=AffineTime(2**-6, 2**-12, 2**-20))
+    before = run.seconds_schedule
+    slower = workload.faster(0.5)
+    after = SecondsSchedule(
+        slower, before.batch_time, before._stretches, 2 * before.round_ends - before.durations
+    )
+    assert after.violations() == []
+    assert np.array_equal(after.completion_times, 2 * before.completion_times)
+    assert np.array_equal(after.first_token_times, 2 * before.first_token_times)
+
+
+def test_carried_bounds_are_monotone_in_the_level() -> None:
+    scales = (0.25, 0.5, 1, 2, 3, 4)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        pairs = np.sort(rng.integers(0, 5, (6, 2)), axis=1).tolist()
+        points = [point(scale, 1, *pair) for scale, pair in zip(scales, pairs, strict=True)]
+        carried = carried_on_time(points)
+        for one, other in product(zip(points, carried, strict=True), repeat=2):
+            if one[0].scale <= other[0].scale:
+                assert ends(one[1])[0] <= ends(other[1])[0]
+                assert ends(one[1])[1] <= ends(other[1])[1]
+        for known, one in zip(points, carried, strict=True):
+            assert one.best[1].sum() >= known.best[1].sum()
+            assert one.upper <= known.upper
+
+
+def test_why_requests_are_late() -> None:
+    """Rounds of a second, and a hundredth of one for each token processed."""
+    requests = {
+        "long prompt": (0.0, 400, 1),
+        "long output": (10.0, 10, 5),
+        "rest": (100.0, 10, 2),
+        # Three prompts of two seconds at once: each has four seconds of the others before it.
+        "burst": (200.0, 200, 1),
+        "burst, too": (200.0, 200, 1),
+        "burst as well": (200.0, 200, 1),
+    }
+    arrivals, prompts, outputs = map(list, zip(*requests.values(), strict=True))
+    workload = Workload(arrivals, prompts, outputs, memory_limit=500)
+    level = ServiceLevel(latency=4.0, first_token=4.0)
+    causes = causes_of(workload, AffineTime(1.0, 0.01, 0.0), level)
+    named = [list(CAUSES)[place] for place in causes.tolist()]
+    assert named == [name.split(",")[0].split(" as ")[0] for name in requests]
+    # Four seconds before each of the three: no more than a limit of that length.
+    longer = ServiceLevel(latency=9.0)
+    assert (causes_of(workload, AffineTime(1.0, 0.01, 0.0), longer) == 3).all()
+
+
+def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) -> Any:
+    """The search for requests on time: one policy's schedule, and a bound that is written here."""
+    schedule = online.simulate(problem, "mc-sf", batch_time=options["batch_time"]).seconds_schedule
+    on_time = int(schedule.on_time(level).sum())
+    bound = min(len(problem), on_time + 5)
+    return AttainmentResult(
+        problem, level, "drop", on_time, bound, schedule, "by hand", True, "stalled", 0.0
+    )
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    drawn = instances.generate("conversations", 5, n=40, rate=60)
+    return Workload(
+        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=2500
+    )
+
+
+@pytest.fixture(scope="module")
+def found(workload: Workload) -> Iterator[Headroom]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "SEARCH_SHARE", 0.002)
+        patch.setattr(measuring, "POINT_SHARE", 0.0001)
+        patch.setattr(hindsight, "attainment", standing_in)
+        yield measure_headroom(
+            workload, TIME, ["fcfs", "mc-sf"], time_limit=100, level=LEVEL, error=0
+        )
+
+
+def test_every_point_has_an_interval_with_its_policies_in_it(
+    workload: Workload, found: Headroom
+) -> None:
+    assert found.unfinished == ()
+    places = {(one.scale, one.faster) for one in found.on_time}
+    assert places == {(scale, 1) for scale in (0.25, 0.5, 0.75, 1, 1.5, 2, 4)} | {
+        (1, faster) for faster in (0.5, 0.75, 1.25, 1.5)
+    }
+    for one in found.on_time:
+        for name in ("vllm", "vllm(order=shortest-output)"):
+            run = online.simulate(one.workload, "vllm", batch_time=TIME)
+            if name == "vllm":
+                on_time = run.seconds_schedule.on_time(one.level)
+                assert one.kept[name, 0.0].tolist() == on_time.tolist()
+            assert one.kept[name, 0.0].sum() <= one.best[1].sum() <= one.upper
+
+
+def test_the_answer_begins_with_the_requests_on_time(found: Headroom) -> None:
+    own = found.on_time_here
+    assert own is not None
+    assert own.bound == "by hand"
+    today, best = int(own.kept["vllm", 0.0].sum()), int(own.best[1].sum())
+    first = on_time_sentences(found)[0]
+    assert first == (
+        f"On time within latency <= 1 s, first token <= 0.5 s, of 40 requests: vllm (simulated) "
+        f"has {100 * today / 40:.1f} %, no scheduler can have more than {100 * own.upper / 40:.1f} "
+        f"%, and a schedule that has {100 * best / 40:.1f} % is known."
+    )
+    assert sentence(found).startswith(first)
+    page = headroom_page(found, {}, "a log")
+    assert page.count('id="levels-picture"') == page.count('id="loads-picture"') == 1
+    policies, late, *curves = on_time_tables(found).values()
+    assert late.rows[-1][:2] == ("all", str(40 - today))
+    assert sum(int(row[1]) for row in late.rows[:-1]) == 40 - today
+    shown = {row[0]: row[1:] for row in policies.rows}
+    part = Interval.of_quotient(Fraction(today, 40), Fraction(own.upper, 40), Fraction(best, 40))
+    text = Interval(*(100 * end for end in (part.lower, part.upper))).text(1)
+    assert shown["vllm"] == (f"{100 * today / 40:.1f}", text)
+    assert [len(curve.rows) for curve in curves] == [7, 5]
+
+
+def test_the_record_has_every_point(found: Headroom) -> None:
+    record = headroom_record(found)["service_level"]
+    assert record["limits"] == {"latency": 1.0, "first_token": 0.5, "time_per_token": None}
+    assert record["today"] == "vllm"
+    assert record["late"]["all"]["late"] == sum(
+        one["late"] for name, one in record["late"].items() if name != "all"
+    )
+    (own,) = (one for one in record["points"] if (one["limits_times"], one["faster"]) == (1, 1))
+    (vllm,) = (one for one in own["on_time"] if one["policy"] == "vllm")
+    low, high = own["attainable"]
+    assert vllm["share"] <= low <= high <= 1
+    assert vllm["of_attainable"] == pytest.approx([vllm["share"] / high, vllm["share"] / low])
+    without = replace(found, on_time=(), level=None)
+    assert "service_level" not in headroom_record(without)
+    assert on_time_sentences(without) == []
+    assert not {"on-time", "late", "levels", "loads"} & set(tables(without))
+    assert notes(found)[3:] == notes(without)
+
+
+def test_a_log_better_than_any_scheduler_contradicts_the_batch_time(found: Headroom) -> None:
+    own = found.on_time_here
+    assert own is not None
+    none = replace(own, upper=3, kept={("search", 0.0): np.arange(40) < 2})
+    measured = Measured(np.full(40, 0.5), np.full(40, 0.1))
+    log = none.ran("measured", 0.0, measured.latencies, measured.first_tokens)
+    answer = replace(found, on_time=(log,), measured=measured)
+    (said,) = on_time_sentences(answer)
+    assert (
+        "the log has 100.0 %, but with this batch time no scheduler can have more than 7.5 %"
+        in said
+    )
+    # What only the latencies are known of tells nothing of first tokens.
+    assert none.ran("measured", 0.0, measured.latencies, None) is none
