@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from .relaxation.methods import relax as relax
     from .seconds.results import SecondsProgress as SecondsProgress
     from .seconds.results import SecondsResult as SecondsResult
+    from .service.attainment import attainment as attainment
+    from .service.results import AttainmentProgress as AttainmentProgress
+    from .service.results import AttainmentResult as AttainmentResult
     from .solver import solve as solve
     from .strategies.strategy import register_strategy as register_strategy
     from .strategies.strategy import strategy_names as strategy_names
@@ -99,6 +102,8 @@ _NAMES = {
     ),
     "relaxation.methods": ("relax",),
     "seconds.results": ("SecondsProgress", "SecondsResult"),
+    "service.attainment": ("attainment",),
+    "service.results": ("AttainmentProgress", "AttainmentResult"),
     "solver": ("solve",),
     "strategies.strategy": ("register_strategy", "strategy_names"),
     "testing.checking": ("check_bound", "check_cut", "check_strategy"),

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pulp
 
 from hindsight.outcomes.errors import DisagreementError
 from instances import Instance, Schedule
+from instances.service_level import AnyLevel, Limits, limits_of
 from instances.validation import as_time_limit
 
 from .models import model_size
@@ -36,9 +38,16 @@ class SecondOpinion:
 
 
 def solve_with_cbc(
-    instance: Instance, horizon: int, time_limit: float | None = None
+    instance: Instance,
+    horizon: int,
+    time_limit: float | None = None,
+    *,
+    level: AnyLevel | None = None,
 ) -> SecondOpinion:
     """Solve [J25] Equations (1)-(4) over rounds 1 .. ``horizon`` with PuLP and CBC.
+
+    With a service level it serves as many requests on time as possible, and no others: the schedule
+    is then one of ``instance.of(positions)``.
 
     Parameters
     ----------
@@ -48,6 +57,8 @@ def solve_with_cbc(
         Last round; it must admit an optimal schedule for the result to be the optimum.
     time_limit : float or None, default None
         Seconds for CBC.
+    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
+        A service level in rounds, of all requests or of each.
     """
     instance.require_tokens()
     time_limit = as_time_limit(time_limit)
@@ -57,15 +68,20 @@ def solve_with_cbc(
         for i, request in enumerate(instance.requests)
         for t in range(request.arrival_time, horizon - request.output_length + 1)
     }
+    if level is not None:
+        limits = limits_of(level, len(instance))
+        begins = {pair: begin for pair, begin in begins.items() if _in_time(instance, pair, limits)}
     problem += pulp.lpSum(
-        (t + instance[i].output_length - instance[i].arrival_time) * begin
+        -begin
+        if level is not None
+        else (t + instance[i].output_length - instance[i].arrival_time) * begin
         for (i, t), begin in begins.items()
     )
     once: dict[int, list[pulp.LpVariable]] = {}
     for (i, _), begin in begins.items():
         once.setdefault(i, []).append(begin)
     for choices in once.values():
-        problem += pulp.lpSum(choices) == 1
+        problem += pulp.lpSum(choices) == 1 if level is None else pulp.lpSum(choices) <= 1
     used: dict[int, list[pulp.LpAffineExpression]] = {}
     for (i, t), begin in begins.items():
         for age in range(1, instance[i].output_length + 1):
@@ -80,13 +96,22 @@ def solve_with_cbc(
             chosen[i] = t
     solved = problem.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
     schedule = None
-    if solved and len(chosen) == len(instance):
-        schedule = Schedule(instance, [chosen[i] for i in range(len(instance))])
+    if solved and chosen and (level is not None or len(chosen) == len(instance)):
+        served = sorted(chosen)
+        schedule = Schedule(instance.of(served), [chosen[i] for i in served])
         violations = schedule.violations()
         if violations:
             raise DisagreementError(f"CBC's schedule is infeasible: {violations[0]}")
     proved = problem.sol_status == pulp.LpSolutionOptimal and schedule is not None
     return SecondOpinion(schedule, proved, pulp.LpSolution[problem.sol_status])
+
+
+def _in_time(instance: Instance, pair: tuple[int, int], limits: Limits) -> bool:
+    i, start = pair
+    waited = start - instance[i].arrival_time
+    latency = np.array([waited + instance[i].output_length])
+    own = Limits(*(one[i : i + 1] for one in limits))
+    return bool(own.on_time(latency, np.array([waited + 1]), instance.output_lengths[i : i + 1])[0])
 
 
 def safe_horizon(instance: Instance) -> int:

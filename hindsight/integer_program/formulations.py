@@ -60,9 +60,21 @@ def _start_all(model: Any, starts: StartSets, size: dict[int, int]) -> None:
     """Add rounds, (1) and (2) for groups of requests that share columns, with their sizes.
 
     (1): minimise sum_i ( sum_t t x[i,t] + o_i - a_i ). (2): sum_t x[i,t] = size_i for every i.
+
+    Where requests may be left out, (1) counts those instead, and (2) has <= for =.
     """
     instance = starts.instance
     model.rounds = pyo.RangeSet(1, starts.horizon)
+    if starts.optional:
+        placed = pyo.quicksum(model.x[i, t] for i, t in model.x)
+        model.late = pyo.Objective(expr=len(instance) - placed)
+        model.start_once = pyo.Constraint(
+            [i for i in size if len(starts.starts[i])],
+            rule=lambda model, i: (
+                pyo.quicksum(model.x[i, int(t)] for t in starts.starts[i]) <= size[i]
+            ),
+        )
+        return
     constant = int(instance.output_lengths.sum() - instance.arrival_times.sum())
     model.total_latency = pyo.Objective(
         expr=pyo.quicksum(t * model.x[i, t] for i, t in model.x) + constant

@@ -19,13 +19,15 @@ from hindsight.extensions.cuts import Row
 from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances.arrays import IntArray
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
+from instances.service_level import AnyLevel
 from instances.validation import as_integer
 
 from .highs import CompiledModel
 from .horizon import proved_horizon
-from .starts import StartSets, all_starts, group_requests
+from .starts import StartSets, all_starts, group_requests, starts_in_time
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -118,8 +120,12 @@ def build_model(
     relax: bool = False,
     horizon: int | None = None,
     objective: Objective = "total_latency",
+    level: AnyLevel | None = None,
 ) -> pyo.ConcreteModel:
     """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
+
+    With a service level it minimises late requests instead, which need not start: its variables are
+    the starts in time, and its objective is ``late``.
 
     Parameters
     ----------
@@ -135,6 +141,8 @@ def build_model(
     objective : Objective, default "total_latency"
         ``"total_latency"``, or ``"makespan"``: the number of rounds up to the last completion,
         counted by binaries ``busy[r]`` that do not increase.
+    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
+        A service level in rounds, of all requests or of each; no horizon and objective beside it.
 
     Raises
     ------
@@ -158,6 +166,13 @@ def build_model(
     if formulation == "sparse" and not counts_tokens:
         reason = "counts tokens held from the round that emits them; dense takes any memory rule"
         raise InvalidValueError(None, "formulation", formulation, reason)
+    if level is not None:
+        if horizon is not None or objective != "total_latency":
+            reason = "decides the horizon and the objective: give neither"
+            raise InvalidValueError(None, "level", str(level), reason)
+        in_time = starts_in_time(instance, level)
+        model_size(instance, formulation, in_time.horizon).refuse_too_large()
+        return BUILDERS[formulation](in_time, relax=relax)
     if horizon is None and (objective == "makespan" or not counts_tokens):
         # Once all requests have arrived, an idle round can be removed, whatever a request holds.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
@@ -282,20 +297,33 @@ def schedule_from_values(
     InvalidValueError
         The rounded columns do not start every request exactly once.
     """
+    return Schedule(starts.instance, starts_from_values(starts, compiled, values))
+
+
+def starts_from_values(
+    starts: StartSets, compiled: CompiledModel, values: npt.NDArray[np.float64]
+) -> IntArray:
+    """Return the starts of an integer solution, -1 of requests that are left out, shape (n,).
+
+    Raises
+    ------
+    InvalidValueError
+        The rounded columns start a request more than once, or one that must start not at all.
+    """
     found: dict[int, list[int]] = {i: [] for i in range(len(starts.instance))}
     for (name, key), value in zip(compiled.columns, values, strict=True):
         if name == "x":
             index, start = key
             found[index].extend([start] * round(float(value)))
-    start_times = [0] * len(starts.instance)
+    start_times = np.full(len(starts.instance), -1, dtype=np.int64)
     for group in _sharing(starts, compiled):
         shared = sorted(found[group[0]])
-        if len(shared) != len(group):
+        if len(shared) > len(group) or (len(shared) < len(group) and not starts.optional):
             owner = f"request {starts.instance.ids[group[0]]!r}"
             raise InvalidValueError(owner, "starts", shared, f"are not exactly {len(group)}")
-        for member, start in zip(group, shared, strict=True):
+        for member, start in zip(group, shared, strict=False):
             start_times[member] = start
-    return Schedule(starts.instance, start_times)
+    return start_times
 
 
 def column_values(

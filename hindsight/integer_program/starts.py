@@ -11,6 +11,7 @@ import numpy as np
 
 from instances import Instance, InvalidValueError, Request
 from instances.arrays import IntArray
+from instances.service_level import AnyLevel, Limits, limits_of
 from instances.validation import as_integer
 
 
@@ -27,16 +28,20 @@ class StartSets:
     horizon : int
         Last round that is modelled.
     starts : tuple[int64 array, ...]
-        Sorted int64 arrays, one per request, each non-empty.
+        Sorted int64 arrays, one per request, each non-empty unless `optional`.
+    optional : bool, default False
+        Whether requests may be left out: these starts are those in time, and the model minimises
+        late requests.
     """
 
     instance: Instance
     horizon: int
     starts: tuple[IntArray, ...]
+    optional: bool = False
 
     def __post_init__(self) -> None:
         for request, starts in zip(self.instance, self.starts, strict=True):
-            if not len(starts):
+            if not len(starts) and not self.optional:
                 raise no_start(request, self.horizon)
 
     @property
@@ -99,10 +104,32 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
     return StartSets(instance, horizon, starts)
 
 
-def start_sets(instance: Instance, starts: Sequence[IntArray]) -> StartSets:
+def start_sets(
+    instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
+) -> StartSets:
     """Allow the given starts, with the horizon at their last completion."""
     horizon = max(
-        int(allowed.max()) + request.output_length
+        int(allowed.max(initial=0)) + request.output_length
         for request, allowed in zip(instance, starts, strict=True)
     )
-    return StartSets(instance, horizon, tuple(starts))
+    return StartSets(instance, horizon, tuple(starts), optional)
+
+
+def starts_in_time(instance: Instance, level: AnyLevel) -> StartSets:
+    """List every start from arrival on with which a request keeps its service level."""
+    last = latest_starts(instance, limits_of(level, len(instance)))
+    ends = np.maximum(last, instance.arrival_times - 1) + 1
+    pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
+    return start_sets(instance, [np.arange(*pair) for pair in pairs], optional=True)
+
+
+def latest_starts(instance: Instance, limits: Limits) -> IntArray:
+    """Return the last start in time of each request, or the round before its arrival if none is."""
+    a, o = instance.arrival_times, instance.output_lengths
+    most = int(a.max() + o.sum())
+    by_latency = np.floor(np.minimum(limits.latency, most + o)) - o
+    by_first_token = np.floor(np.minimum(limits.first_token, most + 1)) - 1
+    wait = np.minimum(by_latency, by_first_token).astype(np.int64)
+    # A request that runs emits a token in every round.
+    wait[(o > 1) & (limits.time_per_token < 1)] = -1
+    return np.asarray(a + np.maximum(wait, -1))

@@ -153,6 +153,8 @@ class PriceAscent:
     final : int64 array or None, default None
         Last start considered for each class of requests; None uses max(T, a), after which a later
         start only costs more.
+    late : float64 array or None, default None
+        Cost of a request of each class that never starts; None starts all of them.
     stepped : Callable[[PriceAscent], None] or None, default None
         Called with the ascent after every step.
     must_stop : Callable[[], bool], default never
@@ -181,6 +183,7 @@ class PriceAscent:
         temperature: float,
         *,
         final: IntArray | None = None,
+        late: FloatArray | None = None,
         stepped: Callable[[PriceAscent], None] | None = None,
         must_stop: Callable[[], bool] = never,
     ) -> None:
@@ -188,6 +191,7 @@ class PriceAscent:
         self.must_stop = must_stop
         self.classes = classes
         self.T = len(prices)
+        self._late = np.full(len(classes.counts), np.inf) if late is None else late
         self.final = np.maximum(classes.arrival_times, self.T) if final is None else final
         self.memory_limit = memory_limit
         self.capacity = float(memory_limit)
@@ -308,7 +312,9 @@ class PriceAscent:
         windows = StartWindows(first, last, self._hints, cheapest, mass, mean_starts)
         for part in timed_slices(count, self.must_stop):
             bounds, memory = (part.start, part.stop), (entering, running)
-            soft_starts(rounds, classes, bounds, self.final, temperature, memory, windows)
+            soft_starts(
+                rounds, classes, bounds, self.final, temperature, memory, windows, self._late
+            )
         own = classes.output_lengths - classes.arrival_times
         smooth = float(classes.counts @ (cheapest - temperature * np.log(mass)))
         return GibbsStarts(

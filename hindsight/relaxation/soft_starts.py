@@ -143,8 +143,9 @@ def _price_blocks(
     where: int,
     reach: float,
     blocks: _Blocks,
+    late: float,
 ) -> tuple[int, float, int]:
-    """Price the blocks of starts before ``end`` that may have weights.
+    """Price the blocks of starts before ``end`` that may have weights beside a cost of ``late``.
 
     Returns the number of blocks, the least cost, and a start that attains it.
     """
@@ -152,7 +153,7 @@ def _price_blocks(
     a, s, o, w = request
     unit = prices.unit * w
     volume = s * o + o * (o + 1) // 2
-    best = start_cost(sums, weighted_sums, unit, a, s, o, where)
+    best = min(late, start_cost(sums, weighted_sums, unit, a, s, o, where))
     count, at = 0, a
     while at < end and unit * (at + o - a) <= best + reach:
         stop = min(end, (at // BLOCK + 1) * BLOCK)
@@ -178,8 +179,11 @@ def soft_starts(
     temperature: float,
     memory: tuple[FloatArray, FloatArray],
     windows: StartWindows,
+    late: FloatArray,
 ) -> None:
     """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
+
+    A request may also never start, at the cost ``late`` of its class and without any memory.
 
     ``memory`` is (entering, running): memory in round r is the running sum to r of ``entering``
     plus that of the running sum of ``running``; this function adds to both. It also reads the hints
@@ -195,7 +199,7 @@ def soft_starts(
         end = final[i] + 1
         where = min(max(hints[i], a[i]), end - 1)
         request = a[i], s[i], o[i], w[i]
-        count, best, where = _price_blocks(prices, request, end, where, reach, blocks)
+        count, best, where = _price_blocks(prices, request, end, where, reach, blocks, late[i])
         # Blocks priced before the least cost was known may have no weights after all.
         total, moment = 0.0, 0.0
         for j in range(count):
@@ -204,6 +208,8 @@ def soft_starts(
                 of_block, shift = _weigh(kept[j * BLOCK : j * BLOCK + width], best, temperature)
                 total += of_block
                 moment += shift + of_block * begins[j]
+        if late[i] <= best + reach:
+            total += np.exp((best - late[i]) / temperature)
         lo, hi = end, 0
         for j in range(count):
             if leasts[j] <= best + reach:
@@ -216,7 +222,7 @@ def soft_starts(
                 weights *= counts[i] / total
                 _hold(weights, begin, s[i], o[i], memory[0], memory[1])
         hints[i], cheapest[i], mass[i] = where, best, total
-        first[i], last[i], mean_starts[i] = lo, hi, moment / total
+        first[i], last[i], mean_starts[i] = min(lo, hi), hi, moment / total
 
 
 @partial(njit, makes_arrays=True)

@@ -1,0 +1,137 @@
+"""The most requests that any scheduler can serve on time, or a certified interval around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args
+
+from hindsight.integer_program.models import BUILDERS, Formulation
+from hindsight.runtime.compilation import tells_of_compiling
+from hindsight.runtime.cores import available_cores
+from hindsight.runtime.search import Search
+from hindsight.seconds.solving import as_workload, require_instance
+from instances import Instance, InvalidValueError, Schedule, SecondsSchedule, Workload
+from instances.batch_time import BatchTime
+from instances.progress import shows_progress
+from instances.service_level import AnyLevel, limits_of
+
+from .results import AttainmentResult, Late, OnTime
+from .rounds import attain_in_rounds, with_late
+
+SPARE_SECONDS = 0.05
+"""Seconds left at which a search counts as ended by its time limit."""
+
+
+@partial(shows_progress, at_terminals=lambda options: True)
+@tells_of_compiling
+def attainment(  # noqa: PLR0913
+    problem: Workload | Instance,
+    level: AnyLevel,
+    time_limit: float | None = None,
+    *,
+    late: Late = "drop",
+    batch_time: BatchTime | None = None,
+    formulation: Formulation = "dense",
+    threads: int | None = None,
+    seed: int = 0,
+    gap: float = 0.0,
+    progress: Callable[[Any], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> AttainmentResult:
+    """Find the most requests that any scheduler can serve on time, knowing the future.
+
+    In rounds, memory prices bound it from above (`hindsight.service.rounds`), ruin and recreate
+    finds schedules, and an integer program closes what is left of small instances. In seconds,
+    prices of machine time bound it (`hindsight.service.seconds`), and annealed orders are the
+    schedules.
+
+    Late requests may be dropped or must be served; the optimum is the same, because what is late
+    can be served after everything else. Only the schedule differs. Weights do not count here.
+
+    Parameters
+    ----------
+    problem : Workload or Instance
+        The requests. A workload requires a batch time; with a batch time, the arrival times of an
+        instance count as seconds.
+    level : ServiceLevel or Sequence[ServiceLevel]
+        Limits for all requests, or one level for each, in rounds or in seconds.
+    time_limit : float or None, default None
+        Seconds, or None.
+    late : {"drop", "serve"}, default "drop"
+        Whether the schedule leaves late requests out, or serves them too.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None counts in rounds.
+    formulation : {"dense", "sparse"}, default "dense"
+        Model of the integer program in rounds.
+    threads : int or None, default None
+        Threads of HiGHS, and of the prices in seconds; None leaves the choice to them.
+    seed : int, default 0
+        Seed of every random choice.
+    gap : float, default 0.0
+        Width of the share of requests on time at which the search stops, 0 to 1.
+    progress : Callable[[AttainmentProgress], None] or bool or None, default None
+        See `hindsight.solve`.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; returning True interrupts. With None Ctrl-C does.
+
+    Returns
+    -------
+    AttainmentResult
+        The interval, and the best schedule.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A parameter is invalid.
+    SolverError
+        HiGHS failed.
+    """
+    options: dict[str, Any] = {"threads": threads, "seed": seed, "gap": gap, "progress": progress}
+    search = Search.checked(time_limit, should_stop, **options)
+    for name, value, known in (
+        ("late", late, get_args(Late)),
+        ("formulation", formulation, tuple(BUILDERS)),
+    ):
+        if value not in known:
+            raise InvalidValueError(None, name, value, f"is not one of {', '.join(known)}")
+    problem = require_instance(problem) if batch_time is None else as_workload(problem)
+    limits = limits_of(level, len(problem))
+    state = OnTime(problem, limits, search.clock, search.progress, gap)
+    with search.clock.listening():
+        if batch_time is None:
+            attain_in_rounds(state, threads, seed, formulation)
+        else:
+            from .seconds import attain_in_seconds
+
+            attain_in_seconds(state, batch_time, threads or available_cores(), seed)
+    schedule: Schedule | SecondsSchedule | None = state.schedule
+    if late == "serve" and len(state.served) < len(problem):
+        schedule = _with_late(state, batch_time)
+    if state.upper == state.lower:
+        reason: Any = "proof"
+    else:
+        reason = "gap" if state.is_close else search.clock.stop_reason(SPARE_SECONDS)
+    return AttainmentResult(
+        problem=problem,
+        level=level,
+        late=late,
+        lower_bound=state.lower,
+        upper_bound=state.upper,
+        schedule=schedule,
+        best_bound=state.best_bound,
+        certified=state.certified,
+        stop_reason=reason,
+        runtime=search.clock.seconds(),
+        batch_time=batch_time,
+        log=tuple(state.log),
+    )
+
+
+def _with_late(state: OnTime, batch_time: BatchTime | None) -> Schedule | SecondsSchedule:
+    """Return the best schedule, with the requests that it leaves out served after the others."""
+    if batch_time is None:
+        return with_late(state)
+    from .seconds import with_late_in_seconds
+
+    return with_late_in_seconds(state, batch_time)

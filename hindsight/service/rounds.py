@@ -1,0 +1,292 @@
+"""The most requests on time in rounds: prices, schedules, and an integer program.
+
+A request is on time if it starts by some last round, whatever else its service level says. A
+scheduler may drop late requests, or serve them after all others: either way the same requests can
+be on time, so both conventions have one optimum.
+
+**Bound.** For prices lambda_r >= 0 of a token in round r, let p_i be the least that request i pays
+for a start in time, sum_r lambda_r (s_i + r - t). Requests on time pay M sum_r lambda_r together at
+most, so
+
+    requests late >= sum_i min(1, p_i) - M sum_r lambda_r:
+
+the bound of `hindsight.bounds.memory_prices`, with the latency of a start replaced by 0 and a cost
+of 1 for no start. *Proof.* The terms of requests on time are at most what they pay, and those of
+late ones at most 1. [] It is evaluated in integers and rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hindsight.bounds.branched_prices import requests_from
+from hindsight.bounds.cheapest_starts import RequestClasses
+from hindsight.bounds.memory_prices import PricedCosts, round_prices
+from hindsight.bounds.volume import LONGEST_PRICES
+from hindsight.heuristics.schedule_decoder import fit_in_order, hold
+from hindsight.integer_program.highs import LinearResult, Termination, compile_model, solve_linear
+from hindsight.integer_program.models import BUILDERS, Formulation, starts_from_values
+from hindsight.integer_program.starts import latest_starts, start_sets
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.relaxation.price_ascent import PriceAscent
+from hindsight.runtime.clock import StoppedEarlyError
+from instances import Instance, Schedule
+from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import relaxed, restricted
+
+from .placing import Placing
+from .results import OnTime
+
+TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003)
+"""Temperatures of the ascent, in late requests."""
+
+STEPS = 150
+"""Steps of the ascent at each temperature."""
+
+LARGEST_PROGRAM = 3_000_000
+"""Most non-zeros of the integer program."""
+
+MEMORY_PRICES, PROGRAM, ALONE = "memory prices", "integer program", "requests alone"
+"""Names of upper bounds."""
+
+BOUND_TOLERANCE = 1e-4
+"""Taken off HiGHS's bounds before they are rounded up."""
+
+FIRST_SHARE, SEARCH_SHARE = 0.1, 0.3
+"""Shares of the time left for schedules before the prices, and after them if a program follows."""
+
+
+def attain_in_rounds(
+    state: OnTime, threads: int | None, seed: int, formulation: Formulation = "dense"
+) -> None:
+    """Improve the interval until it is as asked for or nothing more is gained.
+
+    Parameters
+    ----------
+    state : OnTime
+        The search, of an instance.
+    threads : int or None
+        Threads of HiGHS.
+    seed : int
+        Seed of every random choice.
+    formulation : Formulation, default "dense"
+        Model of the integer program.
+    """
+    assert isinstance(state.problem, Instance)
+    last = latest_starts(state.problem, state.limits)
+    _Search(state, last, threads, seed, formulation).run()
+
+
+def with_late(state: OnTime) -> Schedule:
+    """Return the best schedule, with late requests where they fit beside those on time."""
+    problem = state.problem
+    assert isinstance(problem, Instance)
+    beside = restricted(problem)
+    starts = np.full(len(problem), -1, dtype=np.int64)
+    if isinstance(state.schedule, Schedule):
+        starts[state.served] = state.schedule.start_times
+    order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
+    rounds = int(problem.arrival_times.max() + problem.output_lengths.sum()) + 2
+    rounds += int(starts.max())
+    profile = np.zeros(rounds, dtype=np.int64)
+    s, o, _, _ = columns = beside.columns
+    for i in np.flatnonzero(starts >= 0).tolist():
+        hold(profile, starts[i], s[i], o[i], 1)
+    fit_in_order(columns, order[len(state.served) :], starts, profile, False)
+    return Schedule(problem, starts)
+
+
+class _Search:
+    """Requests that can be on time alone, and the phases that decide which are."""
+
+    def __init__(
+        self,
+        state: OnTime,
+        last: IntArray,
+        threads: int | None,
+        seed: int,
+        formulation: Formulation,
+    ) -> None:
+        problem = state.problem
+        assert isinstance(problem, Instance)
+        self._state, self._threads, self._seed = state, threads, seed
+        self._formulation: Formulation = formulation
+        self._able = np.flatnonzero(last >= problem.arrival_times)
+        state.limit(len(self._able), ALONE)
+        if not len(self._able):
+            return
+        self._last = last[self._able]
+        self._instance = problem.of(self._able)
+        self._below = relaxed(self._instance)
+        self._classes = _Late.classes(self._below)
+        self._placing = Placing(restricted(self._instance), self._last, seed)
+
+    def run(self) -> None:
+        """Run all phases."""
+        state = self._state
+        if not len(self._able):
+            return
+        self._offer(self._placing.openings())
+        self._place(FIRST_SHARE)
+        if state.is_over:
+            return
+        state.phase = "prices"
+        prices = self._ascend()
+        if state.is_over:
+            return
+        has_program = self._entries() <= LARGEST_PROGRAM
+        state.phase = "schedules"
+        self._place(SEARCH_SHARE if has_program else 1.0)
+        if has_program and not state.is_over:
+            state.phase = "program"
+            self._solve_program(prices)
+
+    def _place(self, share: float) -> None:
+        """Search for schedules with a share of the time left, or as long as they improve."""
+        state = self._state
+        left = state.clock.limit_left()
+        with state.clock.within(math.inf if left is None else share * left):
+            for starts in self._placing.improved(lambda: state.is_over, limited=left is not None):
+                self._offer(starts)
+
+    def _offer(self, starts: IntArray) -> None:
+        """Offer the schedule of the requests whose start is not below 0."""
+        placed = np.flatnonzero(starts >= 0)
+        if len(placed):
+            served = self._able[placed]
+            part = Schedule(self._instance.of(placed), starts[placed])
+            self._state.offer(part, served)
+
+    def _entries(self) -> int:
+        """Return the non-zeros of the memory rows of all starts in time."""
+        counts = self._last - self._instance.arrival_times + 1
+        return int((counts * self._instance.output_lengths).sum())
+
+    def _ascend(self) -> MemoryPrices | None:
+        """Improve memory prices; return the best, or None if there are too many rounds."""
+        state, instance = self._state, self._below
+        rounds = int((self._last + instance.output_lengths).max())
+        if rounds > LONGEST_PRICES:
+            return None
+        volumes = instance.prompt_lengths + instance.output_lengths / 2
+        flat = 0.5 / float((volumes * instance.output_lengths).mean())
+        best: list[MemoryPrices] = []
+
+        def certify(ascent: PriceAscent) -> None:
+            late, prices = self._late(ascent.round_prices())
+            count = len(self._able) - late
+            if not best or count < state.upper:
+                best[:] = [prices]
+            state.limit(count, MEMORY_PRICES)
+
+        def hear(ascent: PriceAscent) -> None:
+            # A bound is whole, so that most steps change nothing.
+            if len(self._able) - math.ceil(ascent.now.value - 1e-9) < state.upper:
+                certify(ascent)
+            if state.is_close:
+                raise StoppedEarlyError
+
+        try:
+            ascent = PriceAscent(
+                self._classes,
+                instance.memory_limit,
+                np.full(rounds, flat),
+                TEMPERATURES[0],
+                final=self._last,
+                late=np.ones(len(self._able)),
+                stepped=hear,
+                must_stop=lambda: state.is_over,
+            )
+            for temperature in TEMPERATURES:
+                ascent.cool(temperature / ascent.temperature)
+                if not ascent.climb(STEPS, 1e-7):
+                    break
+            certify(ascent)
+        except StoppedEarlyError:
+            pass
+        return best[0] if best else None
+
+    def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
+        """Return the least number of late requests that prices prove, among the able ones."""
+        exact = round_prices(prices, self._below)
+        return _Late(self._below, self._classes, exact, self._last).bound, exact
+
+    def _solve_program(self, prices: MemoryPrices | None) -> None:
+        """Solve the integer program over the starts that reduced costs leave."""
+        state = self._state
+        none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+        late = _Late(self._below, self._classes, prices or none, self._last)
+        fewer = len(self._able) - state.lower - 1
+        allowed = late.useful(fewer)
+        if not any(map(len, allowed)):
+            state.limit(state.lower, MEMORY_PRICES)
+            return
+        starts = start_sets(self._instance, allowed, optional=True)
+        counts_tokens = self._instance.memory_rule == TOKENS
+        compiled = compile_model(BUILDERS[self._formulation if counts_tokens else "dense"](starts))
+
+        def hear(result: LinearResult) -> None:
+            if result.bound is not None:
+                least = math.ceil(result.bound - BOUND_TOLERANCE)
+                # Schedules that are no better need not be in the program.
+                upper = max(len(allowed) - least, state.lower)
+                state.limit(upper, PROGRAM, certified=False)
+            if result.values is not None:
+                self._offer(starts_from_values(starts, compiled, result.values))
+
+        result = solve_linear(
+            compiled.linear,
+            time_limit=state.clock.limit_left(),
+            threads=self._threads,
+            seed=self._seed,
+            callback=hear,
+            should_stop=lambda: state.is_over,
+        )
+        hear(result)
+        if result.termination in (Termination.OPTIMAL, Termination.INFEASIBLE):
+            state.limit(state.lower, PROGRAM, certified=False)
+
+
+class _Late:
+    """The bound of given prices on late requests, and which starts it leaves."""
+
+    def __init__(
+        self, instance: Instance, classes: RequestClasses, prices: MemoryPrices, last: IntArray
+    ) -> None:
+        self._instance, self._last, self._unit = instance, last, prices.denominator
+        self._costs = PricedCosts(instance, prices, classes)
+        self._least = np.minimum(self._costs.cheapest(last), self._unit)
+        paid = instance.memory_limit * sum(prices.numerators.tolist())
+        self._value = sum(self._least.tolist()) - paid
+
+    @staticmethod
+    def classes(instance: Instance) -> RequestClasses:
+        """Return each request by itself, with starts that cost no latency."""
+        alone = requests_from(instance, instance.arrival_times)
+        return alone._replace(weights=np.zeros(len(instance), dtype=np.int64))
+
+    @property
+    def bound(self) -> int:
+        """Return the least number of late requests."""
+        value: int = -(-self._value // self._unit)
+        return max(0, value)
+
+    def useful(self, late: int) -> list[IntArray]:
+        """Return the starts of each request that a schedule with so many late ones can use.
+
+        A start that is dearer than the request's term in the bound by more than ``late`` less the
+        bound belongs to schedules with more late requests (reduced-cost fixing).
+        """
+        slack = late * self._unit - self._value
+        allowed = []
+        for i, last in enumerate(self._last.tolist()):
+            first, costs = self._costs.of(i)
+            starts = first + np.flatnonzero(costs - int(self._least[i]) <= slack)
+            beyond = np.arange(first + len(costs), last + 1)
+            if int(costs[-1]) - int(self._least[i]) > slack:
+                beyond = beyond[:0]
+            allowed.append(np.concatenate([starts[starts <= last], beyond]).astype(np.int64))
+        return allowed
