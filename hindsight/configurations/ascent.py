@@ -43,6 +43,7 @@ from instances.validation import as_integer
 
 from .gibbs_kernels import (
     GibbsStates,
+    InTime,
     SoftMaxima,
     gibbs_starts,
     hard_capacities,
@@ -67,6 +68,8 @@ class DualAscent(ABC):
         Initial prices, in rounds.
     epochs : int
         T: epochs 0 .. T - 1 are priced; it must exceed every arrival time.
+    in_time : InTime or None, default None
+        Count late requests instead of latency.
 
     Attributes
     ----------
@@ -88,7 +91,12 @@ class DualAscent(ABC):
     """See `hindsight.runtime.adam.Adam`."""
 
     def __init__(
-        self, instance: Instance, copies: IntArray, prices: FloatArray, epochs: int
+        self,
+        instance: Instance,
+        copies: IntArray,
+        prices: FloatArray,
+        epochs: int,
+        in_time: InTime | None = None,
     ) -> None:
         last_arrival = int(instance.arrival_times.max())
         if epochs <= last_arrival:
@@ -98,7 +106,7 @@ class DualAscent(ABC):
         self.prices = np.ascontiguousarray(prices, dtype=np.float64)
         self.best_value = -np.inf
         self._copies, self._states = copies, ordered_states(copies)
-        self._requests = priced_starts(self._states, *instance.columns[:3], epochs)
+        self._requests = priced_starts(self._states, *instance.columns[:3], epochs, in_time)
         self._costs, self._x = np.zeros((2, len(instance), epochs + 1))
         self._mass = np.zeros((len(self._states), epochs))
 
@@ -180,6 +188,8 @@ class TableAscent(DualAscent):
         See `DualAscent`.
     tables : Sequence[ConfigurationCut]
         Exactly valid tables, at least one.
+    in_time : InTime or None, default None
+        See `DualAscent`.
 
     Raises
     ------
@@ -188,11 +198,16 @@ class TableAscent(DualAscent):
     """
 
     def __init__(
-        self, instance: Instance, copies: IntArray, epochs: int, tables: Sequence[ConfigurationCut]
+        self,
+        instance: Instance,
+        copies: IntArray,
+        epochs: int,
+        tables: Sequence[ConfigurationCut],
+        in_time: InTime | None = None,
     ) -> None:
         if not tables:
             raise InvalidValueError(None, "tables", [], "is empty")
-        super().__init__(instance, copies, np.zeros((len(tables), epochs)), epochs)
+        super().__init__(instance, copies, np.zeros((len(tables), epochs)), epochs, in_time)
         m, r = self._states[:, 0], self._states[:, 1]
         self._rows = np.array([table.coefficients[m, r] / table.capacity for table in tables])
 
@@ -226,6 +241,8 @@ class ConfigurationAscent(DualAscent):
         `hindsight.configurations.tables.ordered_states`.
     threads : int, default 1
         Number of threads that share the epochs; the prices do not depend on it.
+    in_time : InTime or None, default None
+        See `DualAscent`.
     """
 
     evaluate_every = 10
@@ -233,9 +250,14 @@ class ConfigurationAscent(DualAscent):
     """1 - beta1 and 1 - beta2, written this way so that results stay bit-identical."""
 
     def __init__(
-        self, instance: Instance, copies: IntArray, prices: FloatArray, threads: int = 1
+        self,
+        instance: Instance,
+        copies: IntArray,
+        prices: FloatArray,
+        threads: int = 1,
+        in_time: InTime | None = None,
     ) -> None:
-        super().__init__(instance, copies, prices, len(prices))
+        super().__init__(instance, copies, prices, len(prices), in_time)
         m, r, c = (self._states[:, column].copy() for column in range(3))
         self._columns = GibbsStates(m, r, c, instance.memory_limit)
         self._threads = threads

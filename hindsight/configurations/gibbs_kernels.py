@@ -46,6 +46,21 @@ NEGLIGIBLE_PRICE = 1e-7
 """Prices up to this value, in rounds, count as 0."""
 
 
+class InTime(NamedTuple):
+    """Starts in time, and a cost of none of them: late requests are counted instead of latency.
+
+    Attributes
+    ----------
+    last : int64 array, shape (n,)
+        Last start in time of each request.
+    late : float
+        Cost of a request that does not start.
+    """
+
+    last: IntArray
+    late: float
+
+
 class PricedStarts(NamedTuple):
     """Requests and the states that they pass through.
 
@@ -56,14 +71,23 @@ class PricedStarts(NamedTuple):
         own output length.
     output_lengths, arrival_times : int64 array, shape (n,)
         Rounds.
+    last_starts : int64 array, shape (n,)
+        Last start of each that is priced.
     epochs : int
         T: starts up to T are priced.
+    pace : float
+        Cost of a round of latency: 1, or 0 where late requests are counted.
+    late : float
+        Cost of a request that does not start; infinite where all must.
     """
 
     state_of: IntArray
     output_lengths: IntArray
     arrival_times: IntArray
+    last_starts: IntArray
     epochs: int
+    pace: float
+    late: float
 
 
 def priced_starts(
@@ -72,6 +96,7 @@ def priced_starts(
     output_lengths: IntArray,
     arrival_times: IntArray,
     epochs: int,
+    in_time: InTime | None = None,
 ) -> PricedStarts:
     """Create the columns of requests for the kernels below.
 
@@ -83,13 +108,19 @@ def priced_starts(
         Shape (n,).
     epochs : int
         T.
+    in_time : InTime or None, default None
+        Count late requests; None counts latency.
     """
     number = {(int(m), int(r)): position for position, (m, r, _) in enumerate(states.tolist())}
     positions = np.zeros((len(prompt_lengths), int(output_lengths.max())), dtype=np.int64)
     lengths = zip(prompt_lengths.tolist(), output_lengths.tolist(), strict=True)
     for i, (s, o) in enumerate(lengths):
         positions[i, :o] = [number[s + age, o - age] for age in range(o)]
-    return PricedStarts(positions, output_lengths, arrival_times, epochs)
+    last = np.full(len(output_lengths), epochs, dtype=np.int64)
+    pace, late = 1.0, np.inf
+    if in_time is not None:
+        last, pace, late = np.minimum(last, in_time.last), 0.0, in_time.late
+    return PricedStarts(positions, output_lengths, arrival_times, last, epochs, pace, late)
 
 
 @njit
@@ -97,29 +128,29 @@ def gibbs_starts(
     Q: FloatArray, requests: PricedStarts, heat: float, costs: FloatArray, x: FloatArray
 ) -> float:
     """Write costs and Gibbs weights of all starts; return the sum of the (hard) minima."""
-    state_of, o, a, T = requests
+    state_of, o, a, last, T, pace, late = requests
     total = 0.0
     for i in range(len(o)):
         x[i].fill(0.0)
-        lo = a[i]
+        lo, hi = a[i], last[i]
         # P_i(t): latency, and the price of each state that the request passes through.
-        for t in range(lo, T + 1):
-            costs[i, t] = t + o[i] - a[i]
+        for t in range(lo, hi + 1):
+            costs[i, t] = pace * (t + o[i] - a[i])
         for age in range(o[i]):
             row = Q[state_of[i, age]]
-            for t in range(lo, T - age):
+            for t in range(lo, min(hi + 1, T - age)):
                 costs[i, t] += row[t + age]
         # The hard minimum, and weights relative to it.
-        best = costs[i, lo]
-        for t in range(lo, T + 1):
+        best = min(late, costs[i, lo])
+        for t in range(lo, hi + 1):
             best = min(best, costs[i, t])
         total += best
-        mass = 0.0
-        for t in range(lo, T + 1):
+        mass = np.exp((best - late) / heat)
+        for t in range(lo, hi + 1):
             d = (costs[i, t] - best) / heat
             x[i, t] = np.exp(-d) if d < 16.0 else 0.0
             mass += x[i, t]
-        for t in range(lo, T + 1):
+        for t in range(lo, hi + 1):
             x[i, t] *= 1.0 / mass
     return total
 
@@ -127,7 +158,7 @@ def gibbs_starts(
 @njit
 def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> None:
     """Write mass[state, tau], the expected number of requests in each state at each epoch."""
-    state_of, o, a, T = requests
+    state_of, o, a, _, T, _, _ = requests
     mass.fill(0.0)
     for i in range(len(o)):
         first, last = T, -1

@@ -16,6 +16,7 @@ from instances import Instance
 from instances.arrays import IntArray
 
 from .ascent import ConfigurationAscent, TableAscent
+from .gibbs_kernels import InTime
 from .tables import ConfigurationCut, core_table, lift, memory_table, ordered_states
 
 LARGEST_MEMORY_LIMIT = 255
@@ -32,6 +33,7 @@ def warm_ascent(
     threads: int = 1,
     should_stop: Callable[[], bool] | None = None,
     tables: Sequence[ConfigurationCut] | None = None,
+    in_time: InTime | None = None,
 ) -> ConfigurationAscent:
     """Create a configuration ascent that starts from the prices of the first tables.
 
@@ -49,6 +51,8 @@ def warm_ascent(
         Polled between tables and in every iteration.
     tables : Sequence[ConfigurationCut] or None, default None
         Valid tables, at least one; None uses `first_tables`.
+    in_time : InTime or None, default None
+        Count late requests instead of latency.
     """
     n = len(instance)
     first = TableAscent(
@@ -56,6 +60,7 @@ def warm_ascent(
         copies,
         priced_epochs(instance, makespan),
         first_tables(instance, copies, should_stop) if tables is None else tables,
+        in_time,
     )
     first.ascend(
         WARM_START,
@@ -63,7 +68,7 @@ def warm_ascent(
         step=(0.5 + 0.03 * n, 0.02),
         should_stop=should_stop,
     )
-    return ConfigurationAscent(instance, copies, first.state_prices(), threads)
+    return ConfigurationAscent(instance, copies, first.state_prices(), threads, in_time)
 
 
 def resumed_ascent(

@@ -18,6 +18,8 @@ late ones at most 1. [] It is evaluated in integers and rounded up.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +27,11 @@ from hindsight.bounds.branched_prices import requests_from
 from hindsight.bounds.cheapest_starts import RequestClasses
 from hindsight.bounds.memory_prices import PricedCosts, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES
+from hindsight.configurations.ascent import ConfigurationAscent
+from hindsight.configurations.gibbs_kernels import InTime
+from hindsight.configurations.prices import SCALE, start_values
+from hindsight.configurations.tables import state_copies
+from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
 from hindsight.heuristics.schedule_decoder import fit_in_order, hold
 from hindsight.integer_program.highs import LinearResult, Termination, compile_model, solve_linear
 from hindsight.integer_program.models import BUILDERS, Formulation, starts_from_values
@@ -49,14 +56,25 @@ STEPS = 150
 LARGEST_PROGRAM = 3_000_000
 """Most non-zeros of the integer program."""
 
-MEMORY_PRICES, PROGRAM, ALONE = "memory prices", "integer program", "requests alone"
+MEMORY_PRICES, STATE_PRICES = "memory prices", "prices of what runs together"
+PROGRAM, ALONE = "integer program", "requests alone"
 """Names of upper bounds."""
 
 BOUND_TOLERANCE = 1e-4
 """Taken off HiGHS's bounds before they are rounded up."""
 
-FIRST_SHARE, SEARCH_SHARE = 0.1, 0.3
-"""Shares of the time left for schedules before the prices, and after them if a program follows."""
+FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
+"""Shares of the time left: for schedules before the prices, for prices of what runs together, and
+for schedules after them if a program follows."""
+
+LATE_ROUNDS = 100
+"""Cost of a late request in prices of what runs together, whose heats and steps are rounds."""
+
+FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
+"""Heats and steps of the ascent on them by stage, and iterations of a stage."""
+
+LARGEST_STATE_PRICES = 20_000_000
+"""Most entries of prices of what runs together, T (M + 1)^2."""
 
 
 def attain_in_rounds(
@@ -120,8 +138,9 @@ class _Search:
             return
         self._last = last[self._able]
         self._instance = problem.of(self._able)
+        self._rounds = int((self._last + self._instance.output_lengths).max())
         self._below = relaxed(self._instance)
-        self._classes = _Late.classes(self._below)
+        self._classes = without_latency(self._below)
         self._placing = Placing(restricted(self._instance), self._last, seed)
 
     def run(self) -> None:
@@ -138,11 +157,15 @@ class _Search:
         if state.is_over:
             return
         has_program = self._entries() <= LARGEST_PROGRAM
+        late = self._ascend_on_states()
         state.phase = "schedules"
         self._place(SEARCH_SHARE if has_program else 1.0)
         if has_program and not state.is_over:
             state.phase = "program"
-            self._solve_program(prices)
+            if late is None:
+                none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+                late = _Late.by_memory(self._below, prices or none, self._last)
+            self._solve_program(late)
 
     def _place(self, share: float) -> None:
         """Search for schedules with a share of the time left, or as long as they improve."""
@@ -168,7 +191,7 @@ class _Search:
     def _ascend(self) -> MemoryPrices | None:
         """Improve memory prices; return the best, or None if there are too many rounds."""
         state, instance = self._state, self._below
-        rounds = int((self._last + instance.output_lengths).max())
+        rounds = self._rounds
         if rounds > LONGEST_PRICES:
             return None
         volumes = instance.prompt_lengths + instance.output_lengths / 2
@@ -210,19 +233,56 @@ class _Search:
         return best[0] if best else None
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
-        """Return the least number of late requests that prices prove, among the able ones."""
+        """Return the least number of late requests that memory prices prove, of the able ones."""
         exact = round_prices(prices, self._below)
-        return _Late(self._below, self._classes, exact, self._last).bound, exact
+        costs = PricedCosts(self._below, exact, self._classes)
+        least = np.minimum(costs.cheapest(self._last), exact.denominator)
+        paid = self._below.memory_limit * sum(exact.numerators.tolist())
+        late: int = -(-(sum(least.tolist()) - paid) // exact.denominator)
+        return late, exact
 
-    def _solve_program(self, prices: MemoryPrices | None) -> None:
+    def _ascend_on_states(self) -> _Late | None:
+        """Improve prices of what runs together; return the bound, or None if M is large."""
+        state, instance = self._state, self._below
+        limit, rounds = instance.memory_limit, self._rounds
+        if limit > LARGEST_MEMORY_LIMIT or rounds * (limit + 1) ** 2 > LARGEST_STATE_PRICES:
+            return None
+        left = state.clock.limit_left()
+        best: _Late | None = None
+        with state.clock.within(math.inf if left is None else STATES_SHARE * left):
+            copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
+            ascent = warm_ascent(
+                instance,
+                copies,
+                rounds,
+                self._threads or 1,
+                lambda: state.is_over,
+                in_time=InTime(self._last, float(LATE_ROUNDS)),
+            )
+            for fade in (0.0, *FADES):
+                if fade and not state.is_over:
+                    ascent.ascend(
+                        STATE_STEPS,
+                        start_heat=(0.3 * fade, 0.1 * fade),
+                        configuration_heat=(0.05 * fade + 0.002, 0.03 * fade + 0.002),
+                        step=(0.2 * fade, 0.02 * fade),
+                        should_stop=lambda: state.is_over,
+                    )
+                found = _Late.by_states(instance, ascent, self._last)
+                if best is None or found.value > best.value:
+                    best = found
+                state.limit(len(self._able) - best.bound, STATE_PRICES)
+                if state.is_over:
+                    break
+        return best
+
+    def _solve_program(self, late: _Late) -> None:
         """Solve the integer program over the starts that reduced costs leave."""
         state = self._state
-        none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-        late = _Late(self._below, self._classes, prices or none, self._last)
         fewer = len(self._able) - state.lower - 1
-        allowed = late.useful(fewer)
+        allowed = late.useful(self._instance.arrival_times, fewer)
         if not any(map(len, allowed)):
-            state.limit(state.lower, MEMORY_PRICES)
+            state.limit(state.lower, state.best_bound)
             return
         starts = start_sets(self._instance, allowed, optional=True)
         counts_tokens = self._instance.memory_rule == TOKENS
@@ -250,43 +310,77 @@ class _Search:
             state.limit(state.lower, PROGRAM, certified=False)
 
 
+@dataclass(frozen=True, eq=False)
 class _Late:
-    """The bound of given prices on late requests, and which starts it leaves."""
+    """A lower bound on late requests, and what each start pays for it, in whole units.
 
-    def __init__(
-        self, instance: Instance, classes: RequestClasses, prices: MemoryPrices, last: IntArray
-    ) -> None:
-        self._instance, self._last, self._unit = instance, last, prices.denominator
-        self._costs = PricedCosts(instance, prices, classes)
-        self._least = np.minimum(self._costs.cheapest(last), self._unit)
+    Attributes
+    ----------
+    unit : int
+        Cost of a late request.
+    paid : int
+        What requests on time pay together at most.
+    costs : list[int64 array]
+        Payments of each request's starts in time, from its arrival on.
+    """
+
+    unit: int
+    paid: int
+    costs: list[IntArray]
+
+    @classmethod
+    def by_memory(cls, instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
+        """Charge memory in each round."""
+        priced = PricedCosts(instance, prices, without_latency(instance))
+        costs = []
+        for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
+            _, own = priced.of(i)
+            # After the last price a start costs what the last one does.
+            places = np.minimum(np.arange(final - arrival + 1), len(own) - 1)
+            costs.append(own[places])
         paid = instance.memory_limit * sum(prices.numerators.tolist())
-        self._value = sum(self._least.tolist()) - paid
+        return cls(prices.denominator, paid, costs)
 
-    @staticmethod
-    def classes(instance: Instance) -> RequestClasses:
-        """Return each request by itself, with starts that cost no latency."""
-        alone = requests_from(instance, instance.arrival_times)
-        return alone._replace(weights=np.zeros(len(instance), dtype=np.int64))
+    @classmethod
+    def by_states(cls, instance: Instance, ascent: ConfigurationAscent, last: IntArray) -> _Late:
+        """Charge what a request holds and has to go, at each epoch."""
+        s, o, a, _ = instance.columns
+        Q, W = ascent.integer_prices()
+        P, _ = start_values(Q, s, o, a)
+        costs = []
+        for own, output, arrival, final in zip(P, o, a, last, strict=True):
+            starts = np.arange(arrival, final + 1)
+            costs.append(own[starts] - SCALE * (starts + output - arrival))
+        return cls(LATE_ROUNDS * SCALE, sum(W.tolist()), costs)
+
+    def least(self, costs: IntArray) -> int:
+        """Return the term of a request in the bound."""
+        return min(self.unit, int(costs.min()))
+
+    @cached_property
+    def value(self) -> int:
+        """Return the bound in units."""
+        return sum(map(self.least, self.costs)) - self.paid
 
     @property
     def bound(self) -> int:
-        """Return the least number of late requests."""
-        value: int = -(-self._value // self._unit)
-        return max(0, value)
+        """Return the bound in requests."""
+        return max(0, -(-self.value // self.unit))
 
-    def useful(self, late: int) -> list[IntArray]:
+    def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
         """Return the starts of each request that a schedule with so many late ones can use.
 
-        A start that is dearer than the request's term in the bound by more than ``late`` less the
-        bound belongs to schedules with more late requests (reduced-cost fixing).
+        A start that costs more than the request's term in the bound, by more than ``late`` less the
+        bound, belongs to schedules with more late requests (reduced-cost fixing).
         """
-        slack = late * self._unit - self._value
-        allowed = []
-        for i, last in enumerate(self._last.tolist()):
-            first, costs = self._costs.of(i)
-            starts = first + np.flatnonzero(costs - int(self._least[i]) <= slack)
-            beyond = np.arange(first + len(costs), last + 1)
-            if int(costs[-1]) - int(self._least[i]) > slack:
-                beyond = beyond[:0]
-            allowed.append(np.concatenate([starts[starts <= last], beyond]).astype(np.int64))
-        return allowed
+        slack = late * self.unit - self.value
+        return [
+            arrival + np.flatnonzero(costs - self.least(costs) <= slack)
+            for arrival, costs in zip(arrivals.tolist(), self.costs, strict=True)
+        ]
+
+
+def without_latency(instance: Instance) -> RequestClasses:
+    """Return each request by itself, with starts that cost no latency."""
+    alone = requests_from(instance, instance.arrival_times)
+    return alone._replace(weights=np.zeros(len(instance), dtype=np.int64))

@@ -165,9 +165,13 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
     return ServiceLevel(**limits)
 
 
-def chosen_policies(texts: Sequence[str] | None) -> list[PolicySpec]:
-    """Return the policies named, see `read_policy`, or all that need no parameters."""
-    return policy_specs([read_policy(text) for text in texts] if texts else None)
+def chosen_policies(texts: Sequence[str] | None, *, deadlines: bool = False) -> list[PolicySpec]:
+    """Return the policies named, see `read_policy`, or all that need no parameters.
+
+    Those that need a service level are among all if there are ``deadlines``.
+    """
+    named = [read_policy(text) for text in texts] if texts else None
+    return policy_specs(named, deadlines=deadlines)
 
 
 @contextmanager
