@@ -55,6 +55,9 @@ PROPOSED = (
 )
 """What is proposed for it; 5 tokens of ageing a second let nobody wait for minutes."""
 
+BY_DEADLINE = PolicySpec("vllm", {"order": "deadline"})
+"""What is proposed where there is a service level."""
+
 SEARCH, POLICY, POINT, ON_TIME = "best possible", "policy", "point", "requests on time"
 
 
@@ -84,6 +87,8 @@ class Task:
         What messages call it.
     then : Task or None
         What is to be done after everything else, where this policy completes.
+    level : ServiceLevel or None
+        Service level that policies are told.
     on_time : OnTimePoint or None
         What is known at a level before anything is computed.
     """
@@ -98,6 +103,7 @@ class Task:
     faster: float = 1.0
     name: str = SEARCH
     then: Task | None = None
+    level: ServiceLevel | None = None
     on_time: OnTimePoint | None = None
 
     def follows(self, result: Any) -> list[Task]:
@@ -186,12 +192,13 @@ def measure_headroom(  # noqa: PLR0913
     workload = as_workload(workload)
     seed = as_integer(seed, None, "seed", minimum=0)
     (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
-    others = [*(PROPOSED if policies is None else ()), *policy_specs(policies)]
+    others = policy_specs(policies, deadlines=level is not None)
+    if policies is None:
+        others = [*PROPOSED, *([BY_DEADLINE] if level is not None else []), *others]
     others.sort(key=_is_no_engine)
     chosen = {spec.label: spec for spec in (current, other, *others)}
-    whole = Task(SEARCH, workload, batch_time, seed, time_limit)
-    on_time = _on_time_tasks(whole, level)
-    tasks = _tasks(whole, list(chosen.values()), (current, other), error, on_time)
+    whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level)
+    tasks = _tasks(whole, list(chosen.values()), (current, other), error)
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
@@ -245,8 +252,9 @@ def _is_no_engine(spec: PolicySpec) -> bool:
     return ".engines." not in type(spec.make()).__module__
 
 
-def _on_time_tasks(whole: Task, level: ServiceLevel | None) -> list[Task]:
+def _on_time_tasks(whole: Task) -> list[Task]:
     """List the level itself, other levels, other loads, and the level again with more time."""
+    level = whole.level
     if level is None:
         return []
     scales = [(replace(whole, kind=ON_TIME), scale) for scale in LEVEL_FACTORS]
@@ -263,14 +271,10 @@ def _on_time_tasks(whole: Task, level: ServiceLevel | None) -> list[Task]:
 
 
 def _tasks(
-    whole: Task,
-    specs: Sequence[PolicySpec],
-    compared: tuple[PolicySpec, ...],
-    error: float,
-    on_time: Sequence[Task],
+    whole: Task, specs: Sequence[PolicySpec], compared: tuple[PolicySpec, ...], error: float
 ) -> list[Task]:
     """List the tasks by importance, but for the long search, which begins early."""
-    time_limit = whole.time_limit or 0.0
+    time_limit, on_time = whole.time_limit or 0.0, _on_time_tasks(whole)
     needed, others = [], []
     for spec in specs:
         task = replace(whole, kind=POLICY, specs=(spec,), name=spec.label)
@@ -356,6 +360,7 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         time_limit=task.time_limit,
         stop=stop,
         batch_time=task.batch_time,
+        level=task.level,
     )
     run = trial.run
     if trial.mean_latency is None or trial.reason is not None or run is None:
@@ -409,24 +414,22 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
     return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
 
 
-def attain(
-    task: Task, stop: Callable[[], bool], tell: Callable[[tuple[int, int]], None]
-) -> OnTimePoint:
-    """Enclose the most requests on time."""
-    import hindsight
-
+def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint | str:
+    """Enclose the most requests on time, or say why there is no interval."""
     point = task.on_time
     assert point is not None
-    found = hindsight.attainment(
+    found: Any = find_optimum(
         task.workload,
-        point.level,
-        task.time_limit,
+        level=point.level,
         batch_time=task.batch_time,
-        threads=1,
+        time_limit=task.time_limit,
         seed=task.seed,
+        threads=1,
         progress=lambda news: tell((news.lower_bound, news.upper_bound)),
         should_stop=stop,
     )
+    if isinstance(found, Exception):
+        return one_line(found)
     if found.schedule is not None:
         # It may be one of the requests on time alone.
         on_time = np.flatnonzero(found.schedule.on_time(point.level)).tolist()
