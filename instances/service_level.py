@@ -118,8 +118,8 @@ def limits_of(level: AnyLevel, requests: int) -> Limits:
     InvalidTypeError, InvalidValueError
         Neither a level nor one for each request.
     """
-    levels = [level] * requests if isinstance(level, ServiceLevel) else list(level)
-    if len(levels) != requests:
+    levels = [level] if isinstance(level, ServiceLevel) else list(level)
+    if len(levels) != requests and levels != [level]:
         reason = f"are not one for each of {requests} requests"
         raise InvalidValueError("service level", "levels", len(levels), reason)
     for one in levels:
@@ -127,4 +127,4 @@ def limits_of(level: AnyLevel, requests: int) -> Limits:
             raise InvalidTypeError("service level", "level", one, "is not a ServiceLevel")
     rows = [(one.latency, one.first_token, one.time_per_token) for one in levels]
     table = np.array([[np.inf if one is None else one for one in row] for row in rows])
-    return Limits(*np.ascontiguousarray(table.T))
+    return Limits(*np.ascontiguousarray(np.broadcast_to(table.reshape(-1, 3), (requests, 3)).T))
