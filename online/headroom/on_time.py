@@ -28,8 +28,8 @@ LEVEL_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0, 0.75, 1.5)
 CAUSES = {
     "long prompt": "alone on the machine its first token is too late: no scheduler can",
     "long output": "alone on the machine it is late all the same: no scheduler can",
-    "burst": "at its arrival, the requests before it had more machine seconds left than it may "
-    "take, whatever the scheduler that serves all of them",
+    "burst": "at its arrival, the others there had more machine seconds of work left than it may "
+    "take, under every scheduler that serves all",
     "rest": "none of these",
 }
 """Why a request is late; the first that holds."""

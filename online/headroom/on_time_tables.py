@@ -178,9 +178,9 @@ def _curve(found: Headroom, points: Sequence[OnTimePoint], title: str) -> Table:
         if title == LOADS:
             row = {"arrivals x": f"{one.faster:g}", "load": f"{one.faster * (found.load or 0):.3f}"}
         there = compared(found, one)
-        shares = {name: _share(there[name])[:-2] if name in there else NOTHING for name in names}
         row["attainable, %"] = per_cent(one.attainable)
-        rows.append(row | {f"{name}, %": cell for name, cell in shares.items()})
+        shares = {name: share(kept) for name, kept in there.items()}
+        rows.append(row | {f"{name}, %": per_cent(shares.get(name)) for name in names})
     return table_of(title, rows)
 
 
@@ -200,7 +200,7 @@ def on_time_record(found: Headroom) -> dict[str, Any]:
             "schedule": one.best[0],
             "on_time": [
                 {
-                    "policy": name,
+                    "name": name,
                     "error": error,
                     "share": float(share(kept)),
                     "of_attainable": (one.part(kept) or NOTHING_KNOWN).ends,

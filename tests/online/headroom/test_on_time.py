@@ -192,7 +192,7 @@ def test_the_record_has_every_point(found: Headroom) -> None:
         one["late"] for name, one in record["late"].items() if name != "all"
     )
     (own,) = (one for one in record["points"] if (one["limits_times"], one["faster"]) == (1, 1))
-    (vllm,) = (one for one in own["on_time"] if one["policy"] == "vllm")
+    (vllm,) = (one for one in own["on_time"] if one["name"] == "vllm")
     low, high = own["attainable"]
     assert vllm["share"] <= low <= high <= 1
     assert vllm["of_attainable"] == pytest.approx([vllm["share"] / high, vllm["share"] / low])
