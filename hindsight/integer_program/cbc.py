@@ -58,7 +58,7 @@ def solve_with_cbc(
         for t in range(request.arrival_time, horizon - request.output_length + 1)
     }
     problem += pulp.lpSum(
-        (t + instance[i].output_length - instance[i].arrival_time) * begin
+        instance[i].weight * (t + instance[i].output_length - instance[i].arrival_time) * begin
         for (i, t), begin in begins.items()
     )
     once: dict[int, list[pulp.LpVariable]] = {}
