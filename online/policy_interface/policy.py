@@ -47,6 +47,8 @@ class VisibleRequest:
         Tokens.
     prediction : Prediction
         Prediction of the output length.
+    weight : int, default 1
+        How often its latency counts in the total.
     """
 
     index: int
@@ -54,6 +56,7 @@ class VisibleRequest:
     arrival_time: float
     prompt_length: int
     prediction: Prediction
+    weight: int = 1
 
     @property
     def output_length(self) -> int:

@@ -118,6 +118,8 @@ def simulate(
         refuse_seconds(arrivals, "arrivals")
     else:
         check_batch_time(batch_time)
+        if isinstance(arrivals, Instance):
+            arrivals.refuse_weights("is not 1: with a batch time every request counts alike")
     try:
         simulation = _Simulation(source, policy, seed, predictions, batch_time, service_model)
         policy.should_stop = should_stop
@@ -275,7 +277,12 @@ class _Simulation:
                 arrival.prompt_length, arrival.output_length, self.prediction_rng
             )
             view = VisibleRequest(
-                index, identifier, arrival.time, arrival.prompt_length, prediction
+                index,
+                identifier,
+                arrival.time,
+                arrival.prompt_length,
+                prediction,
+                arrival.weight,
             )
             self._views.append(view)
             self._waiting.add(index)
