@@ -10,7 +10,7 @@ from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .comparison.comparing import compare
-from .comparison.ratios import MismatchError, Ratio, ratio
+from .comparison.ratios import MismatchError, Ratio, ratio, share_of_attainable
 from .policy_interface.lookahead import PriorityPolicy
 from .policy_interface.policy import (
     Decision,
@@ -66,6 +66,7 @@ __all__ = [
     "policy_parameters",
     "ratio",
     "register_policy",
+    "share_of_attainable",
     "simulate",
 ]
 

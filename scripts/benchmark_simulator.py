@@ -19,6 +19,7 @@ from instances import Instance, InvalidValueError, PoissonArrivals, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100, BatchTime, parse_batch_time
 from online.commands.console import fail, run
 from online.policy_interface.predictions import BucketPredictions, PredictionModel
+from online.policy_interface.specs import parameterless_policies
 
 MEMORY_LIMIT = 16_492
 LONGEST = 1000
@@ -28,10 +29,10 @@ SMALL = 100
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 INTERVALS = {"a-max", "a-min", "a-ell", "two-point-switch"}
 # In continuous time few requests wait at once, so that tables and linear programs stay small.
-CONTINUOUS = online.policy_names()
+CONTINUOUS = parameterless_policies()
 DEFAULTS = [
     name
-    for name in online.policy_names()
+    for name in parameterless_policies()
     if name not in NEED_A_SOLVER and not online.make_policy(name).pauses
 ]
 

@@ -121,6 +121,10 @@ def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+ON_TIME = ("on_time", "share_on_time", "attainable", "of_attainable")
+"""What a record says of a service level, where it has counted."""
+
+
 def record_entry(record: Trial) -> dict[str, Any]:
     """Return a trial for JSON; its latencies are in the unit that it names."""
     entry = plain(record.figures())
@@ -131,6 +135,8 @@ def record_entry(record: Trial) -> dict[str, Any]:
         del entry[name]
     for name, new in (("memory_limit", "memory_limit_tokens"), ("lower_bound", "bound_name")):
         entry[new] = entry.pop(name)
+    if record.on_time is not None:
+        entry |= {name: plain(getattr(record, name)) for name in ON_TIME}
     return {
         **entry,
         "unit": record.unit,

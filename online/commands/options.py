@@ -15,7 +15,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from instances import RecordStore
+from instances import RecordStore, ServiceLevel, UnknownNameError
+from instances.settings import parse_settings
 from instances.user_modules import import_sources
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
@@ -81,6 +82,16 @@ OwnRecords = Annotated[
     ),
 ]
 
+LevelTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo",
+        metavar="NAME=TIME",
+        help="Service level: the most time, in seconds or rounds, that a request on time may take. "
+        "latency (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.",
+    ),
+]
+
 
 def importing(command: Callable[..., int | None]) -> Callable[..., int | None]:
     """Give a command the option --import: what it names is imported before anything is done.
@@ -126,9 +137,41 @@ def limit_note(
     return f"{default:g} s by default, which ended it; --time-limit inf lifts it"
 
 
-def chosen_policies(texts: Sequence[str] | None) -> list[PolicySpec]:
-    """Return the policies named, see `read_policy`, or all that need no parameters."""
-    return policy_specs([read_policy(text) for text in texts] if texts else None)
+LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}
+"""Other names that `service_level` takes for the limits of a `ServiceLevel`."""
+
+
+def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
+    """Return the service level that the `LevelTexts` make together; None without any.
+
+    Limits are ``latency=30``, ``first_token=1`` and ``time_per_token=0.1``, or by the names of
+    serving benchmarks ``e2e``, ``ttft`` and ``tpot``.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        Not of the form NAME=TIME, a limit given twice, or a time that is not a number above 0.
+    UnknownNameError
+        Another name.
+    """
+    if not texts:
+        return None
+    split = (text.partition("=") for text in texts)
+    own = ("".join([LIMIT_ALIASES.get(name, name), *rest]) for name, *rest in split)
+    limits, known = parse_settings(own, "--slo"), list(LIMIT_ALIASES.values())
+    for name in limits:
+        if name not in known:
+            raise UnknownNameError("limit of --slo", name, [*known, *LIMIT_ALIASES])
+    return ServiceLevel(**limits)
+
+
+def chosen_policies(texts: Sequence[str] | None, *, deadlines: bool = False) -> list[PolicySpec]:
+    """Return the policies named, see `read_policy`, or all that need no parameters.
+
+    Those that need a service level are among all if there are ``deadlines``.
+    """
+    named = [read_policy(text) for text in texts] if texts else None
+    return policy_specs(named, deadlines=deadlines)
 
 
 @contextmanager

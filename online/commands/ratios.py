@@ -18,7 +18,7 @@ from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
 from online.comparison import ratio_tables
 from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
-from online.comparison.summaries import summarise
+from online.comparison.summaries import PolicySummary, summarise
 from online.runtime.table import Table
 
 from .console import INTERRUPTED_STATUS, Wide, check_output, fail, progress_bar, writing
@@ -27,6 +27,7 @@ from .json_output import JsonFile, answer, plain, record_entry
 from .options import (
     DEFAULT_SECONDS,
     Jobs,
+    LevelTexts,
     Policies,
     Seed,
     TimeLimit,
@@ -34,6 +35,7 @@ from .options import (
     importing,
     limit_note,
     limit_of,
+    service_level,
 )
 from .sources import SourceTexts, goal_notes, parse_source, read_sources, rounding_notes
 
@@ -58,6 +60,7 @@ def ratios(  # noqa: PLR0913
         ),
     ] = None,
     policy: Policies = None,
+    slo: LevelTexts = None,
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     policy_time_limit: Annotated[
@@ -93,13 +96,17 @@ def ratios(  # noqa: PLR0913
     """Compare policies with the hindsight optimum, with ratios as proved intervals.
 
     It is the optimum without preemption, unless a run kept the tokens of requests it preempted.
+    With --slo a search as long again finds the most requests that any scheduler has on time, and
+    tables tell the share of requests on time, and which part of the attainable that is.
     With --batch-time latencies are in seconds, and the optimum is the least of every scheduler,
     whatever it may do; arrival times of instances count as seconds.
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
     policy failed: the tables say why, and have what the others did.
     """
     check_output(out, (".csv", ".md", ".tex"))
-    specs = chosen_policies(policy or (POLICIES if demo else None))
+    level = service_level(slo)
+    chosen = policy or (POLICIES if demo else None)
+    specs = chosen_policies(chosen, deadlines=level is not None)
     if demo == bool(sources):
         fail("give either SOURCEs or --demo; --help explains")
     if preemptive and batch_time is not None:
@@ -109,6 +116,10 @@ def ratios(  # noqa: PLR0913
     if seconds is None:
         goal = "preemptive_total_latency" if preemptive else "total_latency"
         notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
+    if level is not None:
+        unit = "rounds" if seconds is None else "seconds"
+        most = "of the attainable: of the most that any scheduler has on time"
+        notes.append(f"on time: {level}, in {unit}; {most}")
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     default = SECONDS if demo else DEFAULT_SECONDS
@@ -133,6 +144,7 @@ def ratios(  # noqa: PLR0913
                 policy_time_limit=policy_time_limit,
                 preemptive=preemptive,
                 batch_time=seconds,
+                level=level,
             )
         if found.interrupted:
             notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
@@ -190,11 +202,17 @@ def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
         "notes": [*notes, *ratio_tables.summary_notes(found.records, confidences)],
         "interrupted": found.interrupted,
         "policies": [
-            {**plain(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
+            {**_summary_entry(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
             for summary, (mean, totals) in zip(summaries, intervals, strict=True)
         ],
         "records": [record_entry(record) for record in found.records],
     }
+
+
+def _summary_entry(summary: PolicySummary) -> dict[str, Any]:
+    """Return a summary for JSON, with what it says of a service level where there is one."""
+    left_out = {"share_on_time", "of_attainable"} if summary.share_on_time is None else set()
+    return {key: value for key, value in plain(summary).items() if key not in left_out}
 
 
 def _parts(found: Comparison, notes: Sequence[str], *, trials: bool) -> list[str | Table]:

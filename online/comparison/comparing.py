@@ -16,6 +16,7 @@ from instances import (
     PreemptiveSchedule,
     Schedule,
     SecondsSchedule,
+    ServiceLevel,
     html,
     known_bounds,
 )
@@ -120,6 +121,7 @@ def compare(  # noqa: PLR0913
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
+    level: ServiceLevel | None = None,
 ) -> Records:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
@@ -158,6 +160,10 @@ def compare(  # noqa: PLR0913
         `Trial.compared_with` names the optimum. Not with a batch time.
     batch_time : BatchTime or None, default None
         Seconds of a round; None compares in rounds.
+    level : ServiceLevel or None, default None
+        Counts the requests on time too, and searches, for as long again, for the most that any
+        scheduler has on time (`hindsight.attainment`). Policies are told, and None of them takes
+        those that need a level too.
 
     Returns
     -------
@@ -171,7 +177,7 @@ def compare(  # noqa: PLR0913
     """
     from hindsight.runtime.clock import Clock
 
-    specs = policy_specs(policies)
+    specs = policy_specs(policies, deadlines=level is not None)
     seed = as_integer(seed, None, "seed", minimum=0)
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
@@ -179,6 +185,7 @@ def compare(  # noqa: PLR0913
     check_problem(instance, batch_time)
     if preemptive and isinstance(instance, Instance):
         instance.refuse_weights("is not 1: preemptive=True counts every request alike")
+    check_level(level)
     options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
     if batch_time is not None:
         from hindsight.seconds.solving import as_workload
@@ -201,6 +208,7 @@ def compare(  # noqa: PLR0913
                 stop=stop,
                 preemptive=preemptive,
                 batch_time=batch_time,
+                level=level,
             )
             for spec in specs
         ]
@@ -217,13 +225,27 @@ def compare(  # noqa: PLR0913
             wanted[known.digest, preemptive] = known
         for trial in trials:
             _keep_better(best, trial.schedule, trial.total_latency)
-        optima = _optima(wanted, best, {**options, "progress": told, "should_stop": stop})
+        options |= {"progress": told, "should_stop": stop}
+        optima = _optima(wanted, best, options)
+        if level is not None:
+            problems = {digest: problem for (digest, _), problem in wanted.items()}
+            most = {
+                digest: find_optimum(problem, level=level, **options)
+                for digest, problem in problems.items()
+            }
+            trials = [trial.within(level, most.get(trial.digest or "")) for trial in trials]
     return Records(
         trial.beside(
             None if trial.problem is None else optima.get((trial.problem.digest, trial.preemptive))
         )
         for trial in trials
     )
+
+
+def check_level(level: object) -> None:
+    """Refuse what is no service level of all requests."""
+    if level is not None and not isinstance(level, ServiceLevel):
+        raise InvalidTypeError(None, "level", level, "is no ServiceLevel")
 
 
 def check_problem(problem: object, batch_time: BatchTime | None) -> None:
@@ -301,6 +323,7 @@ def compare_many(  # noqa: PLR0913
     policy_time_limit: float | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
+    level: ServiceLevel | None = None,
 ) -> Comparison:
     """`compare` on each instance, in ``jobs`` processes.
 
@@ -332,6 +355,8 @@ def compare_many(  # noqa: PLR0913
         As in `compare`.
     batch_time : BatchTime or None, default None
         As in `compare`.
+    level : ServiceLevel or None, default None
+        As in `compare`.
 
     Raises
     ------
@@ -342,10 +367,11 @@ def compare_many(  # noqa: PLR0913
     from hindsight.runtime.interruption import interruption
 
     jobs = as_integer(jobs, None, "jobs", minimum=1)
-    specs = policy_specs(policies)
+    specs = policy_specs(policies, deadlines=level is not None)
     problems = list(instances)
     for problem in problems:
         check_problem(problem, batch_time)
+    check_level(level)
     jobs = min(jobs, max(1, len(problems)))
     for spec in specs if jobs > 1 else ():
         spec.check_sendable()
@@ -357,6 +383,7 @@ def compare_many(  # noqa: PLR0913
         "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
         "preemptive": as_flag(preemptive, None, "preemptive"),
         "batch_time": batch_time,
+        "level": level,
     }
     todo = list(enumerate(problems))
     done: dict[int, list[Trial]] = {}

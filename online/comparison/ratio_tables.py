@@ -38,7 +38,7 @@ class Records(list[Trial]):
         ImportError
             Pandas is not installed.
         """
-        return data_frame([record_cells(one) for one in self])
+        return data_frame([record_cells(one, level=have_level(self)) for one in self])
 
     def summary(self) -> Table:
         """Make a table with a row for each policy, to be printed in any format."""
@@ -109,6 +109,22 @@ _WAITING: Cells = {
 """What a row of a trial in rounds says of the latency beyond the output lengths."""
 
 
+_SERVICE: Cells = {
+    "on time": lambda one: "" if one.share_on_time is None else rounded(one.share_on_time),
+    "of the attainable": lambda one: _or_dash(one.of_attainable),
+}
+"""What a row says of a service level."""
+
+
+def have_level(rows: Sequence[Any]) -> bool:
+    """Tell whether trials, or summaries of them, count requests on time."""
+    return any(one.share_on_time is not None for one in rows)
+
+
+def _service_columns(rows: Sequence[Any]) -> dict[str, list[str]]:
+    return _columns(_SERVICE, rows) if have_level(rows) else {}
+
+
 def records_table(records: Sequence[Trial]) -> Table:
     """Make a row for each trial: latency, the interval of the best possible one, their ratio."""
     unit = records[0].unit if records else ROUNDS
@@ -117,9 +133,10 @@ def records_table(records: Sequence[Trial]) -> Table:
         **_columns({**_TRIAL, **latencies}, records),
         **optimum_column(records),
         "ratio": ["" if one.ratio is None else str(one.ratio) for one in records],
+        **_service_columns(records),
         **(_columns(_WAITING, records) if unit == ROUNDS else {}),
     }
-    main = ("instance", "policy", "ratio", COMPARED_WITH, *latencies)
+    main = ("instance", "policy", "ratio", COMPARED_WITH, *_SERVICE, *latencies)
     return _table("", columns, ("instance",), main)
 
 
@@ -254,6 +271,7 @@ def summary_table(
         "policy": [one.policy for one in summaries],
         **optimum_column(summaries),
         **_columns(cells, summaries),
+        **_service_columns(summaries),
     }
     if confidences is None:
         del columns[mean_level], columns[totals_level]
@@ -264,7 +282,8 @@ def summary_table(
         del columns[MEAN_LATENCY]
     if units == {SECONDS}:
         del columns[RATIO_OF_WAITINGS]
-    main = (*places, "policy", COMPARED_WITH, "mean_ratio", mean_level, "trials", MEAN_LATENCY)
+    first = (*places, "policy", COMPARED_WITH, "mean_ratio", *_SERVICE)
+    main = (*first, mean_level, "trials", MEAN_LATENCY)
     return _table(_caption(summaries) if title is None else title, columns, tuple(places), main)
 
 
@@ -412,16 +431,28 @@ _CELLS: Cells = {
 }
 
 
-def record_cells(record: Trial) -> dict[str, Any]:
-    """Return figures by name, intervals as their two ends; None where one is not known."""
-    return {name: cell(record) for name, cell in _CELLS.items()}
+_SERVICE_CELLS: Cells = {
+    **attributes("on_time"),
+    **both_ends("attainable"),
+    **both_ends("of_attainable"),
+}
+
+
+def record_cells(record: Trial, *, level: bool = False) -> dict[str, Any]:
+    """Return figures by name, intervals as their two ends; None where one is not known.
+
+    Those of a service level are among them with ``level``.
+    """
+    cells = {**_CELLS, **_SERVICE_CELLS} if level else _CELLS
+    return {name: cell(record) for name, cell in cells.items()}
 
 
 def records_csv(records: Sequence[Trial]) -> str:
     """Write every field of every record as CSV; an empty cell where something is not known."""
-    lines: list[Iterable[Any]] = [_CELLS]
+    level = have_level(records)
+    lines: list[Iterable[Any]] = [{**_CELLS, **_SERVICE_CELLS} if level else _CELLS]
     for record in records:
-        cells = record_cells(record) | {"proved": str(record.is_proved).lower()}
+        cells = record_cells(record, level=level) | {"proved": str(record.is_proved).lower()}
         if record.solve_seconds is not None:
             cells["solve_seconds"] = f"{record.solve_seconds:.3f}"
         lines.append(cells.values())

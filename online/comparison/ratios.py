@@ -6,12 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.html import figure_of, interval_bar
-from online.simulation.run import Run
+from online.simulation.errors import InternalError
+from online.simulation.run import NoScheduleError, Run
+
+if TYPE_CHECKING:
+    from hindsight import AttainmentResult
 
 ROUNDS, SECONDS = "rounds", "seconds"
 """Units of latency."""
@@ -355,6 +359,57 @@ def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:
         )
     total = seconds_of(schedule)
     return Ratio(total, min(total, result.upper_bound), result.lower_bound, unit=SECONDS)
+
+
+def share_of_attainable(run: Run, result: AttainmentResult) -> Interval:
+    """Bound the requests of a run on time, divided by the most that any scheduler has on time.
+
+    Raises
+    ------
+    IncompleteRunError, NoScheduleError, MismatchError
+        See `attainable_beside`.
+    """
+    return Interval.of_share(int(run.on_time(result.level).sum()), attainable_beside(run, result))
+
+
+def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
+    """Bound the most requests on time, where the run itself is one of the schedules.
+
+    In rounds the most is of schedules that run each request from start to end: of a run that held
+    requests, of the schedule without pauses that has its completions (`Run.schedule`).
+
+    Parameters
+    ----------
+    run : Run
+        What the policy did.
+    result : AttainmentResult
+        Of `hindsight.attainment`, for a run with a batch time with the same one.
+
+    Raises
+    ------
+    IncompleteRunError
+        The run left requests unserved.
+    NoScheduleError
+        No schedule of the kind that ``result`` is of has as many requests on time as the run.
+    MismatchError
+        The two belong to different requests or batch times.
+    """
+    if run.batch_time != result.batch_time:
+        raise MismatchError(
+            f"the run took {run.batch_time}, and the requests on time {result.batch_time}"
+        )
+    schedule = run.schedule if run.batch_time is None else run.seconds_schedule
+    if schedule.problem.digest != result.problem.digest:
+        raise MismatchError("the run and the requests on time belong to different requests")
+    kept = int(schedule.on_time(result.level).sum())
+    if kept < run.on_time(result.level).sum():
+        raise NoScheduleError(
+            f"the run of {run.policy_name!r} held requests after their first tokens: without "
+            "pauses fewer are on time"
+        )
+    if kept > result.upper_bound:
+        raise InternalError(f"{run.policy_name}: {kept} on time exceed {result.upper_bound}")
+    return Interval.between(max(kept, result.lower_bound), result.upper_bound)
 
 
 def seconds_of(schedule: SecondsSchedule) -> Fraction:

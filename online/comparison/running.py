@@ -9,9 +9,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule, ServiceLevel
 from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
 from instances.user_modules import users_line
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 Listener: TypeAlias = "Callable[[Progress | SecondsProgress], None]"
 
 
-def run_policy(
+def run_policy(  # noqa: PLR0913
     problem: Instance | ArrivalSource,
     spec: PolicySpec,
     seed: int,
@@ -50,6 +51,7 @@ def run_policy(
     stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
+    level: ServiceLevel | None = None,
 ) -> Trial:
     """Run a policy. Whatever it raises is its own failure and nobody else's.
 
@@ -70,6 +72,7 @@ def run_policy(
             seed=seed,
             predictions=predictions,
             batch_time=batch_time,
+            level=level,
             # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
             should_stop=clock.must_stop if limited else None,
         )
@@ -145,12 +148,13 @@ def find_optimum(
     preemptive: bool = False,
     start: TrialSchedule | None = None,
     progress: Listener | None = None,
+    level: ServiceLevel | None = None,
     **options: Any,
 ) -> Any:
     """Return what `hindsight.solve` knows of the optimum, or the error of the search.
 
-    ``options`` are those of `hindsight.solve`. What the caller's own ``progress`` raises is no
-    failure of the solver, and is raised.
+    With a level it is what `hindsight.attainment` knows. ``options`` are those of both. What the
+    caller's own ``progress`` raises is no failure of the solver, and is raised.
     """
     import hindsight
 
@@ -164,9 +168,11 @@ def find_optimum(
             raised.append(error)
             raise
 
-    solve: Callable[..., Any] = hindsight.solve
+    search: Callable[..., Any] = partial(hindsight.solve, preemptive=preemptive, start=start)
+    if level is not None:
+        search = partial(hindsight.attainment, level=level)
     try:
-        return solve(problem, preemptive=preemptive, start=start, progress=tell, **options)
+        return search(problem, progress=tell, **options)
     except Exception as error:
         if raised:
             raise

@@ -35,6 +35,10 @@ class PolicySummary:
     ratio_of_waitings : Interval or None
         Sum of what total latencies are beyond the output lengths over that of the optima; None in
         seconds and where the optima's may be 0.
+    share_on_time : Fraction or None
+        Share of all requests on time; None without a service level.
+    of_attainable : Interval or None
+        Requests on time over the most possible, summed over the records where these are bounded.
     """
 
     policy: str
@@ -47,6 +51,8 @@ class PolicySummary:
     compared_with: str = OPTIMA[0]
     mean_latency: Fraction | None = None
     ratio_of_waitings: Interval | None = None
+    share_on_time: Fraction | None = None
+    of_attainable: Interval | None = None
 
     def __repr__(self) -> str:
         trials = f"{self.trials} trials, {self.failed} failed"
@@ -97,6 +103,8 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         _sum([record.optimum_upper for record in completed]),
         _sum([record.optimum_lower for record in completed]),
     )
+    timed = [record for record in records if record.on_time is not None]
+    most = [(one.on_time or 0, one.attainable) for one in timed if one.attainable is not None]
     waits = [record.optimum_waiting for record in completed]
     return PolicySummary(
         policy=policy,
@@ -114,6 +122,19 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
                 _sum([one.lower for one in waits]), _sum([one.upper for one in waits])
             ),
         ),
+        share_on_time=Fraction(
+            sum(one.on_time or 0 for one in timed), sum(one.requests for one in timed)
+        )
+        if timed
+        else None,
+        of_attainable=Interval.of_share(
+            sum(count for count, _ in most),
+            Interval.between(
+                _sum([one.lower for _, one in most]), _sum([one.upper for _, one in most])
+            ),
+        )
+        if most
+        else None,
     )
 
 

@@ -16,26 +16,28 @@ from instances import (
     PreemptiveSchedule,
     Schedule,
     SecondsSchedule,
+    ServiceLevel,
     Workload,
 )
 from instances.arrays import IntArray
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.specs import PolicySpec
-from online.simulation.run import Run
+from online.simulation.run import IncompleteRunError, Run
 
 from .ratios import (
     ROUNDS,
     SECONDS,
     Interval,
     Latency,
+    attainable_beside,
     seconds_of,
     waiting_of_optimum,
     waiting_ratio,
 )
 
 if TYPE_CHECKING:
-    from hindsight import SecondsResult, SolveResult
+    from hindsight import AttainmentResult, SecondsResult, SolveResult
 
 COMPLETED = "completed"
 FAILED = "failed"
@@ -139,6 +141,10 @@ class Trial:
         Traceback of a failed trial read from a file.
     versions : Mapping[str, Any]
         Versions that computed a trial read from a file, see `online.experiment.work.versions`.
+    on_time : int or None
+        Requests on time, where there is a service level and a run.
+    attainable : Interval or None
+        The most that any scheduler has on time; None where nothing bounds what the run did.
     """
 
     instance: str | None
@@ -177,6 +183,8 @@ class Trial:
     error: Exception | None = field(default=None, compare=False)
     traceback: str | None = field(default=None, compare=False)
     versions: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    on_time: int | None = None
+    attainable: Interval | None = None
 
     @classmethod
     def of_schedules(
@@ -288,6 +296,18 @@ class Trial:
             schedule_digest=digest,
         )
 
+    def within(self, level: ServiceLevel, found: AttainmentResult | Exception | None) -> Trial:
+        """Return the trial with its requests on time, and what a search says of the most."""
+        if self.run is None:
+            return self
+        counted = replace(self, on_time=int(self.run.on_time(level).sum()))
+        if found is None or isinstance(found, Exception):
+            return counted
+        try:
+            return replace(counted, attainable=attainable_beside(self.run, found))
+        except (ValueError, IncompleteRunError):
+            return counted
+
     def alone(self) -> Trial:
         """Return the figures without what they were made of, to be kept by the thousand."""
         made_of = ("problem", "run", "schedule", "optimum_schedule", "stays", "error")
@@ -341,6 +361,18 @@ class Trial:
         if self.total_latency is None or self.reason is not None:
             return None
         return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
+
+    @property
+    def share_on_time(self) -> Fraction | None:
+        """Share of the requests on time."""
+        return None if self.on_time is None else Fraction(self.on_time, max(1, self.requests))
+
+    @property
+    def of_attainable(self) -> Interval | None:
+        """Requests on time over the most possible."""
+        if self.on_time is None or self.attainable is None:
+            return None
+        return Interval.of_share(self.on_time, self.attainable)
 
     @property
     def is_pending(self) -> bool:

@@ -11,9 +11,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from instances.batch_time.models import BatchTime
+from instances.errors import InvalidValueError
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.registry import Registry
+from instances.service_level import ServiceLevel, limits_of
 from online.batch_time.service_model import ServiceModel
 
 from .predictions import Prediction
@@ -49,6 +52,8 @@ class VisibleRequest:
         Prediction of the output length.
     weight : int, default 1
         How often its latency counts in the total.
+    level : ServiceLevel or None, default None
+        What it may take, if the run has a service level.
     """
 
     index: int
@@ -57,6 +62,7 @@ class VisibleRequest:
     prompt_length: int
     prediction: Prediction
     weight: int = 1
+    level: ServiceLevel | None = None
 
     @property
     def output_length(self) -> int:
@@ -79,6 +85,37 @@ class VisibleRequest:
         """Token-rounds that it is to hold, s o + o (o + 1) / 2 for its longest predicted output."""
         output = self.prediction.upper
         return self.prompt_length * output + output * (output + 1) // 2
+
+    @property
+    def deadline(self) -> float:
+        """Latest completion on time, on the clock, for the point of its prediction; or infinite.
+
+        Raises
+        ------
+        InvalidValueError
+            The run has no service level.
+        """
+        output = np.array([self.prediction.point])
+        return self.arrival_time + float(limits_of(self._known_level, 1).latest(output)[0])
+
+    @property
+    def first_token_deadline(self) -> float:
+        """Latest first token on time, on the clock; infinite without a limit.
+
+        Raises
+        ------
+        InvalidValueError
+            The run has no service level.
+        """
+        limit = self._known_level.first_token
+        return np.inf if limit is None else self.arrival_time + limit
+
+    @property
+    def _known_level(self) -> ServiceLevel:
+        if self.level is None:
+            reason = "is not known: the policy needs a service level, as level=... or --slo gives"
+            raise InvalidValueError(f"request {self.id!r}", "deadline", None, reason)
+        return self.level
 
 
 class Meters:
@@ -271,12 +308,15 @@ class Setup:
         `Policy.randomized`.
     memory_rule : MemoryRule
         How memory is counted, for policies that count it themselves.
+    batch_time : BatchTime or None, default None
+        Seconds of each round, which a server may have measured; None in the round model.
     """
 
     memory_limit: int
     service_model: ServiceModel
     rng: np.random.Generator
     memory_rule: MemoryRule = TOKENS
+    batch_time: BatchTime | None = None
 
 
 class Policy(ABC):
@@ -301,6 +341,8 @@ class Policy(ABC):
     reads_intervals : ClassVar[bool]
         Whether it is made for outputs of which an interval is known. Told exact lengths it has
         nothing to be unsure of, and may do what others do.
+    reads_deadlines : ClassVar[bool]
+        Whether it needs a service level. Such a policy is none of "all policies" without one.
     counts_memory : ClassVar[bool]
         Whether the policy itself counts memory by `Setup.memory_rule`, as engines do. It then sees
         the full memory limit, and the tokens stored as ``state.memory``; a step in which nothing
@@ -315,6 +357,7 @@ class Policy(ABC):
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
     reads_intervals: ClassVar[bool] = False
+    reads_deadlines: ClassVar[bool] = False
     counts_memory: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 

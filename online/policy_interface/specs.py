@@ -325,12 +325,16 @@ def _settings_of(policy: Policy) -> dict[str, Any]:
     return found
 
 
-def parameterless_policies() -> list[str]:
-    """Return names of the policies that can be made without parameters, sorted."""
+def parameterless_policies(*, deadlines: bool = False) -> list[str]:
+    """Return names of the policies that can be made without parameters, sorted.
+
+    Those that need a service level are left out unless there are ``deadlines``.
+    """
     return [
         name
         for name in policy_names()
         if all(p.default is not p.empty for p in policy_parameters(name).values())
+        and (deadlines or not getattr(policy_class(name), "reads_deadlines", False))
     ]
 
 
@@ -360,8 +364,10 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     return replace(spec, params={**spec.params, **params}).make()
 
 
-def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[PolicySpec]:
-    """Check and normalise a choice of policies; None takes every one that needs no parameters.
+def policy_specs(
+    policies: AnyPolicy | Iterable[AnyPolicy] | None, *, deadlines: bool = False
+) -> list[PolicySpec]:
+    """Check and normalise a choice of policies; None takes `parameterless_policies`.
 
     Raises
     ------
@@ -372,7 +378,7 @@ def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[Polic
     """
     chosen: Iterable[AnyPolicy]
     if policies is None:
-        chosen = parameterless_policies()
+        chosen = parameterless_policies(deadlines=deadlines)
     elif isinstance(policies, (str, PolicySpec, Policy)) or callable(policies):
         chosen = [policies]
     elif isinstance(policies, Iterable):

@@ -23,6 +23,7 @@ from instances.html import figure_of, memory_curve, memory_picture
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.problem.schedule import LONGEST_PICTURE, LONGEST_PROFILE
+from instances.service_level import AnyLevel, BoolArray, limits_of
 from online.batch_time import BatchTime
 from online.batch_time.service_model import ServiceModel
 
@@ -316,6 +317,28 @@ class Run:
         """
         schedule = self.preemptive_schedule if self.keeps_tokens else self.schedule
         return schedule.total_waiting
+
+    def on_time(self, level: AnyLevel) -> BoolArray:
+        """Tell which requests are on time, shape (n,); those left unserved are late.
+
+        Parameters
+        ----------
+        level : ServiceLevel or Sequence[ServiceLevel]
+            One for all requests, or one for each in the instance's order; in rounds, or in seconds
+            for a run with a batch time.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            Neither a level nor one for each request.
+        """
+        columns = self.per_request()
+        limits = limits_of(level, len(self.ids))
+        return limits.on_time(columns["e2el"], columns["ttft"], self.output_lengths)
+
+    def attainment(self, level: AnyLevel) -> float:
+        """Return the share of requests on time, see `on_time`; NaN without requests."""
+        return float(self.on_time(level).mean()) if self.ids else float("nan")
 
     @property
     def mean_latency(self) -> float:

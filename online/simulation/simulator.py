@@ -8,7 +8,8 @@ before memory would overflow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
 from instances.problem.workload import refuse_seconds
+from instances.service_level import AnyLevel, ServiceLevel, limits_of
 from instances.validation import as_integer
 from online.batch_time import BatchTime
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
@@ -44,7 +46,7 @@ FRUITLESS_LIFETIMES = 200
 """Rounds without completion or arrival, in lifetimes of the longest request, that end a run."""
 
 
-def simulate(
+def simulate(  # noqa: PLR0913
     arrivals: Instance | ArrivalSource,
     policy: AnyPolicy,
     *,
@@ -54,6 +56,7 @@ def simulate(
     service_model: ServiceModel = TOKEN_PER_ROUND,
     max_rounds: int | None = None,
     should_stop: Callable[[], bool] | None = None,
+    level: AnyLevel | None = None,
 ) -> Run:
     """Run an online policy.
 
@@ -79,6 +82,9 @@ def simulate(
     should_stop : Callable[[], bool] or None, default None
         Asked before every decision, and inside those that solve programs; True gives up with status
         ``"time-limit"``.
+    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
+        Service level that policies are told, of all requests, or of each request of an instance in
+        its order. It sets `VisibleRequest.deadline` and changes nothing else.
 
     Returns
     -------
@@ -95,7 +101,8 @@ def simulate(
     InvalidTypeError
         Something else than a policy, a batch time, a prediction model or requests.
     InvalidValueError
-        A request that can never run, or arrivals out of order.
+        A request that can never run, arrivals out of order, levels that are not one for each
+        request of an instance, or none for a policy that needs one.
     RuntimeError
         The policy called `sys.exit`.
     """
@@ -121,7 +128,9 @@ def simulate(
         if isinstance(arrivals, Instance):
             arrivals.refuse_weights("is not 1: with a batch time every request counts alike")
     try:
-        simulation = _Simulation(source, policy, seed, predictions, batch_time, service_model)
+        simulation = _Simulation(
+            source, policy, seed, predictions, batch_time, service_model, _levels(source, level)
+        )
         policy.should_stop = should_stop
         try:
             status = simulation.loop(max_rounds, should_stop)
@@ -147,6 +156,17 @@ def simulate(
     )
 
 
+def _levels(source: ArrivalSource, level: AnyLevel | None) -> Iterator[ServiceLevel | None]:
+    """Return the level of each request in order of appearance."""
+    if level is None or isinstance(level, ServiceLevel):
+        return itertools.repeat(level)
+    if type(source) is not InstanceSource:
+        reason = "are one for each request, which needs an Instance: give one for all"
+        raise InvalidValueError(None, "level", "levels", reason)
+    limits_of(level, len(source.order))
+    return iter([level[position] for position in source.order])
+
+
 class _Simulation:
     def __init__(
         self,
@@ -156,6 +176,7 @@ class _Simulation:
         predictions: PredictionModel,
         batch_time: BatchTime | None,
         service_model: ServiceModel,
+        levels: Iterator[ServiceLevel | None],
     ) -> None:
         # Separate streams: a policy that draws more must not change predictions or arrivals.
         streams = [np.random.default_rng([seed, part]) for part in range(3)]
@@ -164,6 +185,7 @@ class _Simulation:
         self.policy = policy
         self.predictions = predictions
         self.prediction_rng = streams[1]
+        self._levels = levels
         self.rule = rule = memory_rule_of(source)
         limit = source.memory_limit
         self._usable = rule.limit(limit)
@@ -192,7 +214,7 @@ class _Simulation:
         self._epoch_decisions = 0
         self.drain_round: int | None = None
         rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
-        policy.reset(Setup(limit, service_model, rng, rule))
+        policy.reset(Setup(limit, service_model, rng, rule, batch_time))
 
     def loop(  # noqa: C901
         self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None
@@ -283,6 +305,7 @@ class _Simulation:
                 arrival.prompt_length,
                 prediction,
                 arrival.weight,
+                next(self._levels),
             )
             self._views.append(view)
             self._waiting.add(index)

@@ -41,7 +41,7 @@ from .cases import (
     other_order,
     smallest,
 )
-from .watching import ROUNDS_TO_END, Outcome, play
+from .watching import LEVEL, ROUNDS_TO_END, Outcome, play
 
 
 class PolicyCheckError(CheckError):
@@ -217,8 +217,11 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
     if case.predictions != EXACT:
         names = f"{type(case.predictions).__name__}, simulate"
         told = f", predictions={case.predictions!r}"
+    service = ""
+    if spec.make().reads_deadlines:
+        told, service = f"{told}, level={LEVEL!r}", ", ServiceLevel"
     lines = [
-        "from instances import Instance, MemoryRule, Request",
+        f"from instances import Instance, MemoryRule, Request{service}",
         f"from online import {names}",
         *imported,
         instance_lines(case.instance),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from instances import ServiceLevel
 from online.policy_interface.policy import (
     Decision,
     KnowledgeError,
@@ -22,6 +23,9 @@ from .cases import Case
 
 ROUNDS_TO_END = 10
 """Times the rounds that serving one request after the other takes, after which a run has failed."""
+
+LEVEL = ServiceLevel(latency=30, time_per_token=4)
+"""Told to policies that need a service level: in the drawn cases some requests can keep it."""
 
 Moves = tuple[int, tuple[Any, ...]]
 """A round, and what was decided about it."""
@@ -87,6 +91,7 @@ def play(case: Case, policy: Policy) -> Outcome:
             seed=case.seed,
             predictions=case.predictions,
             max_rounds=rounds,
+            level=LEVEL if policy.reads_deadlines else None,
         )
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         outcome.error = error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,22 @@ def test_example_1_on_the_terminal_and_on_disk(ok: Ok, tmp_path: Path) -> None:
     page, latex = ((tmp_path / f"out.{kind}").read_text("utf-8") for kind in ("md", "tex"))
     assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 | 10.5000 |" in page
     assert "\nmc-sf & 1 & 0 & 1/1 & 1.4222 & 1.4222 & 1.4222 & 10.5000 " in latex
+
+
+def test_requests_on_time_beside_the_most_possible(ok: Ok, tmp_path: Path) -> None:
+    """Of three requests that run one at a time, two rounds each, two end within four rounds."""
+    one = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, name="alike")
+    instances.save(one, tmp_path / "alike.json")
+    line = "competitive_ratios alike.json --policy fcfs --policy edf --jobs 1"
+    slo = "--slo latency=4 --slo ttft=3"
+    printed = words(ok(f"{line} {slo} --out out.csv --json told.json"))
+    assert "on time: latency <= 4, first_token <= 3, in rounds" in printed
+    assert "alike fcfs 12 12 1.0000 0.6667 1.0000" in printed
+    assert [row["on_time"] for row in rows(tmp_path)] == ["2", "2"]
+    assert [row["attainable_upper"] for row in rows(tmp_path)] == ["2.0", "2.0"]
+    told = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    assert [one["of_attainable"] for one in told["records"]] == [[1.0, 1.0]] * 2
+    assert [one["share_on_time"] for one in told["policies"]] == [2 / 3] * 2
 
 
 @pytest.mark.slow

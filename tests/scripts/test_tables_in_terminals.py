@@ -45,6 +45,7 @@ POLICIES = "--policy smallest-volume-first --policy sarathi --jobs 1"
 SETS = "worst-n3-* reduction c25-*-n20-* j25-m1-n10-* j25-m2-n10-* w25-mixed-n20-*"
 COMMANDS = {
     "ratios": f"competitive_ratios small.json {POLICIES} --time-limit 0",
+    "on-time": "competitive_ratios small.json --policy fcfs --policy edf --jobs 1 --slo e2e=7",
     "table": "table quick.sqlite",
     "table-trials": "table quick.sqlite --trials",
     "experiment": "run_experiment failing.toml --results failing.sqlite --jobs 1",

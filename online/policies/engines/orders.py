@@ -4,12 +4,14 @@ Engines serve first come, first served. What is proposed for them on their forum
 first, by prompt, by predicted output or by both, with ageing, so that what is long is served too:
 vLLM 29366 and 33392, SGLang 30806 and 13507, TensorRT-LLM 12428 and 13096 (numbers of pull
 requests). Feedback queues (vLLM 25567) are not here: they take running requests out of the batch
-after a quantum, so that the queue's order alone does not make them.
+after a quantum, so that the queue's order alone does not make them. vLLM's priorities may also be
+deadlines, which a run with a service level has.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
@@ -18,7 +20,7 @@ from instances import UnknownNameError
 from instances.validation import as_fraction
 from online.policy_interface.policy import VisibleRequest
 
-Key = int | Fraction
+Key = int | float | Fraction
 Returned = Literal["front", "tail", "arrival"]
 
 
@@ -27,15 +29,22 @@ def output_class(request: VisibleRequest) -> int:
     return (request.prediction.point - 1).bit_length()
 
 
-ORDERS: dict[str, Callable[[VisibleRequest], int]] = {
+def deadline(request: VisibleRequest) -> Key:
+    """Return the earlier of the deadlines of the first and the last token, as exact as a key is."""
+    time = min(request.first_token_deadline, request.deadline)
+    return Fraction(time) if math.isfinite(time) else time
+
+
+ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
     "fcfs": lambda request: 0,
     "shortest-output": lambda request: request.prediction.point,
     "longest-output": lambda request: -request.prediction.point,
     "shortest-prompt": lambda request: request.prompt_length,
     "shortest-job": lambda request: request.prompt_length + request.prediction.point,
     "priority": output_class,
+    "deadline": deadline,
 }
-"""Key of a request by name of the order, smallest first; tokens, but for the class of a priority.
+"""Key of a request by name of the order, smallest first; tokens, but for a class or a deadline.
 
 A request carries no priority of its own: under ``"priority"`` it is `output_class`, which is what a
 predictor that tells short from long would set.

@@ -11,6 +11,7 @@ import online
 from instances.batch_time import preset
 from online.experiment import ExperimentProgress
 from online.leaderboard.scores import EXACT, INTERVAL, KEEPS_TOKENS, Score, play, registered
+from online.policy_interface.specs import parameterless_policies
 
 NAMES = (
     "j25-m1-n10-00",
@@ -105,8 +106,8 @@ def test_kept_tokens_have_no_ratio_to_the_optimum_without_preemption(tmp_path: P
 def test_engines_are_played_in_two_orders() -> None:
     labels = [spec.label for spec in registered()]
     assert {"vllm", "vllm(order=shortest-output)", "sglang(order=shortest-output)"} < set(labels)
-    assert {label.partition("(")[0] for label in labels} == set(online.policy_names())
-    assert len(labels) == len(set(labels)) == len(online.policy_names()) + 5
+    assert {label.partition("(")[0] for label in labels} == set(parameterless_policies())
+    assert len(labels) == len(set(labels)) == len(parameterless_policies()) + 5
 
 
 @pytest.mark.parametrize(

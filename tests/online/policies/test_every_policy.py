@@ -14,7 +14,14 @@ from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
 from strategies import instances
 
 import online
-from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, generate
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    ServiceLevel,
+    UnknownNameError,
+    generate,
+)
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -28,6 +35,8 @@ from online.simulation.token_times import token_rounds
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}
 CLEARING = {"alpha-protection", "alpha-beta-clearing"}
+LEVEL = ServiceLevel(latency=9, time_per_token=3)
+"""Told to all, and read by those that go by deadlines."""
 NAMES = [name for name in online.policy_names() if name not in NEED_A_SOLVER]
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     **{name: (name, {}) for name in NAMES},
@@ -88,7 +97,7 @@ def test_exact_predictions(instance: Instance, seed: int) -> None:
     optimum, _ = optimal_total_latency(instance)
     for name in NAMES:
         note(name)
-        run = online.simulate(instance, name, seed=seed)
+        run = online.simulate(instance, name, seed=seed, level=LEVEL)
         assert run.status == "completed" or name in CLEARING
         check(run, instance)
         if run.status == "completed":
@@ -108,7 +117,7 @@ def test_other_predictions(instance: Instance, model: PredictionModel, seed: int
             continue
         note(variant)
         policy = online.make_policy(name, **parameters)
-        run = online.simulate(instance, policy, seed=seed, predictions=model)
+        run = online.simulate(instance, policy, seed=seed, predictions=model, level=LEVEL)
         assert run.status == "completed" or name in CLEARING
         check(run, instance)
         if run.status == "completed":
@@ -133,12 +142,12 @@ def test_the_same_seed_gives_the_same_run(name: str) -> None:
     instance, another = (generate(f"arrival-model-{k}", seed=1, n=n) for k in (2, 1))
     told = ExactPredictions() if name in KNOW_THE_TRUTH else ProportionalPredictions(0.8)
     policy = online.make_policy(name)
-    first = online.simulate(instance, policy, seed=5, predictions=told)
+    first = online.simulate(instance, policy, seed=5, predictions=told, level=LEVEL)
     for other in ("a-min", "sorted-f-quantile", policy):
-        online.simulate(another, other, seed=6)
+        online.simulate(another, other, seed=6, level=LEVEL)
     np.random.default_rng().random(7)
     for again in (policy, name):
-        run = online.simulate(instance, again, seed=5, predictions=told)
+        run = online.simulate(instance, again, seed=5, predictions=told, level=LEVEL)
         for field in ("start_rounds", "completion_rounds", "eviction_counts"):
             assert (getattr(first, field) == getattr(run, field)).all()
         assert (first.attempts.request == run.attempts.request).all()
@@ -161,7 +170,10 @@ def test_a_policy_depends_on_predictions_only(
         memory_limit=instance.memory_limit,
     )
     model = IntervalPredictions(1, 12)
-    runs = [online.simulate(i, name, seed=seed, predictions=model) for i in (instance, other)]
+    runs = [
+        online.simulate(i, name, seed=seed, predictions=model, level=LEVEL)
+        for i in (instance, other)
+    ]
     differing = np.flatnonzero(instance.output_lengths != other.output_lengths)
     assume(len(differing))
     shorter = np.minimum(instance.output_lengths, other.output_lengths)

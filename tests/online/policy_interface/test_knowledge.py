@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import online
-from instances import Instance, Request
+from instances import Instance, InvalidValueError, Request
 from online import Decision, KnowledgeError, Policy, Prediction
 
 
@@ -47,7 +47,7 @@ def reachable(root: Any, depth: int = 6) -> list[Any]:
                     continue
                 try:
                     visit(getattr(thing, name), left - 1)
-                except KnowledgeError:
+                except (KnowledgeError, InvalidValueError):
                     continue
 
     visit(root, depth)

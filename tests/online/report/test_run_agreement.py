@@ -19,7 +19,7 @@ from scripted import Scripted
 from strategies import instances
 
 import online
-from instances import Instance, PreemptiveSchedule, Schedule
+from instances import Instance, PreemptiveSchedule, Schedule, ServiceLevel
 from instances.problem.arrival_source import Arrival, InstanceSource
 from instances.problem.json_io import to_document
 from instances.version import package_version
@@ -409,6 +409,7 @@ def check_policies(
                 predictions=told.make(),
                 service_model=model,
                 batch_time=clock,
+                level=ServiceLevel(latency=9),
             )
             check(run, instance, log)
 
@@ -480,6 +481,8 @@ def check_rows(
             continue
         with naming(name, parameters):
             policy = online.make_policy(name, **parameters)
+            if policy.reads_deadlines:
+                continue
             run = online.simulate(instance, policy, seed=seed, predictions=told.make())
             result = stored(instance, name, parameters, seed, told)
             total = run.total_latency if run.status == "completed" else None

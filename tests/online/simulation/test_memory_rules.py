@@ -13,7 +13,7 @@ from scripted import Scripted, start_all
 from strategies import instances
 
 import online
-from instances import Instance, InvalidValueError, MemoryRule, Workload
+from instances import Instance, InvalidValueError, MemoryRule, ServiceLevel, Workload
 from instances.problem.arrival_source import Arrival
 from online import AffineTime
 from online.policy_interface import Decision
@@ -25,6 +25,7 @@ RULES = [
     for prompt in ("whole", "chunks")
 ]
 TIME = AffineTime(0.5, 0.125, 0.0625)
+LEVEL = ServiceLevel(latency=9)
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 VARIANTS = [
     *((name, {}) for name in online.policy_names() if name not in NEED_A_SOLVER),
@@ -54,16 +55,15 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
         np.sort(instance.arrival_times / 2), *rows, memory_limit=limit, memory_rule=rule
     )
     for name, parameters in VARIANTS:
-        run = online.simulate(ruled, online.make_policy(name, **parameters), seed=seed)
+        policy = online.make_policy(name, **parameters)
+        run = online.simulate(ruled, policy, seed=seed, level=LEVEL)
         assert run.status == "completed" or name in MAY_BE_CAUGHT, name
         if run.status == "completed":
             assert run.preemptive_schedule.violations() == []
             if not run.pauses.rounds.size and not run.evictions:
                 blocks = run.schedule.memory_profile()
                 assert (run.memory_profile() <= blocks).all()
-        run = online.simulate(
-            timed, online.make_policy(name, **parameters), seed=seed, batch_time=TIME
-        )
+        run = online.simulate(timed, policy, seed=seed, batch_time=TIME, level=LEVEL)
         if run.status == "completed":
             schedule = run.seconds_schedule
             assert schedule.violations() == [], name
@@ -80,7 +80,7 @@ def test_requests_whose_last_token_is_never_stored_fit_alone(
     instance = Instance.from_arrays(
         [7, 5, 8], [2, 4, 1], memory_limit=8, memory_rule=MemoryRule(size, "next")
     )
-    run = online.simulate(instance, online.make_policy(name, **parameters))
+    run = online.simulate(instance, online.make_policy(name, **parameters), level=LEVEL)
     assert run.status == "completed"
     assert run.memory_profile().max() <= 8
 

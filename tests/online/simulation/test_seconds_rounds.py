@@ -9,7 +9,7 @@ import pytest
 from seconds_cases import replayed
 
 import online
-from instances import Instance, Workload
+from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import (
     AffineTime,
     BatchTime,
@@ -45,7 +45,8 @@ def check(run: Run) -> None:
 def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
     for seed in range(3):
         workload = crowded(seed)
-        run = online.simulate(workload, policy, batch_time=TIME, seed=seed)
+        level = ServiceLevel(latency=9)
+        run = online.simulate(workload, policy, batch_time=TIME, seed=seed, level=level)
         if run.status != "completed":
             continue
         check(run)

@@ -344,7 +344,7 @@ def test_the_lines_that_show_a_failure_make_the_policy() -> None:
     assert space["run"].status != "completed"
 
 
-@pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf", "wait"])
+@pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf", "wait", "edf"])
 def test_policies_that_come_along(name: str) -> None:
     check_built_in(name, 6)
 

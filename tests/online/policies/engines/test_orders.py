@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import online
-from instances import Workload
+from instances import ServiceLevel, Workload
 from online import AffineTime
 from online.policies.engines.orders import ORDERS, QueueOrder, Returned, WaitingQueue
 from online.policy_interface import VisibleRequest
@@ -31,9 +32,9 @@ MODELS: list[PredictionModel] = [
 ]
 
 
-def definition(order: str, request: VisibleRequest) -> int:
-    """What each name says, in tokens."""
-    output = request.prediction.point
+def definition(order: str, request: VisibleRequest) -> Any:
+    """What each name says, in tokens or units of time."""
+    output, level = request.prediction.point, request.level
     if order == "priority":
         return next(k for k in range(64) if output <= 2**k)
     return {
@@ -42,6 +43,7 @@ def definition(order: str, request: VisibleRequest) -> int:
         "longest-output": -output,
         "shortest-prompt": request.prompt_length,
         "shortest-job": request.prompt_length + output,
+        "deadline": Fraction(request.arrival_time + min(level.latency, level.first_token)),
     }[order]
 
 
@@ -54,7 +56,9 @@ def draw(model: PredictionModel, seed: int, n: int, gap: int) -> list[VisibleReq
     for index, time in enumerate(times):
         prompt, output = (int(k) for k in rng.integers(1, 13, 2))
         prediction = model.predict(prompt, output, rng)
-        requests.append(VisibleRequest(index, f"r{index}", time, prompt, prediction))
+        limits = rng.integers(1, 30, 2)
+        level = ServiceLevel(float(limits[0]), first_token=float(limits[1]))
+        requests.append(VisibleRequest(index, f"r{index}", time, prompt, prediction, level))
     return requests
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import hindsight
 import online
-from instances import Instance, generate
+from instances import Instance, ServiceLevel, generate
 from studies.adversaries.ratios import (
     Construction,
     Measurement,
@@ -41,7 +41,7 @@ def test_theorem_4_1_against_every_policy(policy: str) -> None:
     """[J25] Theorem 4.1."""
     for memory_limit in (16, 100, 257):
         source = generate("sqrt-n-adversary", memory_limit=memory_limit)
-        run = online.simulate(source, policy)
+        run = online.simulate(source, policy, level=ServiceLevel(latency=99))
         assert run.status == "completed"
         assert run.adaptive
         assert run.instance is not None

@@ -1,0 +1,36 @@
+"""Options that several subcommands share."""
+
+import pytest
+
+from instances import ServiceLevel
+from online.commands.options import service_level
+
+
+@pytest.mark.parametrize(
+    ("texts", "level"),
+    [
+        (None, None),
+        ([], None),
+        (["latency=30"], ServiceLevel(latency=30)),
+        (["e2e=30", "first-token=1", "tpot=0.1"], ServiceLevel(30, 1, 0.1)),
+        (["ttft=2"], ServiceLevel(first_token=2)),
+    ],
+)
+def test_limits_of_the_command_line_make_one_service_level(texts, level):
+    assert service_level(texts) == level
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["latency=3", "e2e=4"], "--slo = 'latency=4' is given twice"),
+        (["latenci=1"], "unknown limit of --slo 'latenci'; did you mean 'latency'?"),
+        (["latency"], "--slo = 'latency' is not of the form name=value"),
+        (["ttft=soon"], "first_token = 'soon' is not a number"),
+        (["tpot=-1"], "time_per_token = -1 is not above 0"),
+    ],
+)
+def test_a_bad_limit_is_named(texts, message):
+    with pytest.raises((ValueError, TypeError)) as refused:
+        service_level(texts)
+    assert message in str(refused.value)

@@ -1,0 +1,151 @@
+"""Orders by deadline on examples worked by hand, and what they may know."""
+
+from __future__ import annotations
+
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instances
+
+import online
+from instances import Instance, InvalidValueError, ServiceLevel
+from instances.batch_time import AffineTime
+from online.policies.deadlines import LeastSlackFirst
+
+ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
+"""One fits at a time, for two rounds each."""
+
+UNLIKE = Instance.from_arrays([3, 2, 4], [1, 4, 2], memory_limit=6)
+"""One fits at a time, for 1, 4 and 2 rounds."""
+
+
+def of_each(*limits: float) -> list[ServiceLevel]:
+    return [ServiceLevel(latency=limit) for limit in limits]
+
+
+@pytest.mark.parametrize(
+    ("instance", "limits", "policy", "starts", "on_time"),
+    [
+        (ALIKE, (6, 2, 4), "fcfs", [0, 2, 4], [True, False, False]),
+        (ALIKE, (6, 2, 4), "edf", [4, 0, 2], [True, True, True]),
+        (
+            ALIKE,
+            (6, 2, 4),
+            "vllm:order=deadline,policy=priority,asynchronous=false",
+            [4, 0, 2],
+            [True] * 3,
+        ),
+        # Deadlines 4, 5 and 9, slacks 3, 1 and 7: the first is late once the second has run.
+        (UNLIKE, (4, 5, 9), "edf", [0, 1, 5], [True, True, True]),
+        (UNLIKE, (4, 5, 9), "least-slack", [6, 0, 4], [False, True, True]),
+        (UNLIKE, (4, 5, 9), "least-slack:late=keep", [4, 0, 5], [False, True, True]),
+        # The first request can never be on time, and in front it takes the others along.
+        (ALIKE, (1, 2, 4), "edf", [4, 0, 2], [False, True, True]),
+        (ALIKE, (1, 2, 4), "edf:late=keep", [0, 2, 4], [False, False, False]),
+    ],
+)
+def test_three_requests_are_ordered_as_by_hand(instance, limits, policy, starts, on_time) -> None:
+    run = online.simulate(instance, policy, level=of_each(*limits))
+    assert run.schedule.start_times.tolist() == starts
+    assert run.on_time(of_each(*limits)).tolist() == on_time
+    assert run.attainment(of_each(*limits)) == sum(on_time) / 3
+
+
+def test_the_first_token_has_a_deadline_too() -> None:
+    limits = [ServiceLevel(first_token=9), ServiceLevel(20, 3), ServiceLevel(first_token=1)]
+    for policy in ("edf", "least-slack"):
+        run = online.simulate(ALIKE, policy, level=limits)
+        assert run.schedule.start_times.tolist() == [4, 2, 0]
+
+
+def test_a_level_for_each_goes_with_its_request_whatever_the_order_of_arrival() -> None:
+    late_first = Instance.from_arrays([3, 3, 3], [2, 2, 2], [1, 0, 1], memory_limit=5)
+    run = online.simulate(late_first, "edf", level=of_each(9, 9, 4))
+    assert run.schedule.start_times.tolist() == [4, 0, 2]
+
+
+def test_a_request_that_becomes_late_while_it_waits_lets_others_pass_at_once() -> None:
+    # The long one holds 2 + k in round k. The second needs 5 tokens in the first round of its two
+    # and 6 in the other, so it never fits beside it; it is late from round 3, the third fits.
+    instance = Instance.from_arrays([2, 4, 1], [7, 2, 1], [0, 1, 1], memory_limit=9)
+    level = of_each(20, 4, 30)
+    told = {
+        late: online.simulate(instance, f"edf:late={late}", level=level).schedule.start_times
+        for late in ("last", "keep")
+    }
+    assert told["keep"].tolist() == [0, 7, 7]
+    assert told["last"].tolist() == [0, 7, 4]
+
+
+@pytest.mark.parametrize("policy", ["edf", "least-slack", "vllm:order=deadline"])
+def test_without_a_service_level_it_is_refused_in_a_line(policy: str) -> None:
+    with pytest.raises(InvalidValueError, match="deadline = None is not known") as refused:
+        online.simulate(ALIKE, policy)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("level", [of_each(1, 2), [1, 2, 3]])
+def test_levels_that_are_not_one_for_each_are_refused(level: list) -> None:
+    with pytest.raises((ValueError, TypeError), match="service level"):
+        online.simulate(ALIKE, "edf", level=level)
+
+
+def test_late_is_last_or_keep() -> None:
+    with pytest.raises(InvalidValueError, match="neither last nor keep"):
+        online.make_policy("edf", late="drop")
+
+
+@settings(max_examples=examples(60))
+@given(instances(), st.sampled_from([1, 7, 1000]))
+def test_one_latency_for_all_is_first_come_first_served(instance: Instance, latency: int) -> None:
+    level = ServiceLevel(latency=latency)
+    first_come = online.simulate(instance, "fcfs")
+    # Nobody is late within 1,000 rounds.
+    late = "last" if latency == 1000 else "keep"
+    run = online.simulate(instance, f"edf:late={late}", level=level)
+    assert run.start_rounds.tolist() == first_come.start_rounds.tolist()
+
+
+class Watching(online.PriorityPolicy):
+    """Notes the deadlines that it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, float]] = []
+
+    def priority(self, request: online.VisibleRequest) -> float:
+        """First come, first served."""
+        self.seen.append((request.first_token_deadline, request.deadline))
+        return request.arrival_time
+
+
+def test_deadlines_come_of_predictions_and_never_of_true_outputs() -> None:
+    level = ServiceLevel(latency=30, first_token=3, time_per_token=2)
+    seen = []
+    for outputs in ([1, 9, 4], [9, 2, 8]):
+        policy = Watching()
+        instance = Instance.from_arrays([1, 1, 1], outputs, [0, 0, 0], memory_limit=40)
+        online.simulate(instance, policy, predictions=online.IntervalPredictions(1, 9), level=level)
+        seen.append(policy.seen)
+    # The point of [1, 9] is 5: a first token within 3 rounds and four more within 2 each.
+    assert seen == [[(3, 11)] * 3] * 2
+
+
+def test_slack_in_seconds_counts_the_rounds_of_a_batch_of_its_own() -> None:
+    class Told(LeastSlackFirst):
+        def arrive(self, requests, state) -> None:
+            super().arrive(requests, state)
+            starts.extend(self._latest.values())
+
+    starts: list[float] = []
+    batch_time = AffineTime(1, 0.5, 0)
+    # The rounds process 3 tokens and 1: 2.5 s and 1.5 s.
+    one = Instance.from_arrays([3], [2], memory_limit=9)
+    for level in (ServiceLevel(10), ServiceLevel(10, first_token=4)):
+        online.simulate(one, Told(), batch_time=batch_time, level=level)
+    assert starts == [6, 1.5]
+
+
+def test_unserved_requests_are_late() -> None:
+    run = online.simulate(ALIKE, "fcfs", max_rounds=3)
+    assert run.on_time(ServiceLevel(latency=100)).tolist() == [True, False, False]
