@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
+import numpy as np
+
 from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
@@ -14,6 +16,9 @@ from online.comparison.ratios import Interval
 
 from .on_time import MEASURED, ROUNDING, OnTimePoint
 from .waiting import OverTime
+
+P99 = 0.99
+"""Of n requests, the latency at place n times this, rounded up, from the shortest."""
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
@@ -46,6 +51,13 @@ class PolicyRun:
     latencies: FloatArray | None = None
     first_tokens: FloatArray | None = None
     over_time: OverTime | None = None
+
+    @property
+    def p99(self) -> Fraction | None:
+        """The latency that 99 % of the requests do not exceed, seconds."""
+        if self.latencies is None:
+            return None
+        return Fraction(float(np.quantile(self.latencies, P99, method="inverted_cdf")))
 
 
 @dataclass(frozen=True)
@@ -278,6 +290,8 @@ class Headroom:
         The service level asked for.
     on_time : tuple[OnTimePoint, ...]
         Requests on time at that level, at others and at other loads, by level and load.
+    p99 : Interval or None
+        Seconds around the least p99 latency of every scheduler.
     """
 
     workload: Workload
@@ -296,6 +310,7 @@ class Headroom:
     interrupted: bool
     level: ServiceLevel | None = None
     on_time: tuple[OnTimePoint, ...] = ()
+    p99: Interval | None = None
 
     @property
     def on_time_here(self) -> OnTimePoint | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime.processes import run_tasks
 
-from .answer import BestPossible, CurvePoint, Headroom, Measured, PolicyRun, carried_over
+from .answer import P99, BestPossible, CurvePoint, Headroom, Measured, PolicyRun, carried_over
 from .on_time import LEVEL_FACTORS, MEASURED, OnTimePoint, carried_on_time, scaled_level
 from .waiting import load, over_time, stretch_seconds
 
@@ -58,7 +59,8 @@ PROPOSED = (
 BY_DEADLINE = PolicySpec("vllm", {"order": "deadline"})
 """What is proposed where there is a service level."""
 
-SEARCH, POLICY, POINT, ON_TIME = "best possible", "policy", "point", "requests on time"
+SEARCH, POLICY, POINT = "best possible", "policy", "point"
+ON_TIME, TAIL = "requests on time", "p99 latency"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class Task:
     Attributes
     ----------
     kind : str
-        `SEARCH`, `POLICY`, `POINT` or `ON_TIME`.
+        `SEARCH`, `POLICY`, `POINT`, `ON_TIME` or `TAIL`.
     workload : Workload
         The requests.
     batch_time : BatchTime
@@ -267,7 +269,8 @@ def _on_time_tasks(whole: Task) -> list[Task]:
         limit = 2 * POINT_SHARE * (whole.time_limit or 0.0)
         tasks.append(replace(task, on_time=point, name=name, time_limit=limit))
     limit = SEARCH_SHARE / 2 * (whole.time_limit or 0.0)
-    return [*tasks, replace(tasks[0], time_limit=limit, name=ON_TIME)]
+    longer = replace(tasks[0], time_limit=limit, name=ON_TIME)
+    return [*tasks, longer, replace(whole, kind=TAIL, time_limit=limit / 2, name=TAIL)]
 
 
 def _tasks(
@@ -337,13 +340,15 @@ def _around(task: Task) -> list[Task]:
 
 def _perform(
     task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
-) -> PolicyRun | CurvePoint | BestPossible | OnTimePoint | str:
+) -> PolicyRun | CurvePoint | BestPossible | OnTimePoint | Interval | str:
     """Do a task, or say why nothing comes of it: minutes of others' work do not go with it."""
     try:
         if task.kind == SEARCH:
             return search(task, stop, tell)
         if task.kind == ON_TIME:
             return attain(task, stop, tell)
+        if task.kind == TAIL:
+            return shortest_tail(task, stop)
         return point(task, stop) if task.kind == POINT else play(task, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
@@ -440,6 +445,22 @@ def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) ->
     return replace(point, upper=found.upper_bound, bound=bound, certified=certified)
 
 
+def shortest_tail(task: Task, stop: Callable[[], bool]) -> Interval:
+    """Enclose the least p99 latency of every scheduler."""
+    import hindsight
+
+    found = hindsight.tail(
+        task.workload,
+        P99,
+        task.time_limit,
+        batch_time=task.batch_time,
+        threads=1,
+        seed=task.seed,
+        should_stop=stop,
+    )
+    return Interval(Fraction(found.lower_bound), Fraction(found.upper_bound))
+
+
 def _on_time(
     found: Headroom, tasks: Sequence[Task], results: Sequence[tuple[Task, Any]]
 ) -> tuple[OnTimePoint, ...]:
@@ -506,4 +527,9 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         unfinished=tuple(dict.fromkeys(missing)),
         **known,
     )
-    return replace(found, on_time=_on_time(found, tasks, results))
+    p99 = next((result for _, result in results if isinstance(result, Interval)), None)
+    if p99 is not None:
+        # A policy's schedule counts too.
+        tails = [tail for tail in (p99.upper, *(run.p99 for run in runs)) if tail is not None]
+        p99 = Interval(p99.lower, min(tails))
+    return replace(found, on_time=_on_time(found, tasks, results), p99=p99)

@@ -10,11 +10,11 @@ from typing import Any
 from instances import ServiceLevel
 from instances.service_level import BoolArray
 from online.comparison.ratios import NOTHING as NOTHING_KNOWN
-from online.comparison.ratios import rounded_up
+from online.comparison.ratios import rounded_down, rounded_up
 from online.runtime.table import Table
 
 from .answer import Headroom
-from .cells import NOTHING, per_cent, table_of
+from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of
 from .on_time import CAUSES, MEASURED, OnTimePoint, causes_of, share
 
 LEVELS = "Requests on time with shorter or longer limits"
@@ -79,7 +79,18 @@ def on_time_sentences(found: Headroom) -> list[str]:
             of = f", which is {per_cent(part)} % of the attainable" if part else ""
             lengths = "predicted" if error else "exact"
             said.append(f"With {lengths} output lengths, {name} has {_share(kept)}{of}.")
-    return said
+    return said + _tails(found)
+
+
+def _tails(found: Headroom) -> list[str]:
+    """Tell what p99 latency is possible, and that of the baseline."""
+    today = found.run(found.baseline)
+    if found.p99 is None:
+        return []
+    least, known = rounded_down(found.p99.lower or 0, DECIMALS), seconds(found.p99.upper)
+    said = f"p99 latency: no scheduler is below {least} s, a schedule with {known} s is known"
+    has = "" if today is None else f", {found.baseline} (simulated) has {seconds(today.p99)} s"
+    return [f"{said}{has}."]
 
 
 def on_time_fields(found: Headroom) -> dict[str, str]:
@@ -211,5 +222,6 @@ def on_time_record(found: Headroom) -> dict[str, Any]:
         for one in found.on_time
     ]
     late = {name: {"late": n, "on_time_in_schedule": k} for name, (n, k) in counts.items()}
-    limits = asdict(own.level)
-    return {"service_level": {"limits": limits, "points": points, "today": today, "late": late}}
+    record = {"limits": asdict(own.level), "points": points, "today": today, "late": late}
+    p99 = None if found.p99 is None else list(found.p99.ends)
+    return {"service_level": {**record, "best_possible_p99_latency": p99}}

@@ -203,6 +203,38 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
     assert "headroom, %" not in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_requests_on_time_come_first(script: Script, tmp_path: Path) -> None:
+    """Requests that are alone: half of them take 60 rounds of 0.02 s, and no scheduler less."""
+    log, figures = tmp_path / "idle.csv", tmp_path / "figures.json"
+    rows = "".join(f"{10 * k},40,{20 + 40 * (k % 2)}\n" for k in range(6))
+    log.write_text(f"arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}", "utf-8")
+    process = measured(
+        script,
+        log,
+        *("--batch-time", "affine:0.02,2e-4,1e-6", *SMALL, "--json", figures),
+        *("--slo", "latency=1", "--slo", "ttft=0.5", "--time-limit", 5),
+    )
+    assert process.stdout.startswith(
+        "On time within latency <= 1 s, first token <= 0.5 s, of 6 requests: vllm (simulated) has "
+        "50.0 %, no scheduler can have more than 50.0 %, and a schedule that has 50.0 % is known. "
+    )
+    found = json.loads(figures.read_text("utf-8"))["service_level"]
+    assert found["limits"] == {"latency": 1, "first_token": 0.5, "time_per_token": None}
+    assert (
+        found["late"]["long output"]
+        == found["late"]["all"]
+        == {
+            "late": 3,
+            "on_time_in_schedule": 0,
+        }
+    )
+    at = {(one["limits_times"], one["faster"]): one["attainable"] for one in found["points"]}
+    assert len(at) == 11
+    assert at[1, 1] == at[1, 0.5] == [0.5, 0.5]
+    assert at[0.25, 1] == [0, 0]
+    assert at[1.5, 1] == [1, 1]
+
+
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     """Five requests alone would be too few, and their rounds served others too."""
     some = f"{bench}(max_requests=5)"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from online.headroom.tables import notes, sentence, tables
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 LEVEL = ServiceLevel(latency=1.0, first_token=0.5)
+TAIL = {"lower_bound": 0.25, "upper_bound": 99.0}
 FOUR = Workload([0.0, 1.0, 2.0, 3.0], [1] * 4, [2] * 4, memory_limit=9)
 
 
@@ -138,6 +140,7 @@ def found(workload: Workload) -> Iterator[Headroom]:
         patch.setattr(measuring, "SEARCH_SHARE", 0.002)
         patch.setattr(measuring, "POINT_SHARE", 0.0001)
         patch.setattr(hindsight, "attainment", standing_in)
+        patch.setattr(hindsight, "tail", lambda *given, **options: SimpleNamespace(**TAIL))
         yield measure_headroom(
             workload, TIME, ["fcfs", "mc-sf"], time_limit=100, level=LEVEL, error=0
         )
@@ -172,6 +175,13 @@ def test_the_answer_begins_with_the_requests_on_time(found: Headroom) -> None:
         f"%, and a schedule that has {100 * best / 40:.1f} % is known."
     )
     assert sentence(found).startswith(first)
+    # The shortest is that of a policy, the 40th latency of 40.
+    tails = {run.policy: run.latencies.max() for run in found.completed}
+    assert on_time_sentences(found)[-1] == (
+        f"p99 latency: no scheduler is below 0.250 s, a schedule with {min(tails.values()):.3f} s "
+        f"is known, vllm (simulated) has {tails['vllm']:.3f} s."
+    )
+    assert headroom_record(found)["service_level"]["best_possible_p99_latency"][0] == 0.25
     page = headroom_page(found, {}, "a log")
     assert page.count('id="levels-picture"') == page.count('id="loads-picture"') == 1
     policies, late, *curves = on_time_tables(found).values()
