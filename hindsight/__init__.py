@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from .service.attainment import attainment as attainment
     from .service.results import AttainmentProgress as AttainmentProgress
     from .service.results import AttainmentResult as AttainmentResult
+    from .service.tails import TailResult as TailResult
+    from .service.tails import tail as tail
     from .solver import solve as solve
     from .strategies.strategy import register_strategy as register_strategy
     from .strategies.strategy import strategy_names as strategy_names
@@ -104,6 +106,7 @@ _NAMES = {
     "seconds.results": ("SecondsProgress", "SecondsResult"),
     "service.attainment": ("attainment",),
     "service.results": ("AttainmentProgress", "AttainmentResult"),
+    "service.tails": ("TailResult", "tail"),
     "solver": ("solve",),
     "strategies.strategy": ("register_strategy", "strategy_names"),
     "testing.checking": ("check_bound", "check_cut", "check_strategy"),

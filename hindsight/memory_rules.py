@@ -165,7 +165,7 @@ class _BlockSearch:
         """Solve the integer program in blocks, over the starts that prices below leave."""
         state, instance = self.state, self._instance
         latest = max(
-            int(instance.arrival_times.max()) + instance.total_output_length,
+            int(instance.arrival_times.max() + instance.output_lengths.sum()),
             state.schedule.makespan,
         )
         if len(instance) * latest > LARGEST_RELAXATION:

@@ -92,9 +92,12 @@ class Task:
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            Cuts for methods that do not use them, or with identical requests that share columns; a
-            bound of another goal; memory that is not counted in tokens; an invalid start.
+            Weights where requests may be stopped; cuts for methods that do not use them, or with
+            identical requests that share columns; a bound of another goal; memory that is not
+            counted in tokens; an invalid start.
         """
+        if self.goal == PREEMPTIVE:
+            instance.refuse_weights("is not 1: preemptive=True counts every request alike")
         if self.cuts and not any(map(_uses_cuts, self.strategies)):
             reason = "are rows of the integer program, which this method does not use: take mip"
             raise InvalidValueError(None, "cuts", ", ".join(labels(self.cuts)), reason)

@@ -7,13 +7,16 @@ from typing import Any
 
 
 def request_columns(requests: Any) -> dict[str, Any]:
-    """Label, arrival and lengths of each request of an instance or a workload, by name."""
-    return {
+    """Label, arrival, lengths and, if some is not 1, weight of each request, by name."""
+    columns = {
         "id": list(requests.ids),
         "arrival_time": requests.arrival_times,
         "prompt_length": requests.prompt_lengths,
         "output_length": requests.output_lengths,
     }
+    if getattr(requests, "is_weighted", False):
+        columns["weight"] = requests.weights
+    return columns
 
 
 def data_frame(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:

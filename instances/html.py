@@ -81,6 +81,8 @@ def requests_figure(requests: Any, unit: str) -> str:
     }
     if requests.memory_rule.told:
         facts["memory"] = requests.memory_rule.told
+    if getattr(requests, "is_weighted", False):
+        facts["weights"] = _range(requests.weights)
     return figure_of(
         type(requests).__name__,
         requests.name,

@@ -20,12 +20,12 @@ moving the blocks' rounds changes neither the latencies nor the memory of any ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hindsight.runtime.compilation import plain_at_first
-from instances import Instance, Request
+from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
 
@@ -72,12 +72,7 @@ def compress(instance: Instance) -> CompressedInstance:
     if not shifts.any():
         return CompressedInstance(instance, instance, shifts)
     requests = [
-        Request(
-            request.arrival_time - int(moved),
-            request.prompt_length,
-            request.output_length,
-            request.id,
-        )
+        replace(request, arrival_time=request.arrival_time - int(moved))
         for request, moved in zip(instance, shifts, strict=True)
     ]
     compressed = Instance(

@@ -6,7 +6,8 @@ An output of length o with prompt s takes the volume s o + o (o + 1) / 2 of memo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from instances import Instance, InvalidValueError
@@ -19,8 +20,11 @@ def volume_bound(instance: Instance) -> int:
     No schedule completes k requests before round t if the k smallest volumes exceed t M. Sorting
     by volume, the k-th completion is no sooner than ceil(their sum / M), nor than the k-th
     smallest output: the larger of the two is summed. Time counts from the first arrival, and the
-    bound is never less than the sum of outputs. Prompts may be of any length.
+    bound is never less than the sum of outputs. Prompts may be of any length. Weights enter by
+    `by_layers`.
     """
+    if instance.is_weighted:
+        return by_layers(instance, volume_bound)
     limit = instance.memory_limit
     first = int(instance.arrival_times.min())
     volumes = sorted(request.volume for request in instance)
@@ -30,6 +34,22 @@ def volume_bound(instance: Instance) -> int:
         needed += volume
         total += first + max(-(-needed // limit), output)
     return max(total - int(instance.arrival_times.sum()), sum(outputs))
+
+
+def by_layers(instance: Instance, bound: Callable[[Instance], int]) -> int:
+    """Return the bound on weighted total latency that an unweighted bound gives.
+
+    Let v_1 < v_2 < ... be the distinct weights, and v_0 = 0. Weighted total latency is the sum over
+    k of v_k - v_{k-1} times the total latency of the requests of weight v_k or more, and a schedule
+    remains one without the others.
+    """
+    total = below = 0
+    for weight in sorted(set(instance.weights.tolist())):
+        layer = [replace(one, weight=1) for one in instance if one.weight >= weight]
+        alike = Instance(layer, instance.memory_limit, metadata=instance.metadata)
+        total += (weight - below) * bound(alike)
+        below = weight
+    return total
 
 
 def mc_sf_upper_bound(instance: Instance) -> Fraction:
@@ -62,6 +82,7 @@ def optimum_lower_bound(instance: Instance) -> Fraction:
 
 
 def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
+    instance.refuse_weights("is not 1: the lemma counts every request alike")
     if len(set(instance.prompt_lengths.tolist())) > 1:
         raise InvalidValueError("instance", "prompt_lengths", "", "are not all equal")
     if instance.arrival_times.any():

@@ -1,11 +1,11 @@
 """A lower bound from volumes as a minimum-cost flow, solved in integers by network simplex.
 
 Every request i supplies its volume v_i, every round takes M units, and a unit of request i served
-in round r >= a_i + 1 costs r / v_i. A request holds at most s_i + o_i tokens in a round, so no arc
-takes more. In a schedule that starts i at t_i the units of i have the mean round
+in round r >= a_i + 1 costs r w_i / v_i. A request holds at most s_i + o_i tokens in a round, so no
+arc takes more. In a schedule that starts i at t_i the units of i have the mean round
 t_i + sum_j j (s_i + j) / v_i, and the memory held is a flow: so
 
-    TEL >= (cheapest flow) + sum_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
+    TEL >= (cheapest flow) + sum_i w_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
 
 `hindsight.bounds.volume` drops the capacities of the arcs, which gives a closed form and a weaker
 bound.
@@ -46,7 +46,8 @@ def transportation_bound(instance: Instance) -> int:
     for request in moved:
         s, o = request.prompt_length, request.output_length
         moment = s * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
-        total += o - request.arrival_time - Fraction(moment, request.volume)
+        mean = Fraction(moment, request.volume)
+        total += request.weight * (o - request.arrival_time - mean)
     return math.ceil(total)
 
 
@@ -58,7 +59,7 @@ def small_transportation_bound(instance: Instance) -> int | None:
 
 
 def cheapest_flow(instance: Instance) -> Fraction:
-    """Return the smallest sum over requests of the mean round in which their volume is served."""
+    """Return the least weighted sum over requests of the mean round that serves their volume."""
     import networkx as nx
 
     volumes = instance.volumes.tolist()
@@ -69,9 +70,10 @@ def cheapest_flow(instance: Instance) -> Fraction:
     graph.add_node("sink", demand=sum(volumes))
     for index, (request, volume) in enumerate(zip(instance, volumes, strict=True)):
         most = request.prompt_length + request.output_length
+        cost = request.weight * (common // volume)
         graph.add_node(index, demand=-volume)
         for r in range(request.arrival_time + 1, rounds + 1):
-            graph.add_edge(index, ("round", r), weight=r * (common // volume), capacity=most)
+            graph.add_edge(index, ("round", r), weight=r * cost, capacity=most)
     for r in range(1, rounds + 1):
         graph.add_edge(("round", r), "sink", capacity=instance.memory_limit, weight=0)
     cost, _ = nx.network_simplex(graph)

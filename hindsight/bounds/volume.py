@@ -1,19 +1,22 @@
 """Lower bounds from volumes alone, without a solver, for instances of any size.
 
-Request i occupies v_i = s_i o_i + o_i (o_i + 1) / 2 token-rounds, and a round offers M.
+Request i occupies v_i = s_i o_i + o_i (o_i + 1) / 2 token-rounds, and a round offers M. Where
+weights w_i differ, v_i / w_i takes the place of v_i in every order and price.
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.compilation import plain, plain_at_first, step
 from instances import Instance
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray, IntArray, read_only
 
 from .idle_gaps import compress
 
@@ -26,20 +29,20 @@ LONGEST_PRICES = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class VolumeFilling:
-    """Rounds filled with M units of volume of arrived requests, smallest volume first.
+    """Rounds filled with M units of volume of arrived requests, smallest v_i / w_i first.
 
     Attributes
     ----------
     weighted_rounds : list[int]
         Sum over rounds r of r times the units of request i served in r, per request.
-    marginal_volumes : list[tuple[int, int]]
-        Volume v of the largest request served in each round from round 1 on, as pairs (v, number of
-        consecutive rounds); 0 where the rounds are not full, so that one more unit could be served
-        at no cost.
+    marginal_volumes : list[tuple[int or Fraction, int]]
+        Largest v_i / w_i of a request served in each round from round 1 on, as pairs (v_i / w_i,
+        number of consecutive rounds); 0 where the rounds are not full, so that one more unit could
+        be served at no cost.
     """
 
     weighted_rounds: list[int]
-    marginal_volumes: list[tuple[int, int]]
+    marginal_volumes: list[tuple[int | Fraction, int]]
 
     @property
     def rounds(self) -> int:
@@ -50,12 +53,19 @@ class VolumeFilling:
 def fill_by_volume(instance: Instance) -> VolumeFilling:
     """Serve volumes greedily, in O(n log n).
 
-    Serving a unit of request i in round r costs r / v_i. Serving always the arrived request of
-    smallest volume minimises the total (an exchange argument: of two units served in rounds
-    r < r', the one with the larger 1 / v belongs in r).
+    Serving a unit of request i in round r costs r w_i / v_i. Serving always the arrived request of
+    smallest v_i / w_i minimises the total (an exchange argument: of two units served in rounds
+    r < r', the one with the larger w / v belongs in r).
     """
     instance.require_tokens()
     volumes, arrivals = instance.volumes, instance.arrival_times
+    keys, sizes = volumes, None
+    if instance.is_weighted:
+        # Ranks from 1 on stand for v_i / w_i in the loop: 0 marks rounds that are not full.
+        fractions = [Fraction(request.volume, request.weight) for request in instance]
+        sizes = [Fraction(0), *sorted(set(fractions))]
+        rank_of = {size: rank for rank, size in enumerate(sizes)}
+        keys = read_only([rank_of[one] for one in fractions], np.int64)
     order = np.argsort(arrivals, kind="stable")
     rounds = int(arrivals.max()) + volumes.sum(dtype=object) // instance.memory_limit + len(order)
     fill = _fill
@@ -63,18 +73,22 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         # The same computation with Python's integers.
         fill = plain(_fill)
         volumes, arrivals = volumes.astype(object), arrivals.astype(object)
-    weighted, marginal = fill(volumes, arrivals, order, instance.memory_limit)
+        keys = keys.astype(object)
+    weighted, marginal = fill((volumes, keys), arrivals, order, instance.memory_limit)
+    if sizes is not None:
+        marginal = [(sizes[rank], count) for rank, count in marginal]
     return VolumeFilling(weighted.tolist(), marginal)
 
 
 @plain_at_first
 def _fill(
-    volumes: IntArray, arrivals: IntArray, order: IntArray, limit: int
-) -> tuple[IntArray, list[tuple[int, int]]]:
-    """Compute `fill_by_volume` for requests in order of arrival."""
+    requests: tuple[IntArray, IntArray], arrivals: IntArray, order: IntArray, limit: int
+) -> tuple[IntArray, list[tuple[Any, int]]]:
+    """Compute `fill_by_volume` for volumes and keys of requests, the smallest key first."""
+    volumes, keys = requests
     left, weighted = volumes.copy(), np.zeros_like(volumes)
     marginal = [(0, 0)]
-    queue = [(volumes[0], order[0])][:0]
+    queue = [(keys[0], order[0])][:0]
     position = 0
     round_index = 1
     capacity = limit
@@ -86,11 +100,11 @@ def _fill(
                 _extend(marginal, 0, first - round_index)
                 round_index, capacity = first, limit
         while position < len(order) and arrivals[order[position]] < round_index:
-            heapq.heappush(queue, (volumes[order[position]], order[position]))
+            heapq.heappush(queue, (keys[order[position]], order[position]))
             position += 1
         if not queue:
             continue
-        volume, index = queue[0]
+        key, index = queue[0]
         units = min(capacity, left[index])
         whole_rounds = 0
         if capacity == limit and left[index] > limit:
@@ -103,14 +117,14 @@ def _fill(
             last = round_index + whole_rounds - 1
             weighted[index] += limit * (round_index + last) * whole_rounds // 2
             left[index] -= limit * whole_rounds
-            _extend(marginal, volume, whole_rounds)
+            _extend(marginal, key, whole_rounds)
             round_index = last + 1
         else:
             weighted[index] += units * round_index
             left[index] -= units
             capacity -= units
             if capacity == 0:
-                _extend(marginal, volume, 1)
+                _extend(marginal, key, 1)
                 round_index, capacity = round_index + 1, limit
         if left[index] == 0:
             heapq.heappop(queue)
@@ -123,11 +137,11 @@ def _fill(
 
 
 @step
-def _extend(runs: list[tuple[int, int]], volume: int, count: int) -> None:
-    """Append ``count`` rounds of this marginal volume; the first run has length 0."""
-    if len(runs) > 1 and runs[-1][0] == volume:
+def _extend(runs: list[tuple[int, int]], key: int, count: int) -> None:
+    """Append ``count`` rounds of this marginal key; the first run has length 0."""
+    if len(runs) > 1 and runs[-1][0] == key:
         count += runs.pop()[1]
-    runs.append((volume, count))
+    runs.append((key, count))
 
 
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
@@ -135,9 +149,9 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 
     In a schedule the volume of request i is spread so that its mean round is
     t_i + sum_j j (s_i + j) / v_i. Any schedule serves the volumes within M a round and after
-    arrival, so the sum of mean rounds is at least that of `fill_by_volume`; replacing it,
+    arrival, so the weighted sum of mean rounds is at least that of `fill_by_volume`; replacing it,
 
-        TEL >= filling + sum_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
+        TEL >= filling + sum_i w_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
 
     Exact integers; fractions are rounded down, the total up.
     """
@@ -153,16 +167,16 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
             request.prompt_length * output * (output + 1) // 2
             + output * (output + 1) * (2 * output + 1) // 6
         )
-        total += scale * (output - request.arrival_time)
-        total += scale * (weighted - moment) // request.volume
+        total += scale * request.weight * (output - request.arrival_time)
+        total += scale * request.weight * (weighted - moment) // request.volume
     return -(-total // scale)
 
 
 def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
     """Return memory prices of the volume relaxation: good first prices for `memory_prices`.
 
-    The price falls by 1 / v from one full round to the next, where v is the volume of the last
-    unit served, and is 0 in a round with room: the dual of the transportation of units to rounds.
+    The price falls by w / v from one full round to the next, where v / w is that of the last unit
+    served, and is 0 in a round with room: the dual of the transportation of units to rounds.
     No round beyond `LONGEST_PRICES` has a price.
     """
     rounds = filling.rounds

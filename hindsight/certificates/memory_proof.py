@@ -2,7 +2,7 @@
 
 The bound is that of `hindsight.certificates.state_proofs` with the single table rho = m + 1, and M
 for its D: at most M tokens are held in round tau + 1. Sums are differences of prefix sums, so large
-instances are cheap to check.
+instances are cheap to check. The latency of a request counts by its weight.
 
 **Branches.** The nodes of a tree are listed parents first: a split [i, t] is followed by the nodes
 for schedules in which request i starts by round t, then by those for all others. Every schedule
@@ -59,6 +59,7 @@ class MemoryProof(Proof):
     """Proof by prices of a token in rounds 1, 2, ..."""
 
     keys: ClassVar[tuple[str, ...]] = ("prices",)
+    takes_weights: ClassVar[bool] = True
 
     def bound(self) -> int:
         """See `Proof.bound`."""
@@ -83,18 +84,19 @@ class MemoryProof(Proof):
         tilted = np.concatenate([[0], np.cumsum(y * np.arange(T, dtype=np.int64))])
         total = -self.limit * sum(numerators)
         for i, (a, s, o) in enumerate(self.rows):
+            unit = scale * self.weights[i]
             first, last = windows.get(i, (a, None))
             stop, length = T if last is None else min(T, last + 1), BLOCK
             # A start costs at least its latency: past the least cost so far, none need be tried.
             free = max(first, T)  # the first start past the prices
-            least = LIMIT if last is not None and last < free else scale * (free + o - a)
-            while first < stop and scale * (first + o - a) < least:
+            least = LIMIT if last is not None and last < free else unit * (free + o - a)
+            while first < stop and unit * (first + o - a) < least:
                 self.spend(CALL + length)
                 t = np.arange(first, min(first + length, stop), dtype=np.int64)
                 end = np.minimum(t + o, T)
                 # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
                 paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
-                least = min(least, int((scale * (t + (o - a)) + paid).min()))
+                least = min(least, int((unit * (t + (o - a)) + paid).min()))
                 first, length = first + length, 2 * length
             total += least
         return -(-total // scale)

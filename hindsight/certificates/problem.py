@@ -41,6 +41,8 @@ class Rows:
         schedules is checked with these.
     memory_rule : str
         How the memory rule differs from counting tokens; empty where it does not.
+    weights : list[int]
+        How often the latency of each request counts.
     """
 
     rows: list[Row]
@@ -49,6 +51,12 @@ class Rows:
     block_size: int
     stored: list[int]
     memory_rule: str
+    weights: list[int]
+
+    @property
+    def is_weighted(self) -> bool:
+        """Tell whether some weight is not 1."""
+        return any(weight != 1 for weight in self.weights)
 
 
 def read_instance(part: Any) -> Rows:
@@ -62,7 +70,7 @@ def read_instance(part: Any) -> Rows:
         The digest belongs to another instance.
     """
     names = ("memory_limit", "requests", "digest")
-    keys_of(part, names, "instance", optional=("memory_rule",))
+    keys_of(part, names, "instance", optional=("memory_rule", "weights"))
     rule = read_memory_rule(part.get("memory_rule", {}))
     size, unstored = rule.block_size, int(rule.emitted_token == "next")
     limit = whole(part["memory_limit"], "memory_limit", 1)
@@ -81,6 +89,7 @@ def read_instance(part: Any) -> Rows:
         rows.append((a, s, o))
     if not rows:
         raise MalformedCertificateError("there are no requests")
+    weights = wholes(part.get("weights", [1] * len(rows)), len(rows), "weights")
     try:
         columns = [list(column) for column in zip(*rows, strict=True)]
         digest = Instance.from_arrays(
@@ -88,6 +97,7 @@ def read_instance(part: Any) -> Rows:
             columns[2],
             columns[0],
             memory_limit=limit,
+            weights=weights,
             metadata={"allow_zero_prompt_length": True},
             memory_rule=rule,
         ).digest
@@ -102,7 +112,7 @@ def read_instance(part: Any) -> Rows:
     for (a, _, o), x in zip(rows, stored, strict=True):
         meets_an_end = (x + o) // size * size > x
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
-    return Rows(below, limit // size * size, digest, size, stored, rule.told)
+    return Rows(below, limit // size * size, digest, size, stored, rule.told, weights)
 
 
 def read_memory_rule(part: Any) -> MemoryRule:
@@ -115,7 +125,7 @@ def read_memory_rule(part: Any) -> MemoryRule:
 
 
 def total_latency(instance: Rows, start_times: Any) -> int:
-    """Compute the total latency of a schedule given by its starts; refuse an infeasible one."""
+    """Compute the weighted total latency of a schedule given by its starts, if it is feasible."""
     rows = instance.rows
     starts = wholes(start_times, len(rows), "start_times")
     for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
@@ -126,7 +136,10 @@ def total_latency(instance: Rows, start_times: Any) -> int:
         for (_, _, output), stored, t in zip(rows, instance.stored, starts, strict=True)
     ]
     _refuse_crowds(pieces, instance, "start_times")
-    return sum(end for _, end, _ in pieces) - sum(arrival for arrival, _, _ in rows)
+    return sum(
+        weight * (end - arrival)
+        for weight, (_, end, _), (arrival, _, _) in zip(instance.weights, pieces, rows, strict=True)
+    )
 
 
 def preemptive_total_latency(instance: Rows, stretches: Any) -> int:

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from . import limits
-from .format import LIMIT, CertificateError, CertificateTooLargeError, keys_of, whole
+from .format import (
+    LIMIT,
+    CertificateError,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    keys_of,
+    whole,
+)
 from .problem import Rows
 
 Ints = npt.NDArray[np.int64]
@@ -32,9 +39,16 @@ class Proof(ABC):
     preemptive: ClassVar[bool] = False
     """Whether it also bounds schedules that stop requests."""
 
+    takes_weights: ClassVar[bool] = False
+    """Whether its bound counts the latency of each request by its weight."""
+
     def __init__(self, instance: Rows, part: Mapping[str, Any]) -> None:
         keys_of(part, ("kind", "scale", *self.keys), "proof")
-        self.rows = instance.rows
+        if instance.is_weighted and not self.takes_weights:
+            raise MalformedCertificateError(
+                f"proof: {part['kind']} counts every request alike: it takes no weights"
+            )
+        self.rows, self.weights = instance.rows, instance.weights
         self.limit = instance.memory_limit
         self.part = part
         self.kind: str = part["kind"]
@@ -75,7 +89,7 @@ class Proof(ABC):
     def _refuse_overflow(self, charged: int, T: int, where: str, scale: int | None = None) -> None:
         """Refuse prices of epochs below T whose charges could overflow int64."""
         latest = T + max(a + o for a, _, o in self.rows)
-        if charged + (scale or self.scale) * latest >= LIMIT:
+        if charged + (scale or self.scale) * latest * max(self.weights) >= LIMIT:
             raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")
 
 

@@ -131,6 +131,8 @@ def _in_rounds(
     """Make a certificate of a schedule in rounds; see `make_certificate`."""
     preemptive = isinstance(schedule, PreemptiveSchedule)
     instance = schedule.instance
+    if preemptive:
+        instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -227,10 +229,14 @@ def instance_part(requests: Instance | Workload) -> dict[str, Any]:
     """Return requests as they stand in a certificate: `read_certificate`."""
     columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
     rule = requests.memory_rule
+    weights: dict[str, list[int]] = {}
+    if isinstance(requests, Instance) and requests.is_weighted:
+        weights["weights"] = requests.weights.tolist()
     return {
         "memory_limit": requests.memory_limit,
         "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
         "digest": requests.digest,
+        **weights,
         **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
     }
 

@@ -119,11 +119,10 @@ class WindowTree:
 
 
 def suits_tree(instance: Instance, schedule: Schedule) -> bool:
-    """Tell whether a window tree can be attempted: tables and programs of moderate size."""
+    """Tell whether a window tree can be attempted: no weights, and tables of moderate size."""
     epochs = max(schedule.makespan, int(instance.arrival_times.max())) + 2
-    return (
-        instance.memory_limit <= LARGEST_MEMORY_LIMIT and len(instance) * epochs <= LARGEST_PROGRAM
-    )
+    is_small = instance.memory_limit <= LARGEST_MEMORY_LIMIT
+    return is_small and not instance.is_weighted and len(instance) * epochs <= LARGEST_PROGRAM
 
 
 def prove_by_windows(

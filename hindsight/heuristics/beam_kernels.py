@@ -15,9 +15,10 @@ has a state in which the ranks rise.
 sum_j j (s_i + j) / v_i. What is not placed yet is thought of as a fluid that is served in order of
 rank, with what memory is left over by the volume R still to be held by what runs: its front stands
 at now + R / capacity, and each request moves it on by v / capacity (and to its arrival at least).
-The value is the sum of the t_i + (1 - g) m_i of what is placed and of the mean rounds of the fluid.
-g = 0 would be an estimate of the total; g > 0 prefers, among states with as many requests placed,
-those that have placed the long-running ones, because short ones fill the gaps left at the end.
+The value is the sum of the t_i + (1 - g) m_i of what is placed and of the mean rounds of the fluid,
+each times its weight. g = 0 would be an estimate of the total; g > 0 prefers, among states with as
+many requests placed, those that have placed the long-running ones, because short ones fill the gaps
+left at the end.
 Beyond the window the fluid runs behind a reference, computed once, by the lag it has at the
 window's end, up to the reference's first idle round.
 """
@@ -47,8 +48,8 @@ class RankedRequests(NamedTuple):
     ----------
     prompt, output, arrival : int64 array, shape (n,)
         Lengths in tokens, arrivals in rounds.
-    volume, moment : float64 array, shape (n,)
-        v and m of the module docstring.
+    volume, moment, weight : float64 array, shape (n,)
+        v and m of the module docstring, and weights w.
     limit : int
         M, tokens.
     capacity : float
@@ -56,9 +57,9 @@ class RankedRequests(NamedTuple):
     front : float64 array, shape (n + 1,)
         Position of the front of the fluid of all requests, the reference, before rank i.
     later : float64 array, shape (n + 1,)
-        Sum of the mean rounds of ranks i and later in the reference.
+        Sum of w times the mean round of ranks i and later in the reference.
     before_idle : float64 array, shape (n + 1,)
-        Number of these ranks that follow before the reference first waits for an arrival.
+        Sum of w of these ranks that follow before the reference first waits for an arrival.
     """
 
     prompt: IntArray
@@ -66,6 +67,7 @@ class RankedRequests(NamedTuple):
     arrival: IntArray
     volume: FloatArray
     moment: FloatArray
+    weight: FloatArray
     limit: int
     capacity: float
     front: FloatArray
@@ -249,7 +251,7 @@ def _first_start(
 
 @partial(njit, makes_arrays=True)
 def reference_fluid(
-    arrival: IntArray, volume: FloatArray, capacity: float
+    arrival: IntArray, volume: FloatArray, weight: FloatArray, capacity: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`."""
     n = arrival.shape[0]
@@ -266,8 +268,8 @@ def reference_fluid(
         now += volume[i] / capacity
         front[i + 1] = now
     for i in range(n - 1, -1, -1):
-        later[i] = later[i + 1] + mean[i]
-        before_idle[i] = 0.0 if waits[i] == 1 else before_idle[i + 1] + 1.0
+        later[i] = later[i + 1] + weight[i] * mean[i]
+        before_idle[i] = 0.0 if waits[i] == 1 else before_idle[i + 1] + weight[i]
     return front, later, before_idle
 
 
@@ -297,11 +299,11 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
-    """Sum the mean rounds of the fluid of all unplaced requests, which begins at ``begin``.
+    """Sum w times the mean rounds of the fluid of all unplaced requests, which begins at ``begin``.
 
-    Also return how many requests would move with it: those before the first wait for an arrival.
+    Also sum w of the requests that would move with it: those before the first wait for an arrival.
     """
-    _, _, arrival, volume, _, _, capacity, front, later, before_idle = requests
+    _, _, arrival, volume, _, weight, _, capacity, front, later, before_idle = requests
     placed, window = beam.placed, beam.placed.shape[1]
     fluid = begin
     total = 0.0
@@ -314,8 +316,8 @@ def _fluid_total(
             busy = False
             fluid = float(arrival[i])
         if busy:
-            affected += 1.0
-        total += fluid + 0.5 * volume[i] / capacity
+            affected += weight[i]
+        total += weight[i] * (fluid + 0.5 * volume[i] / capacity)
         fluid += volume[i] / capacity
     # Beyond the window the fluid follows the reference with the lag at the window's end.
     total += later[stop] + before_idle[stop] * (fluid - front[stop])
@@ -370,6 +372,7 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
     """Tell whether two requests are alike from now on."""
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
+    are_alike = are_alike and requests.weight[i] == requests.weight[j]
     return are_alike and max(arrival[i], now) == max(arrival[j], now)
 
 
@@ -385,7 +388,7 @@ def _expand(
     ahead: Ahead,
 ) -> None:
     """Try the next requests of state x, up to ``choices`` different ones."""
-    prompt, output, arrival, volume, moment, limit, capacity, _, _, _ = requests
+    prompt, output, arrival, volume, moment, weight, limit, capacity, _, _, _ = requests
     states, costs, placed, ends, _ = beam
     new_costs = children.costs
     _, _, _, held, holding = ahead
@@ -407,7 +410,7 @@ def _expand(
         fluid = max(fluid, float(arrival[i]))
         mean = fluid + 0.5 * volume[i] / capacity
         fluid += volume[i] / capacity
-        before += 1.0
+        before += weight[i]
         # Try only one of several requests alike.
         if like >= 0 and _are_alike(i, like, now, requests):
             continue
@@ -430,10 +433,10 @@ def _expand(
             + volume[i]
         )
         shift = start + still_held / capacity - begin
-        cost = costs[x] + start + (1.0 - preference) * moment[i]
-        value = cost + total - mean
-        if before - 1.0 < affected:
-            value += (affected - 1.0) * shift
+        cost = costs[x] + weight[i] * start + weight[i] * (1.0 - preference) * moment[i]
+        value = cost + total - weight[i] * mean
+        if before - weight[i] < affected:
+            value += (affected - weight[i]) * shift
             value -= (affected - before) * volume[i] / capacity
         else:
             value += affected * shift

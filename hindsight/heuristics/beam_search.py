@@ -156,7 +156,8 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
 def _ranked(instance: Instance, order: IntArray, efficiency: float) -> RankedRequests:
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
+    weight = instance.weights[order].astype(np.float64)
     capacity = efficiency * instance.memory_limit
-    lengths = (prompt, output, arrival, volume, moment)
-    fluid = reference_fluid(arrival, volume, capacity)
+    lengths = (prompt, output, arrival, volume, moment, weight)
+    fluid = reference_fluid(arrival, volume, weight, capacity)
     return RankedRequests(*lengths, instance.memory_limit, capacity, *fluid)

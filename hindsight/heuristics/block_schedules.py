@@ -31,7 +31,7 @@ class Draws(NamedTuple):
     pivots, counts : int64 array, shape (moves,)
         Position in the order of the first request removed, and number of requests removed.
     keys : float64 array, shape (moves, `MOST_REMOVED`)
-        Requests are put back in order of key times (output length + 1), smallest first.
+        Requests are put back in order of key times (output length + 1) / weight, smallest first.
     """
 
     pivots: IntArray
@@ -51,6 +51,7 @@ class _Removed(NamedTuple):
 def _recreate(
     profile: IntArray,
     requests: RequestColumns,
+    weights: IntArray,
     block_size: int,
     order: IntArray,
     starts: IntArray,
@@ -68,8 +69,8 @@ def _recreate(
         for k in range(count):
             i = order[first + k]
             hold(profile, starts[i], prompt[i], output[i], -1, block_size)
-            before, earliest = before + starts[i], min(earliest, starts[i])
-            key = keys[move, k] * (1.0 + output[i])
+            before, earliest = before + weights[i] * starts[i], min(earliest, starts[i])
+            key = keys[move, k] * (1.0 + output[i]) / weights[i]
             p = k
             while p > 0 and sorting[p - 1] > key:
                 again[p], old[p], sorting[p] = again[p - 1], old[p - 1], sorting[p - 1]
@@ -84,7 +85,7 @@ def _recreate(
             if starts[i] < 0:
                 break
             hold(profile, starts[i], prompt[i], output[i], 1, block_size)
-            placed, after = placed + 1, after + starts[i]
+            placed, after = placed + 1, after + weights[i] * starts[i]
         # Undo what did not fit into the profile or is worse.
         if placed < count or after > before:
             for i in again[:placed]:
@@ -116,7 +117,7 @@ class BlockSchedules:
             rule.usable_blocks(instance.memory_limit),
         ).read_only()
         # One after another they end by then.
-        self._longest = int(instance.arrival_times.max()) + instance.total_output_length
+        self._longest = int(instance.arrival_times.max() + instance.output_lengths.sum())
 
     @property
     def is_small(self) -> bool:
@@ -151,7 +152,8 @@ class BlockSchedules:
         n = len(starts)
         room = np.zeros((2, MOST_REMOVED), dtype=np.int64)
         work = _Removed(room[0], room[1], np.zeros(MOST_REMOVED))
-        best, idle = int(starts.sum()), 0
+        weights = self._instance.weights
+        best, idle = int(weights @ starts), 0
         while idle < patience and not should_stop():
             order = np.argsort(starts, kind="stable")
             fit_in_order(self._requests, order, starts, profile, True, self._block_size)
@@ -164,8 +166,9 @@ class BlockSchedules:
                 # Noise from almost none (shortest first) to a full shuffle.
                 shuffled = rng.random((len(counts), MOST_REMOVED))
                 draws = Draws(pivots, counts, shuffled + rng.choice([0, 1], (len(counts), 1)))
-                _recreate(profile, self._requests, self._block_size, order, starts, draws, work)
+                size = self._block_size
+                _recreate(profile, self._requests, weights, size, order, starts, draws, work)
             idle += 1
-            if int(starts.sum()) < best:
-                best, idle = int(starts.sum()), 0
+            if int(weights @ starts) < best:
+                best, idle = int(weights @ starts), 0
                 found(Schedule(self._instance, starts))

@@ -7,7 +7,9 @@ arrival and order by output length, `prefix_schedule` is MC-SF's schedule ([J25]
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +19,21 @@ from hindsight.runtime.compilation import plain_at_first, step
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray, RequestColumns
 
-Priority = Callable[[Request], int]
+Priority = Callable[[Request], int | Fraction]
+
+
+def _per_weight(name: str) -> Priority:
+    """Return the priority by an attribute of a request over its weight."""
+    value_of = operator.attrgetter(name)
+    return lambda request: (
+        value_of(request) if request.weight == 1 else Fraction(value_of(request), request.weight)
+    )
+
 
 PRIORITIES: dict[str, Priority] = {
-    "output_length": lambda request: request.output_length,
-    "volume": lambda request: request.volume,
-    "peak_memory": lambda request: request.peak_memory,
+    "output_length": _per_weight("output_length"),
+    "volume": _per_weight("volume"),
+    "peak_memory": _per_weight("peak_memory"),
     "arrival_time": lambda request: request.arrival_time,
 }
 

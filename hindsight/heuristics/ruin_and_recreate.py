@@ -64,6 +64,8 @@ round takes three numbers."""
 class CycleSettings:
     """Parameters of one kind of cycle; lengths and temperatures are in mean output lengths.
 
+    Temperatures also scale with the mean weight.
+
     Attributes
     ----------
     most : int
@@ -122,7 +124,7 @@ class RuinAndRecreate:
     def __init__(
         self, instance: Instance, start_times: IntArray, seed: int = 0, threads: int = 1
     ) -> None:
-        self._requests = instance.columns
+        self._requests, self._weights = instance.columns, instance.weights
         self._mean_output = float(instance.output_lengths.mean())
         self._rounds = 0
         self._random = np.random.default_rng(seed)
@@ -182,12 +184,12 @@ class RuinAndRecreate:
         if self.is_too_long:
             return False
         self._begin()
-        scale = self._mean_output
+        scale, mean_weight = self._mean_output, float(self._weights.mean())
         each = -(-moves // len(self._states))
         plan = Moves(
             total=each,
-            hot=settings.hot * scale,
-            cold=settings.cold * scale,
+            hot=settings.hot * scale * mean_weight,
+            cold=settings.cold * scale * mean_weight,
             most=min(settings.most, max(2, len(self.best_starts))),
             reach=min(max(2.0, settings.reach * scale), self._rounds),
             weight=settings.weight,
@@ -235,7 +237,8 @@ class RuinAndRecreate:
             padded = np.zeros(rounds)
             known = self._prices[: rounds - 1]
             padded[1 : len(known) + 1] = known
-            self._sums = PriceSums(np.cumsum(padded), np.cumsum(padded * np.arange(rounds)))
+            weighted_sums = np.cumsum(padded * np.arange(rounds))
+            self._sums = PriceSums(np.cumsum(padded), weighted_sums, self._weights)
         width = max(1, int(self._mean_output / BUCKETS_PER_OUTPUT))
         starts = self.best_starts.copy()
         heads = np.full(self._rounds // width + 1, -1, np.int64)
@@ -265,4 +268,4 @@ class RuinAndRecreate:
 
     def _total_latency(self, starts: IntArray) -> int:
         _, output, arrival, _ = self._requests
-        return int((starts + output - arrival).sum())
+        return int(self._weights @ (starts + output - arrival))

@@ -7,10 +7,10 @@ beside all others for its whole life (or, sometimes, at the cheaper of this and 
 cost of a move does not depend on n, and every intermediate schedule is feasible.
 
 A move is accepted if it costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983), drawn
-before the requests are put back so that most moves end early. The cost of a start is its round plus
-``weight`` times the price of its memory. Near the prices of the linear relaxation, promising
-schedules have similar costs, and waits move to the requests that should wait. At weight 0 the cost
-is the total latency.
+before the requests are put back so that most moves end early. The cost of a start is its round,
+times the weight of the request, plus ``weight`` times the price of its memory. Near the prices of
+the linear relaxation, promising schedules have similar costs, and waits move to the requests that
+should wait. At weight 0 the cost is the total latency.
 """
 
 from __future__ import annotations
@@ -155,10 +155,14 @@ class Removed(NamedTuple):
 
 
 class PriceSums(NamedTuple):
-    """Running sums of the prices lambda_r and of r lambda_r, both of shape (rounds,)."""
+    """What starts cost: running sums of the prices lambda_r and of r lambda_r, shape (rounds,).
+
+    And the weight of each request, int64, shape (n,).
+    """
 
     sums: FloatArray
     weighted_sums: FloatArray
+    weights: IntArray
 
 
 @step
@@ -195,15 +199,14 @@ def fill(requests: RequestColumns, timetable: Timetable) -> None:
 
 
 @step
-def _paid(
-    start: int, prompt: int, output: int, weight: float, sums: FloatArray, weighted_sums: FloatArray
-) -> float:
-    """Return the cost of a start: its round, and the weighted price of its memory."""
-    end = start + output
+def _paid(start: int, i: int, requests: RequestColumns, weight: float, prices: PriceSums) -> float:
+    """Return the cost of a start: its weighted round, and the weighted price of its memory."""
+    sums, weighted_sums, weights = prices
+    prompt, end = requests.prompt_lengths[i], start + requests.output_lengths[i]
     memory = (prompt - start) * (sums[end] - sums[start]) + (
         weighted_sums[end] - weighted_sums[start]
     )
-    paid: float = start + weight * memory
+    paid: float = weights[i] * start + weight * memory
     return paid
 
 
@@ -258,7 +261,12 @@ def _draw_near(
 
 @step
 def _draw_order(
-    count: int, reach: float, requests: RequestColumns, removed: Removed, state: IntArray
+    count: int,
+    reach: float,
+    requests: RequestColumns,
+    weights: IntArray,
+    removed: Removed,
+    state: IntArray,
 ) -> None:
     """Draw the order in which the ``count`` removed requests are put back."""
     prompt, output, _, _ = requests
@@ -271,7 +279,7 @@ def _draw_order(
             keys[q] = next_uniform(state)
         elif kind < BY_VOLUME:
             volume = prompt[i] * output[i] + 0.5 * output[i] * (output[i] + 1)
-            keys[q] = volume * (0.7 + 0.6 * next_uniform(state))
+            keys[q] = volume * (0.7 + 0.6 * next_uniform(state)) / weights[i]
         elif kind < BY_START:
             keys[q] += (next_uniform(state) - 0.5) * reach
         if kind >= FIRST_WAITING:
@@ -303,7 +311,7 @@ def _put_back(
     ``bid``: the first round that was freed, the weight of prices, and the cost to stay below.
     """
     prompt, output, arrival, limit = requests
-    sums, weighted_sums = prices
+    weights = prices.weights
     taken, _, new, order, _, _ = removed
     first, _, _, state = region
     reach, blink, second = moves.reach, moves.blink, moves.second
@@ -311,13 +319,14 @@ def _put_back(
     # A sooner start uses no round that has gained room.
     least = 0
     for q in range(count):
-        least += max(first, arrival[taken[q]], freed - output[taken[q]] + 1)
+        i = taken[q]
+        least += weights[i] * max(first, arrival[i], freed - output[i] + 1)
     cost = 0.0
     for x in range(count):
         i = taken[order[x]]
         s, o = prompt[i], output[i]
         begin = max(first, arrival[i], freed - o + 1)
-        least -= begin
+        least -= weights[i] * begin
         # Take the first fit, or a later one if it is skipped.
         at = earliest_fit(profile, begin, s, o, limit)
         while at >= 0 and next_uniform(state) < blink:
@@ -326,13 +335,13 @@ def _put_back(
             )
         if at < 0:
             return x
-        paid = _paid(at, s, o, weight, sums, weighted_sums)
+        paid = _paid(at, i, requests, weight, prices)
         # Sometimes try a later start, where prices make it cheaper.
         if next_uniform(state) < second:
             passed = at + 1 + int(next_uniform(state) ** 2 * reach)
             later = earliest_fit(profile, passed, s, o, limit)
             if later >= 0:
-                paid_later = _paid(later, s, o, weight, sums, weighted_sums)
+                paid_later = _paid(later, i, requests, weight, prices)
                 if paid_later < paid:
                     at, paid = later, paid_later
         cost += paid
@@ -360,7 +369,7 @@ def ruin_and_recreate(
     requests : RequestColumns
         The problem.
     prices : PriceSums
-        Prices of memory, for all rounds of the profile.
+        Prices of memory, for all rounds of the profile, and weights.
     region : Region
         The requests that may be moved, and the rounds they may move to.
     moves : Moves
@@ -376,7 +385,6 @@ def ruin_and_recreate(
         The change of the total latency.
     """
     prompt, output, arrival, _ = requests
-    sums, weighted_sums = prices
     first, last, candidates, state = region
     starts, buckets, whole_profile = timetable
     taken, old, new, order = np.zeros((4, moves.most), np.int64)
@@ -403,10 +411,10 @@ def ruin_and_recreate(
             is_taken[i] = 0
             old[q] = starts[i]
             freed = min(freed, old[q])
-            before += _paid(old[q], prompt[i], output[i], weight, sums, weighted_sums)
+            before += _paid(old[q], i, requests, weight, prices)
             hold(profile, old[q], prompt[i], output[i], -1)
         # Recreate, up to a cost drawn beforehand.
-        _draw_order(count, moves.reach, requests, removed, state)
+        _draw_order(count, moves.reach, requests, prices.weights, removed, state)
         uniform = next_uniform(state) + 1e-300
         most = threshold(before, moves.hot, moves.cold, done, uniform)
         bid = (freed, weight, most)
@@ -422,7 +430,7 @@ def ruin_and_recreate(
         # Accept.
         for q in range(count):
             i = taken[q]
-            change += new[q] - old[q]
+            change += prices.weights[i] * (new[q] - old[q])
             starts[i] = new[q]
             if new[q] // buckets.width != old[q] // buckets.width:
                 _unlink(buckets, i, old[q])

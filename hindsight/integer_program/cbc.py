@@ -74,7 +74,7 @@ def solve_with_cbc(
     problem += pulp.lpSum(
         -begin
         if level is not None
-        else (t + instance[i].output_length - instance[i].arrival_time) * begin
+        else instance[i].weight * (t + instance[i].output_length - instance[i].arrival_time) * begin
         for (i, t), begin in begins.items()
     )
     once: dict[int, list[pulp.LpVariable]] = {}

@@ -59,7 +59,7 @@ def build_dense(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
 def _start_all(model: Any, starts: StartSets, size: dict[int, int]) -> None:
     """Add rounds, (1) and (2) for groups of requests that share columns, with their sizes.
 
-    (1): minimise sum_i ( sum_t t x[i,t] + o_i - a_i ). (2): sum_t x[i,t] = size_i for every i.
+    (1): minimise sum_i w_i ( sum_t t x[i,t] + o_i - a_i ). (2): sum_t x[i,t] = size_i for every i.
 
     Where requests may be left out, (1) counts those instead, and (2) has <= for =.
     """
@@ -75,9 +75,10 @@ def _start_all(model: Any, starts: StartSets, size: dict[int, int]) -> None:
             ),
         )
         return
-    constant = int(instance.output_lengths.sum() - instance.arrival_times.sum())
+    weights = instance.weights.tolist()
+    constant = instance.total_output_length - int(instance.weights @ instance.arrival_times)
     model.total_latency = pyo.Objective(
-        expr=pyo.quicksum(t * model.x[i, t] for i, t in model.x) + constant
+        expr=pyo.quicksum(weights[i] * t * model.x[i, t] for i, t in model.x) + constant
     )
     model.start_once = pyo.Constraint(
         list(size),

@@ -37,7 +37,7 @@ class HorizonProof:
     price_bound : PriceBound
         Exact bound of the volume relaxation's memory prices.
     lower_bound : int
-        The largest of that bound, the mean-busy-time bound and the sum of output lengths, exact.
+        The largest of that bound, the mean-busy-time bound and the sum of w_i o_i, exact.
     horizon : int
         Round by which every optimal schedule completes.
     starts : StartSets or None
@@ -78,7 +78,7 @@ def proved_horizon(
         bound = bound_without_prices(instance)
         return HorizonProof(best, bound, bound.bound, latest, None)
     filling = fill_by_volume(instance)
-    lower = max(mean_busy_time_bound(instance, filling), sum(instance.output_lengths.tolist()))
+    lower = max(mean_busy_time_bound(instance, filling), instance.total_output_length)
     prices = round_prices(filling_prices(filling), instance)
     must_stop = never if thorough or should_stop is None else should_stop
     try:

@@ -100,14 +100,15 @@ class ModelSize:
 def model_size(instance: Instance, formulation: Formulation, horizon: int) -> ModelSize:
     """Size the model of all starts that complete by ``horizon``, with total latency."""
     kinds = Counter(
-        (request.arrival_time, request.prompt_length, request.output_length) for request in instance
+        (request.arrival_time, request.prompt_length, request.output_length, request.weight)
+        for request in instance
     )
     if formulation == "dense":
-        starts = [(count * max(0, horizon - o - a + 1), o) for (a, _, o), count in kinds.items()]
+        starts = [(count * max(0, horizon - o - a + 1), o) for (a, _, o, _), count in kinds.items()]
         columns = sum(count for count, _ in starts)
         non_zeros = sum(count * (o + 1) for count, o in starts)
         return ModelSize(formulation, len(instance) + horizon, columns, non_zeros)
-    columns = sum(max(0, horizon - o - a + 1) for a, _, o in kinds)
+    columns = sum(max(0, horizon - o - a + 1) for a, _, o, _ in kinds)
     # A start enters and leaves both counts, and each count refers to the round before.
     return ModelSize(
         formulation, len(kinds) + 2 * horizon, columns + 2 * horizon, 5 * columns + 5 * horizon

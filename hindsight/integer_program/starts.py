@@ -59,15 +59,20 @@ class StartSets:
 
 
 def group_requests(starts: StartSets) -> list[list[int]]:
-    """Group interchangeable requests: equal (a, s, o) and equal allowed starts.
+    """Group interchangeable requests: equal (a, s, o, w) and equal allowed starts.
 
     Members may share columns, as any of them may use any start. They are positions in the
     instance, ascending; the first one names the group's columns.
     """
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for i, (request, allowed) in enumerate(zip(starts.instance, starts.starts, strict=True)):
-        lengths = request.arrival_time, request.prompt_length, request.output_length
-        groups[lengths, allowed.tobytes()].append(i)
+        kind = (
+            request.arrival_time,
+            request.prompt_length,
+            request.output_length,
+            request.weight,
+        )
+        groups[kind, allowed.tobytes()].append(i)
     return list(groups.values())
 
 

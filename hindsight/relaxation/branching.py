@@ -24,7 +24,7 @@ from instances.arrays import FloatArray, IntArray
 from .price_ascent import PriceAscent, mean_starts
 
 TEMPERATURES = (2.0, 0.6)
-"""Temperatures of the ascent in a new leaf, in rounds."""
+"""Temperatures of the ascent in a new leaf, in rounds of the mean weight."""
 
 STEPS = 30
 """Most steps at each temperature."""
@@ -39,7 +39,10 @@ MOST_PRICES = 5_000_000
 """Most prices of all leaves together, as a certificate stores them all; then splitting ends."""
 
 ENOUGH = 1000.0
-"""Most rounds of latency that a leaf may gain at once: a leaf without schedules has any bound."""
+"""Most latency, in rounds of the mean weight, that a leaf may gain at once.
+
+A leaf without schedules has any bound.
+"""
 
 
 @dataclass(eq=False)
@@ -142,6 +145,7 @@ class BranchedRelaxation:
     def _priced(self, parent: _Node, first: IntArray, last: IntArray) -> _Node:
         """Return a leaf with the best prices found, starting from those of its parent."""
         instance, must_stop = self._instance, self._clock.must_stop
+        unit = float(instance.weights.mean())
         # Rounding drops trailing zero prices; each leaf may raise these prices again.
         T, known = self._rounds, parent.prices.as_floats()
         prices = np.zeros(T)
@@ -167,14 +171,14 @@ class BranchedRelaxation:
             requests_from(instance, first),
             instance.memory_limit,
             prices,
-            TEMPERATURES[0],
+            TEMPERATURES[0] * unit,
             final=np.maximum(np.minimum(last, T), first),
             stepped=hear,
             must_stop=must_stop,
         )
         hear(ascent)
-        enough = best[0][0] + ENOUGH
-        for temperature in TEMPERATURES:
+        enough = best[0][0] + ENOUGH * unit
+        for temperature in (unit * rounds for rounds in TEMPERATURES):
             if temperature != ascent.temperature:
                 ascent.cool(temperature / ascent.temperature)
             if not ascent.climb(STEPS, 1e-8):

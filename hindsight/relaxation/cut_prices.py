@@ -3,7 +3,7 @@
 Take prices lambda_r >= 0 of a token in round r, and y_k >= 0 of the cuts' rows, which say that
 sum c_k(i, t) x[i, t] <= b_k. Relaxing the memory rows and these gives
 
-    L = sum_i min_{t >= a_i} [ t + o_i - a_i + sum_{r=t+1}^{t+o_i} lambda_r (s_i + r - t)
+    L = sum_i min_{t >= a_i} [ w_i (t + o_i - a_i) + sum_{r=t+1}^{t+o_i} lambda_r (s_i + r - t)
                                + sum_k y_k c_k(i, t) ]  -  M sum_r lambda_r  -  sum_k y_k b_k.
 
 Take an optimal schedule. Its starts make the sum of the brackets at least that of the minima, and
@@ -55,8 +55,8 @@ def conditional_value(
         first, priced = costs.of(index)
         cost_of = dict(enumerate(priced.tolist(), first))
         last = first + len(priced) - 1
-        # Past the last price a start costs one more per round: the first free one is enough.
+        # Past the last price a start costs w_i more per round: the first free one is enough.
         for start in range(last + 1, max([last, *more]) + 2):
-            cost_of[start] = cost_of[last] + unit * (start - last)
+            cost_of[start] = cost_of[last] + instance[index].weight * unit * (start - last)
         total += min(cost + more.get(start, 0) for start, cost in cost_of.items())
     return total / unit

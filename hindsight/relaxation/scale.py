@@ -34,7 +34,11 @@ from hindsight.bounds.volume import (
     filling_prices,
     mean_busy_time_bound,
 )
-from hindsight.heuristics.list_scheduling import one_after_another, prefix_schedule_within
+from hindsight.heuristics.list_scheduling import (
+    PRIORITIES,
+    one_after_another,
+    prefix_schedule_within,
+)
 from hindsight.integer_program.starts import no_start
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
@@ -182,7 +186,7 @@ class ScaleRelaxation:
         """Compute the volume bound, its prices, and a list schedule."""
         instance = self.instance
         filling = fill_by_volume(instance)
-        bound = max(mean_busy_time_bound(instance, filling), int(instance.output_lengths.sum()))
+        bound = max(mean_busy_time_bound(instance, filling), instance.total_output_length)
         self.certified = bound
         prices = filling_prices(filling)
         try:
@@ -192,7 +196,7 @@ class ScaleRelaxation:
             while not self.clock.must_stop() and self.offer_prices(prices / 2):
                 prices /= 2
             volumes = instance.prompt_lengths + instance.output_lengths / 2
-            flat = np.full(len(prices), FLAT * float((1 / volumes).mean()))
+            flat = np.full(len(prices), FLAT * float((instance.weights / volumes).mean()))
             if not self.clock.must_stop() and self.offer_prices(flat):
                 prices = flat
         except StoppedEarlyError:
@@ -202,9 +206,8 @@ class ScaleRelaxation:
         self.first_prices = prices
         self.report()
         stop = self.clock.must_stop if len(instance) > MOMENTARY else None
-        schedule = prefix_schedule_within(
-            instance, lambda request: request.volume, stop
-        ) or one_after_another(instance)
+        by_volume = prefix_schedule_within(instance, PRIORITIES["volume"], stop)
+        schedule = by_volume or one_after_another(instance)
         self.first_schedule = schedule
         makespan = schedule.makespan
         if self.horizon is None or makespan <= self.horizon:
@@ -227,7 +230,9 @@ class ScaleRelaxation:
             return
         self.phase = "prices"
         if self.ascent is None:
-            temperature = FIRST_TEMPERATURE * float(self.instance.output_lengths.mean())
+            instance = self.instance
+            temperature = FIRST_TEMPERATURE * float(instance.output_lengths.mean())
+            temperature *= float(instance.weights.mean())
             prices = np.zeros(self.rounds)
             known = self.first_prices[: self.rounds]
             prices[: len(known)] = known

@@ -218,11 +218,14 @@ def as_workload(requests: Workload | Instance) -> Workload:
     ------
     InvalidTypeError
         It is neither.
+    InvalidValueError
+        The instance has weights, which a workload has not.
     """
     if isinstance(requests, Workload):
         return requests
     if not isinstance(requests, Instance):
         raise InvalidTypeError(None, "instance", requests, "is neither a Workload nor an Instance")
+    requests.refuse_weights("is not 1: with a batch time every request counts alike")
     order = np.argsort(requests.arrival_times, kind="stable")
     return Workload(
         requests.arrival_times[order].tolist(),

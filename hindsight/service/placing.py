@@ -3,7 +3,8 @@
 Every request has a first and a last start, and is placed between them at a start at which it fits
 beside all others, or left out. A move takes some requests out that run while one left out could,
 and puts these and others back in a random order. It is kept if no fewer are placed, or, while the
-temperature is high, not many fewer. So a move costs only the rounds of the requests it touches.
+temperature is high, not many fewer; of equally many, small volumes are better. So a move costs only
+the rounds of the requests it touches.
 """
 
 from __future__ import annotations
@@ -38,8 +39,18 @@ random; beyond them at random after the one that the move is about."""
 LATER = 0.3
 """Probability that a request is put back from a random round of its window on."""
 
-HOT = 0.4
-"""First temperature, in requests; it falls to 0."""
+HOTS = (0.3, 0.15, 0.3, 0.08)
+"""First temperatures of the cycles, in requests; they fall to 0."""
+
+THRIFT = (0.5, 0.25, 0.8, 0.1, 0.0)
+"""What the largest volume takes off the worth of a request, by cycle: of equally many requests,
+those that leave room for more are better."""
+
+EQUAL = 1e-9
+"""Difference of worth that counts as none."""
+
+LONGEST = 8
+"""Doublings of a cycle, at most."""
 
 FIRST_CYCLE = 20_000
 """Moves of the first cycle; each later one has twice as many."""
@@ -154,7 +165,12 @@ def _draw_order(
 
 @njit
 def _move(
-    requests: RequestColumns, last: IntArray, heat: float, table: _Table, move: _Chosen
+    requests: RequestColumns,
+    last: IntArray,
+    worth: FloatArray,
+    heat: float,
+    table: _Table,
+    move: _Chosen,
 ) -> int:
     """Make a move; return the change of the number of placed requests, 0 if it is undone."""
     prompt, output, arrival, _ = requests
@@ -168,10 +184,12 @@ def _move(
     chosen, before, _ = move
     count = _choose(requests, last, about, table, chosen)
     _draw_order(requests, last, count, random, move)
-    had = placed = 0
+    gain, change = 0.0, 0
     for k in range(count):
         before[k] = starts[chosen[k]]
-        had += before[k] >= 0
+        if before[k] >= 0:
+            gain -= worth[chosen[k]]
+            change -= 1
     _take_out(requests, chosen, count, table)
     for k in range(count):
         i = chosen[k]
@@ -179,9 +197,10 @@ def _move(
         if next_uniform(random) < LATER:
             begin += int(next_uniform(random) * (last[i] - begin + 1))
         if _place(requests, last, i, begin, table):
-            placed += 1
-    if placed >= had + heat * math.log(1.0 - next_uniform(random)):
-        return placed - had
+            gain += worth[i]
+            change += 1
+    if gain >= heat * math.log(1.0 - next_uniform(random)) - EQUAL:
+        return change
     _take_out(requests, chosen, count, table)
     for k in range(count):
         i = chosen[k]
@@ -195,6 +214,7 @@ def _move(
 def _moves(
     requests: RequestColumns,
     last: IntArray,
+    worth: FloatArray,
     heats: tuple[float, float],
     moves: int,
     table: _Table,
@@ -208,7 +228,7 @@ def _moves(
     now, most = counts
     for move in range(moves):
         heat = heats[0] + (heats[1] - heats[0]) * move / moves
-        now += _move(requests, last, heat, table, trial)
+        now += _move(requests, last, worth, heat, table, trial)
         if now > most:
             most = now
             overwrite(best, table.starts)
@@ -255,11 +275,13 @@ class Placing:
         """Yield better and better starts; without a time limit until nothing is gained."""
         if self._rounds > LONGEST_PROFILE or self._count == len(self._best):
             return
+        volumes = self._instance.volumes
         cycle = fruitless = 0
         while not should_stop() and (limited or fruitless < FRUITLESS):
-            total, done, found = FIRST_CYCLE << cycle, 0, self._count
+            total, done, found = FIRST_CYCLE << min(cycle, LONGEST), 0, self._count
             table = self._table(self._best.copy())
-            now, slices, hot = self._count, Slices(), HOT / (1 + cycle)
+            now, slices, hot = self._count, Slices(), HOTS[cycle % len(HOTS)]
+            worth = 1 - THRIFT[cycle % len(THRIFT)] * volumes / volumes.max()
             while done < total and not should_stop():
                 with slices.next(total - done) as moves:
                     heats = hot * (1 - done / total), hot * (1 - (done + moves) / total)
@@ -267,6 +289,7 @@ class Placing:
                     now, most = _moves(
                         self._requests,
                         self._last,
+                        worth,
                         heats,
                         moves,
                         table,

@@ -53,8 +53,8 @@ TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003)
 STEPS = 150
 """Steps of the ascent at each temperature."""
 
-LARGEST_PROGRAM = 3_000_000
-"""Most non-zeros of the integer program."""
+LARGEST_PROGRAM, ENTRIES_PER_SECOND = 3_000_000, 50_000
+"""Most non-zeros of the integer program, and for each second left: Pyomo writes some 100,000."""
 
 MEMORY_PRICES, STATE_PRICES = "memory prices", "prices of what runs together"
 PROGRAM, ALONE = "integer program", "requests alone"
@@ -156,16 +156,17 @@ class _Search:
         prices = self._ascend()
         if state.is_over:
             return
-        has_program = self._entries() <= LARGEST_PROGRAM
         late = self._ascend_on_states()
+        if late is None and self._entries() <= LARGEST_PROGRAM:
+            none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+            late = _Late.by_memory(self._below, prices or none, self._last)
         state.phase = "schedules"
-        self._place(SEARCH_SHARE if has_program else 1.0)
-        if has_program and not state.is_over:
+        self._place(1.0 if late is None else SEARCH_SHARE)
+        if late is not None and not state.is_over:
             state.phase = "program"
-            if late is None:
-                none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-                late = _Late.by_memory(self._below, prices or none, self._last)
             self._solve_program(late)
+            state.phase = "schedules"
+            self._place(1.0)
 
     def _place(self, share: float) -> None:
         """Search for schedules with a share of the time left, or as long as they improve."""
@@ -285,6 +286,9 @@ class _Search:
             state.limit(state.lower, state.best_bound)
             return
         starts = start_sets(self._instance, allowed, optional=True)
+        left = state.clock.seconds_left()
+        if starts.memory_entries > min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * left):
+            return
         counts_tokens = self._instance.memory_rule == TOKENS
         compiled = compile_model(BUILDERS[self._formulation if counts_tokens else "dense"](starts))
 

@@ -434,6 +434,7 @@ class LargeSearch:
     def _run_tails(self, most_nodes: int) -> None:
         """Plan the best schedule anew from random rounds on; beams grow ``most_nodes`` states."""
         interval, rng, tails = self._interval, self._rng, self._parameters.tails
+        instance = self._instance
         rankings = [*RANKINGS, "relaxation"] if "relaxation" in self._keys else RANKINGS
         last = interval.nodes + most_nodes
         while tails and interval.nodes < last and not interval.is_done():
@@ -445,7 +446,7 @@ class LargeSearch:
             settings = tails[int(rng.integers(len(tails)))]
             moment = int(rng.integers(int(starts.min()), int(starts.max()) + 1))
             found = self._beam(key, settings, int((starts < moment).sum()))
-            if found is not None and int((found - starts).sum()) < 0:
+            if found is not None and int(instance.weights @ (found - starts)) < 0:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:

@@ -92,7 +92,9 @@ class Configurations(Parameters):
     name: ClassVar[str] = "configurations"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Refuse tables that are too large."""
+        """Refuse weights, and tables that are too large."""
+        if problem.instance.is_weighted:
+            return "counts every request alike: it takes no weights"
         limit = problem.instance.memory_limit
         entries = (problem.first_bounds.schedule.makespan + 1) * (limit + 1) ** 2
         if limit <= LARGEST_MEMORY_LIMIT and entries <= self.largest_price_array:

@@ -62,7 +62,9 @@ class Counts(Parameters):
     name: ClassVar[str] = "counts"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Refuse more memory entries than `largest_program`."""
+        """Refuse weights, and more memory entries than `largest_program`."""
+        if problem.instance.is_weighted:
+            return "counts every request alike: it takes no weights"
         starts = problem.first_bounds.starts
         if starts is not None and starts.memory_entries <= self.largest_program:
             return None

@@ -134,7 +134,7 @@ class LatencyOpening(Opening):
 
         schedule = moved or prefix_schedule_within(instance, PRIORITIES["output_length"], must_stop)
         state.offer(schedule or one_after_another(instance))
-        state.raise_lower(int(instance.output_lengths.sum()), certified=True)
+        state.raise_lower(instance.total_output_length, certified=True)
         state.raise_lower(mean_busy_time_bound(instance, fill_by_volume(instance)), certified=True)
 
     def _moved(self, start: AnySchedule | None) -> AnySchedule | None:

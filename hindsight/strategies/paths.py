@@ -116,7 +116,7 @@ class Paths(Parameters):
             raise InvalidTypeError("Paths", "climb", self.climb, "is not Climb")
 
     def refusal(self, problem: Problem) -> str | None:
-        """Refuse tables that are too large."""
+        """Refuse weights, and tables that are too large."""
         return self.configurations.refusal(problem)
 
     def run(self, problem: Problem, state: SolveState) -> None:

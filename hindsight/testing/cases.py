@@ -81,7 +81,7 @@ def _smaller(instance: Instance) -> Iterator[Instance]:
     least = {"arrival_time": 0, "prompt_length": int(not details.get(ALLOW_ZERO_PROMPT_LENGTH))}
     variants = [(requests[:k] + requests[k + 1 :], limit) for k in range(len(requests))]
     for k, one in enumerate(requests):
-        for name in ("output_length", "prompt_length", "arrival_time"):
+        for name in ("output_length", "prompt_length", "arrival_time", "weight"):
             # Halve late arrivals first, then lower them one by one.
             value = getattr(one, name)
             for less in {value // 2, value - 1} if name == "arrival_time" else {value - 1}:
@@ -102,7 +102,8 @@ def _smaller(instance: Instance) -> Iterator[Instance]:
 def instance_lines(instance: Instance, name: str = "instance") -> str:
     """Return Python code that creates the instance."""
     rows = ", ".join(
-        f"({one.arrival_time}, {one.prompt_length}, {one.output_length}, {one.id!r})"
+        f"({one.arrival_time}, {one.prompt_length}, {one.output_length}, {one.id!r}"
+        + (f", {one.weight})" if instance.is_weighted else ")")
         for one in instance.requests
     )
     rule = instance.memory_rule
@@ -110,7 +111,7 @@ def instance_lines(instance: Instance, name: str = "instance") -> str:
     if not instance.prompt_lengths.all():
         counted += f", metadata={{{ALLOW_ZERO_PROMPT_LENGTH!r}: True}}"
     return (
-        f"rows = [{rows}]  # arrival, prompt, output, id\n"
+        f"rows = [{rows}]  # arrival, prompt, output, id{', weight' * instance.is_weighted}\n"
         f"{name} = Instance([Request(*row) for row in rows],"
         f" memory_limit={instance.memory_limit}{counted})"
     )

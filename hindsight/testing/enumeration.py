@@ -55,27 +55,30 @@ def optimum(instance: Instance, goal: Goal) -> int:
 def optimal_schedules(instance: Instance) -> tuple[int, list[Starts]]:
     """Return the least total latency, and the starts of *every* optimal schedule.
 
-    Schedules are without preemption. Every way to wait K rounds in all is tried, for growing K.
+    Schedules are without preemption. Every way to wait K rounds in all, each counted by its
+    request's weight, is tried for growing K.
     """
-    outputs, arrivals = instance.output_lengths.tolist(), instance.arrival_times.tolist()
+    weights, arrivals = instance.weights.tolist(), instance.arrival_times.tolist()
     for waiting in count():
         found = [
             starts
-            for waits in _shares(waiting, len(instance))
+            for waits in _shares(waiting, weights)
             if fits(instance, starts := tuple(map(sum, zip(arrivals, waits, strict=True))))
         ]
         if found:
-            return waiting + sum(outputs), found
+            return waiting + sum(one.weight * one.output_length for one in instance), found
     raise AssertionError
 
 
-def _shares(total: int, parts: int) -> Iterator[Starts]:
-    """Yield every tuple of ``parts`` numbers >= 0 that add up to ``total``."""
-    if parts == 1:
-        yield (total,)
+def _shares(total: int, weights: list[int]) -> Iterator[Starts]:
+    """Yield every tuple of numbers >= 0 whose sum, by weight, is ``total``."""
+    weight, *others = weights
+    if not others:
+        if total % weight == 0:
+            yield (total // weight,)
         return
-    for first in range(total + 1):
-        for rest in _shares(total - first, parts - 1):
+    for first in range(total // weight + 1):
+        for rest in _shares(total - weight * first, others):
             yield (first, *rest)
 
 
@@ -86,7 +89,7 @@ def _preemptive_optimum(instance: Instance) -> int:
 
     @cache
     def least(now: int, done: Starts) -> int:
-        """Return the least sum over requests of the rounds that each is still present."""
+        """Return the least weighted sum over requests of the rounds that each is still present."""
         present = [i for i in indices if requests[i][0] <= now and done[i] < requests[i][2]]
         if not present:
             later = [a for a, _, _ in requests if a > now]
@@ -98,7 +101,7 @@ def _preemptive_optimum(instance: Instance) -> int:
             # Each present request fits alone, so an idle round gains nothing.
             if running and held <= instance.memory_limit:
                 after = tuple(done[i] + (i in running) for i in indices)
-                cost = len(present) + least(now + 1, after)
+                cost = sum(instance[i].weight for i in present) + least(now + 1, after)
                 best = cost if best is None else min(best, cost)
         assert best is not None
         return best

@@ -24,12 +24,15 @@ class Arrival(NamedTuple):
         Tokens, as in `Request`.
     id : RequestId or None
         Label; None takes the order of arrival.
+    weight : int, default 1
+        Importance in the round model, as in `Request`.
     """
 
     time: float
     prompt_length: int
     output_length: int
     id: RequestId | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,6 @@ class InstanceSource(FixedArrivals):
         self.order: list[int] = np.argsort(instance.arrival_times, kind="stable").tolist()
         ordered = (instance[position] for position in self.order)
         self._arrivals = [
-            Arrival(one.arrival_time, one.prompt_length, one.output_length, one.id)
+            Arrival(one.arrival_time, one.prompt_length, one.output_length, one.id, one.weight)
             for one in ordered
         ]

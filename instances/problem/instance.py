@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
@@ -216,9 +217,14 @@ class Instance(Problem):
         return any(request.weight != 1 for request in self.requests)
 
     @cached_property
+    def total_weight(self) -> int:
+        """Sum of w_i; the number of requests unless some weight is not 1."""
+        return sum(self.weights.tolist())
+
+    @cached_property
     def total_output_length(self) -> int:
         """Sum of w_i o_i, rounds: what no schedule's total latency is below."""
-        return int(self.weights @ self.output_lengths)
+        return sum(map(operator.mul, self.weights.tolist(), self.output_lengths.tolist()))
 
     @property
     def columns(self) -> RequestColumns:
@@ -272,6 +278,18 @@ class Instance(Problem):
                 "is not counted in tokens, as needed here: take relaxed() or restricted() of it"
             )
             raise InvalidValueError("instance", "memory_rule", self.memory_rule.told, reason)
+
+    def refuse_weights(self, reason: str) -> None:
+        """Refuse weights where every request counts alike.
+
+        Raises
+        ------
+        InvalidValueError
+            Some request has a weight other than 1; the message ends with ``reason``.
+        """
+        if self.is_weighted:
+            heavy = max(self.requests, key=lambda request: request.weight)
+            raise InvalidValueError(f"request {heavy.id!r}", "weight", heavy.weight, reason)
 
     def with_metadata(self, **entries: Any) -> Instance:
         """A copy whose metadata has ``entries`` added or replaced."""

@@ -35,7 +35,7 @@ class KnownBounds:
     Attributes
     ----------
     upper_bound : int or None
-        Total latency of a feasible schedule.
+        Total latency of a feasible schedule; weighted if the instance is.
     lower_bound : int or None
         Proved by a solver in floating point.
     certified_lower_bound : int or None
@@ -130,7 +130,11 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "memory_limit": instance.memory_limit,
         **({} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}),
         "metadata": dict(instance.metadata),
-        "requests": [{key: getattr(request, key) for key in REQUEST_KEYS} for request in instance],
+        "requests": [
+            {key: getattr(request, key) for key in REQUEST_KEYS}
+            | ({} if request.weight == 1 else {"weight": request.weight})
+            for request in instance
+        ],
     }
 
 
@@ -198,7 +202,7 @@ def _request(entry: Any, position: int, path: str) -> Request:
     for key in ("prompt_length", "output_length"):
         if key not in entry:
             raise FileFormatError(path, f"request {position} lacks {key!r}")
-    unknown = set(entry).difference(REQUEST_KEYS)
+    unknown = set(entry).difference(REQUEST_KEYS, ("weight",))
     if unknown:
         raise FileFormatError(path, f"request {position} has the unknown key {min(unknown)!r}")
     identifier = entry.get("id")
@@ -207,6 +211,7 @@ def _request(entry: Any, position: int, path: str) -> Request:
         entry["prompt_length"],
         entry["output_length"],
         position if identifier is None else identifier,
+        entry.get("weight", 1),
     )
 
 

@@ -183,8 +183,10 @@ class TimedSchedule(ABC):
 
     @property
     def mean_latency(self) -> float:
-        """Total latency per request, in units of the clock."""
-        return self.total_latency / len(self.problem)
+        """Total latency per request, or over the sum of weights, in units of the clock."""
+        problem = self.problem
+        count = problem.total_weight if isinstance(problem, Instance) else len(problem)
+        return self.total_latency / count
 
     @cached_property
     def is_feasible(self) -> bool:
@@ -246,10 +248,10 @@ class RoundSchedule(TimedSchedule):
 
     @property
     def total_waiting(self) -> int:
-        """Total latency beyond the output lengths: what a scheduler can influence, in rounds.
+        """Total latency beyond the sum of w_i o_i: what a scheduler can influence, in rounds.
 
         In each of its o_i rounds a request runs; in the others since its arrival it waits, to start
-        or, where it was stopped, to go on.
+        or, where it was stopped, to go on. Each round of waiting counts w_i times.
         """
         return self.total_latency - self.instance.total_output_length
 

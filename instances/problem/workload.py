@@ -121,7 +121,13 @@ class Workload(FixedArrivals, Problem):
         """The requests of an instance, in its order, at the arrival times of a process.
 
         The instance's own arrival times are not used.
+
+        Raises
+        ------
+        InvalidValueError
+            The instance has weights, which a workload has not.
         """
+        lengths.refuse_weights("is not 1: a Workload has no weights")
         seed = as_integer(seed, None, "seed", minimum=0)
         return cls(
             process.draw(np.random.default_rng(seed), len(lengths)),

@@ -106,6 +106,7 @@ def about(instance: Instance) -> dict[str, Any]:
         "digest": instance.digest,
         "requests": len(instance),
         "memory_limit_tokens": instance.memory_limit,
+        **({"sum_of_weights": instance.total_weight} if instance.is_weighted else {}),
     }
 
 
@@ -116,6 +117,7 @@ def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
         "digest": found["digest"],
         "requests": str(found["requests"]),
         "memory limit": str(found["memory_limit_tokens"]),
+        **({"sum of weights": str(weight)} if (weight := found.get("sum_of_weights")) else {}),
     }
 
 

@@ -183,6 +183,8 @@ def compare(  # noqa: PLR0913
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     preemptive = as_flag(preemptive, None, "preemptive")
     check_problem(instance, batch_time)
+    if preemptive and isinstance(instance, Instance):
+        instance.refuse_weights("is not 1: preemptive=True counts every request alike")
     check_level(level)
     options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
     if batch_time is not None:
@@ -276,8 +278,9 @@ def _optima(
     for kind in sorted(wanted, key=lambda kind: kind[1]):
         start = best[kind][1] if kind in best else None
         found = find_optimum(wanted[kind], preemptive=kind[1], start=start, **options)
-        if isinstance(found, (InvalidTypeError, InvalidValueError)):
-            # A bad argument is not the solver's failure.
+        # A bad argument is not the solver's failure, and a preemptive policy is no bad argument.
+        is_argument = isinstance(found, (InvalidTypeError, InvalidValueError))
+        if is_argument and not (kind[1] and getattr(wanted[kind], "is_weighted", False)):
             raise found
         if not isinstance(found, Exception):
             _keep_better(best, found.schedule)

@@ -115,7 +115,7 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         max_ratio=Interval.largest_of(ratios),
         ratio_of_totals=totals,
         compared_with=compared_with,
-        mean_latency=Fraction(total) / sum(r.requests for r in completed) if completed else None,
+        mean_latency=Fraction(total) / sum(r.weight for r in completed) if completed else None,
         ratio_of_waitings=waiting_ratio(
             _sum([record.waiting for record in completed]),
             Interval.between(

@@ -120,6 +120,8 @@ class Trial:
         requests; None if there is no schedule.
     experiment, version, position : str, str, int
         The experiment that asked for it, the version that ran it, its position from 0.
+    total_weight : int or None
+        Sum of the weights of the requests; None unless the instance has weights.
     family, draw, predictions : str, int or None, str
         Label of the instance's family, seed of the instance in it, what the policy was told of
         output lengths.
@@ -172,6 +174,7 @@ class Trial:
     family: str = ""
     draw: int | None = None
     predictions: str = "exact"
+    total_weight: int | None = None
     problem: AnyProblem | None = field(default=None, compare=False)
     run: Run | None = field(default=None, compare=False)
     schedule: TrialSchedule | None = field(default=None, compare=False)
@@ -328,14 +331,19 @@ class Trial:
 
     @property
     def mean_latency(self) -> Fraction | None:
-        """Latency of the policy, per request."""
-        return None if self.total_latency is None else Fraction(self.total_latency) / self.requests
+        """Latency of the policy, per request or over the sum of weights."""
+        return None if self.total_latency is None else Fraction(self.total_latency) / self.weight
+
+    @property
+    def weight(self) -> int:
+        """Sum of the weights: the number of requests where none has any."""
+        return self.requests if self.total_weight is None else self.total_weight
 
     @property
     def mean_optimum(self) -> Interval:
         """Interval of the best possible mean latency."""
         ends = (self.optimum_lower, self.optimum_upper)
-        return Interval(*(None if end is None else Fraction(end) / self.requests for end in ends))
+        return Interval(*(None if end is None else Fraction(end) / self.weight for end in ends))
 
     @property
     def policy_label(self) -> str:
@@ -443,7 +451,9 @@ class Trial:
 
 def facts_of(problem: AnyProblem | None, *, in_seconds: bool = False) -> dict[str, Any]:
     """Return the attributes of a trial that follow from its problem."""
+    total = problem.total_weight if isinstance(problem, Instance) else None
     return {
+        "total_weight": total if problem is not None and total != len(problem) else None,
         "digest": None if problem is None else problem.digest,
         "requests": 0 if problem is None else len(problem),
         "total_output_length": None
@@ -502,7 +512,9 @@ def digest_of(schedule: TrialSchedule) -> str:
     columns = (getattr(schedule, name).tolist() for name in names)
     for index, *stay in zip(request.tolist(), *columns, strict=True):
         stays[index].append(tuple(stay))
-    lengths = (problem.arrival_times, problem.prompt_lengths, problem.output_lengths)
+    lengths = [problem.arrival_times, problem.prompt_lengths, problem.output_lengths]
+    if isinstance(problem, Instance) and problem.is_weighted:
+        lengths.append(problem.weights)
     rows = sorted(zip(*(column.tolist() for column in lengths), stays, strict=True))
     return hashlib.sha256(repr((rows, ends)).encode()).hexdigest()
 

@@ -50,6 +50,8 @@ class VisibleRequest:
         Tokens.
     prediction : Prediction
         Prediction of the output length.
+    weight : int, default 1
+        How often its latency counts in the total.
     level : ServiceLevel or None, default None
         What it may take, if the run has a service level.
     """
@@ -59,6 +61,7 @@ class VisibleRequest:
     arrival_time: float
     prompt_length: int
     prediction: Prediction
+    weight: int = 1
     level: ServiceLevel | None = None
 
     @property

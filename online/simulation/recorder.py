@@ -177,7 +177,13 @@ class Recorder:
         if not self._arrivals or any(float(a.time) != int(a.time) for a in self._arrivals):
             return None
         requests = [
-            Request(int(arrival.time), arrival.prompt_length, arrival.output_length, identifier)
+            Request(
+                int(arrival.time),
+                arrival.prompt_length,
+                arrival.output_length,
+                identifier,
+                arrival.weight,
+            )
             for arrival, identifier in zip(self._arrivals, self._ids, strict=True)
         ]
         zero = any(request.prompt_length == 0 for request in requests)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -282,6 +283,8 @@ class Run:
     def total_latency(self) -> int | float:
         """Return the sum of latencies: an integer in the round model, seconds otherwise.
 
+        In the round model each latency counts by the weight of its request.
+
         Raises
         ------
         IncompleteRunError
@@ -295,7 +298,8 @@ class Run:
         if not self.service_model.prefill_rounds:
             return self.preemptive_schedule.total_latency
         latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
-        return sum(latencies)
+        total: int = sum(map(operator.mul, self.instance.weights.tolist(), latencies))
+        return total
 
     @property
     def total_waiting(self) -> int:
@@ -338,8 +342,11 @@ class Run:
 
     @property
     def mean_latency(self) -> float:
-        """Return the mean latency per request."""
-        return self.total_latency / len(self.start_rounds)
+        """Return the mean latency per request, or over the sum of weights."""
+        instance = self.instance
+        return self.total_latency / (
+            len(self.start_rounds) if instance is None else instance.total_weight
+        )
 
     @property
     def rounds_run(self) -> int:

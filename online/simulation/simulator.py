@@ -125,6 +125,8 @@ def simulate(  # noqa: PLR0913
         refuse_seconds(arrivals, "arrivals")
     else:
         check_batch_time(batch_time)
+        if isinstance(arrivals, Instance):
+            arrivals.refuse_weights("is not 1: with a batch time every request counts alike")
     try:
         simulation = _Simulation(
             source, policy, seed, predictions, batch_time, service_model, _levels(source, level)
@@ -296,8 +298,15 @@ class _Simulation:
             prediction = self.predictions.predict(
                 arrival.prompt_length, arrival.output_length, self.prediction_rng
             )
-            prompt_length, level = arrival.prompt_length, next(self._levels)
-            view = VisibleRequest(index, identifier, arrival.time, prompt_length, prediction, level)
+            view = VisibleRequest(
+                index,
+                identifier,
+                arrival.time,
+                arrival.prompt_length,
+                prediction,
+                arrival.weight,
+                next(self._levels),
+            )
             self._views.append(view)
             self._waiting.add(index)
             views.append(view)

@@ -10,7 +10,7 @@ from optimum_by_rule import optimum
 
 import hindsight
 from hindsight.certificates.problem import preemptive_total_latency, read_instance
-from hindsight.certificates.writing import _instance_part as instance_part
+from hindsight.certificates.writing import instance_part
 from instances import Instance, InvalidValueError, MemoryRule, PreemptiveSchedule, Schedule
 from instances.problem.memory_translation import relaxed, restricted
 

@@ -19,12 +19,19 @@ def names() -> SearchStrategy[str]:
 
 @st.composite
 def requests(
-    draw: DrawFn, max_memory: int = 12, *, max_arrival: int = 0, min_prompt: int = 1
+    draw: DrawFn,
+    max_memory: int = 12,
+    *,
+    max_arrival: int = 0,
+    min_prompt: int = 1,
+    max_weight: int = 1,
 ) -> Request:
     """A request that fits into ``max_memory`` tokens (at least ``min_prompt`` + 1)."""
     prompt = draw(st.integers(min_prompt, max_memory - 1))
     output = draw(st.integers(1, max_memory - prompt))
-    return Request(draw(st.integers(0, max_arrival)), prompt, output)
+    arrival = draw(st.integers(0, max_arrival))
+    weight = draw(st.integers(1, max_weight)) if max_weight > 1 else 1
+    return Request(arrival, prompt, output, weight=weight)
 
 
 @st.composite
@@ -36,10 +43,11 @@ def instances(
     arrivals: bool = True,
     max_arrival: int = 10,
     min_requests: int = 1,
+    max_weight: int = 1,
 ) -> Instance:
     """An instance of M in 2 .. ``max_memory``; all at round 0 where ``arrivals`` is False."""
     limit = draw(st.integers(2, max_memory))
-    one = requests(limit, max_arrival=max_arrival if arrivals else 0)
+    one = requests(limit, max_arrival=max_arrival if arrivals else 0, max_weight=max_weight)
     drawn = draw(st.lists(one, min_size=min_requests, max_size=max_requests))
     return Instance(drawn, limit)
 

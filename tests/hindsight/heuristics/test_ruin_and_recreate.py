@@ -140,7 +140,9 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
         return
     prices = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rounds, max_size=rounds)))
     sums = PriceSums(
-        np.cumsum(prices / 8.0), np.cumsum(prices / 8.0 * np.arange(rounds, dtype=np.float64))
+        np.cumsum(prices / 8.0),
+        np.cumsum(prices / 8.0 * np.arange(rounds, dtype=np.float64)),
+        instance.weights,
     )
     moves = Moves(60, 5.0, 0.1, 4, 6.0, data.draw(st.sampled_from((0.0, 1.0))), 0.8, 0.1, 0.5)
     reached = []

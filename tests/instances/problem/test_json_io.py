@@ -75,7 +75,7 @@ def written(folder: Path, content: object) -> Path:
 
 @in_one_folder
 @given(
-    instance=instances(),
+    instance=instances(max_weight=3),
     name=st.none() | names(),
     identifiers=st.lists(
         names() | st.integers(-(2**128) + 1, 2**128 - 1), min_size=6, max_size=6, unique_by=str
@@ -99,7 +99,10 @@ def test_round_trip(tmp_path, instance, name, identifiers, metadata) -> None:
     assert twin == original
     assert twin.digest == original.digest
     assert [type(i) for i in twin.ids] == [type(i) for i in original.ids]
+    assert [q.weight for q in twin] == [q.weight for q in original]
     first = path.read_bytes()
+    written = [entry.get("weight") for entry in json.loads(first)["requests"]]
+    assert written == [None if q.weight == 1 else q.weight for q in original]
     save(twin, path)
     assert path.read_bytes() == first
 

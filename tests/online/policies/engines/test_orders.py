@@ -58,7 +58,7 @@ def draw(model: PredictionModel, seed: int, n: int, gap: int) -> list[VisibleReq
         prediction = model.predict(prompt, output, rng)
         limits = rng.integers(1, 30, 2)
         level = ServiceLevel(float(limits[0]), first_token=float(limits[1]))
-        requests.append(VisibleRequest(index, f"r{index}", time, prompt, prediction, level))
+        requests.append(VisibleRequest(index, f"r{index}", time, prompt, prediction, 1, level))
     return requests
 
 

@@ -1,0 +1,241 @@
+"""The shortest tail of latency that any scheduler can reach, by bisection on a service level.
+
+If fewer than k of n requests can be on time with limit x, the k-th smallest latency of every
+schedule is above x. If a schedule has k on time, its own k-th smallest latency is an upper end.
+Both ends move with every limit tried, as a longer limit never has fewer requests on time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from hindsight.heuristics.list_scheduling import one_after_another
+from hindsight.runtime.search import Search
+from hindsight.seconds.minorants import affine_minorants, has_minorants, own_seconds
+from hindsight.seconds.solving import as_workload, require_instance
+from instances import Instance, InvalidValueError, Schedule, SecondsSchedule, ServiceLevel, Workload
+from instances.arrays import FloatArray
+from instances.batch_time import BatchTime
+from instances.validation import as_number
+
+from .attainment import attainment
+
+TailLimit = Literal["latency", "first_token"]
+"""Which time the tail is of."""
+
+WIDTH = 0.01
+"""Share of a limit below which what is undecided is not halved again, in seconds."""
+
+PROBES = 12
+"""Limits tried within a time limit, about."""
+
+
+@dataclass(frozen=True, eq=False)
+class TailResult:
+    """An interval around the least quantile of latency that any scheduler can reach.
+
+    Attributes
+    ----------
+    problem : Instance or Workload
+        The requests.
+    quantile : float
+        Which one: of n requests the k-th smallest value, where k is n times this, rounded up.
+    limit : {"latency", "first_token"}
+        Time from arrival to the last token, or to the first.
+    lower_bound : float
+        No scheduler has a smaller quantile, in rounds or seconds.
+    upper_bound : float
+        The quantile of ``schedule``.
+    schedule : Schedule or SecondsSchedule
+        A schedule of all requests, checked.
+    certified : bool
+        Whether ``lower_bound`` is proved in exact arithmetic or with directed rounding.
+    runtime : float
+        Seconds.
+    """
+
+    problem: Instance | Workload
+    quantile: float
+    limit: TailLimit
+    lower_bound: float
+    upper_bound: float
+    schedule: Schedule | SecondsSchedule
+    certified: bool
+    runtime: float
+
+    def __repr__(self) -> str:
+        told = f"[{self.lower_bound:.6g}, {self.upper_bound:.6g}] {self.problem.unit}"
+        return f"TailResult({self.problem!r}, {self.limit} at {self.quantile:g} in {told})"
+
+
+def tail(
+    problem: Workload | Instance,
+    quantile: float,
+    time_limit: float | None = None,
+    *,
+    limit: TailLimit = "latency",
+    batch_time: BatchTime | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    should_stop: Callable[[], bool] | None = None,
+) -> TailResult:
+    """Find the least quantile of latency that any scheduler can reach, or an interval around it.
+
+    Parameters
+    ----------
+    problem : Workload or Instance
+        The requests. A workload requires a batch time.
+    quantile : float
+        Above 0, at most 1: 0.99 is p99.
+    time_limit : float or None, default None
+        Seconds, shared by the limits that are tried, or None.
+    limit : {"latency", "first_token"}, default "latency"
+        Time from arrival to the last token, or to the first.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None counts in rounds.
+    threads : int or None, default None
+        See `hindsight.attainment`.
+    seed : int, default 0
+        Seed of every random choice.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; returning True interrupts. With None Ctrl-C does.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A parameter is invalid.
+    """
+    search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
+    share = as_number(quantile, None, "quantile", above=0, maximum=1)
+    if limit not in get_args(TailLimit):
+        known = ", ".join(get_args(TailLimit))
+        raise InvalidValueError(None, "limit", limit, f"is not one of {known}")
+    problem = require_instance(problem) if batch_time is None else as_workload(problem)
+    bisection = _Bisection(problem, share, limit, batch_time, search)
+    with search.clock.listening():
+        bisection.run()
+    return bisection.result()
+
+
+class _Bisection:
+    """Limits known to be too short or long enough for k requests, and the ends of the interval."""
+
+    def __init__(
+        self,
+        problem: Instance | Workload,
+        quantile: float,
+        limit: TailLimit,
+        batch_time: BatchTime | None,
+        search: Search,
+    ) -> None:
+        self._problem, self._quantile, self._limit = problem, quantile, limit
+        self._batch_time, self._search = batch_time, search
+        # In floats 0.07 times 100 is a little more than 7.
+        self._count = max(1, math.ceil(quantile * len(problem) * (1 - 1e-12)))
+        self._certified = True
+        self._lower = float(np.sort(self._own())[self._count - 1])
+        self._schedule: Schedule | SecondsSchedule | None = None
+        self._upper = math.inf
+
+    def run(self) -> None:
+        """Halve what is undecided, on both sides in turn, as long as there is time."""
+        is_whole = self._batch_time is None
+        self._begin()
+        # Lengths known not to be proved too short, and known not to be reached, if tried.
+        unproved, failed = self._upper, self._lower - is_whole
+        for tried in range(10 * PROBES):
+            sides = [(self._lower - is_whole, unproved), (failed, self._upper)]
+            sides = [one for one in sides if not self._is_narrow(*one)]
+            if not sides or self._search.clock.must_stop():
+                return
+            low, high = sides[tried % len(sides)]
+            length = math.sqrt(max(low, 1e-9) * high)
+            if is_whole:
+                length = float(min(max(math.floor(length), low + 1), high - 1))
+            is_short, is_reached = self._try(length, max(2, PROBES - tried))
+            if not is_short:
+                unproved = min(unproved, length)
+            if not is_reached:
+                failed = max(failed, length)
+
+    def result(self) -> TailResult:
+        """Return the present interval."""
+        assert self._schedule is not None
+        return TailResult(
+            problem=self._problem,
+            quantile=self._quantile,
+            limit=self._limit,
+            lower_bound=self._lower,
+            upper_bound=self._upper,
+            schedule=self._schedule,
+            certified=self._certified,
+            runtime=self._search.clock.seconds(),
+        )
+
+    def _is_narrow(self, low: float, high: float) -> bool:
+        if self._batch_time is None:
+            return high - low <= 1
+        return high - low <= WIDTH * high
+
+    def _own(self) -> FloatArray:
+        """Return the time that each request takes alone at least, shape (n,)."""
+        s, o = self._problem.prompt_lengths, self._problem.output_lengths
+        tokens = o if self._limit == "latency" else np.ones_like(o)
+        if self._batch_time is None:
+            return tokens.astype(np.float64)
+        if not has_minorants(self._batch_time):
+            return np.zeros(len(s))
+        minorants = affine_minorants(self._batch_time, self._problem.memory_limit)
+        # A little less, for rounding.
+        each = [own_seconds(s, tokens, *map(float, one)) * (1 - 1e-9) for one in minorants]
+        longest: FloatArray = np.max(each, axis=0)
+        return longest
+
+    def _begin(self) -> None:
+        """Keep a first schedule, one request after another."""
+        problem, work = self._problem, self._problem.output_lengths
+        before = np.cumsum(work) - work
+        if isinstance(problem, Workload):
+            assert self._batch_time is not None
+            self._keep(SecondsSchedule.from_start_rounds(problem, self._batch_time, before))
+        else:
+            self._keep(one_after_another(problem))
+
+    def _try(self, length: float, probes: int) -> tuple[bool, bool]:
+        """Try a limit; return whether it is proved too short, and whether a schedule reaches it."""
+        clock = self._search.clock
+        left = clock.limit_left()
+        found = attainment(
+            self._problem,
+            ServiceLevel(**{self._limit: length}),
+            None if left is None else left / probes,
+            late="serve",
+            batch_time=self._batch_time,
+            threads=self._search.threads,
+            seed=self._search.seed,
+            progress=False,
+            should_stop=clock.must_stop,
+        )
+        is_short = found.upper_bound < self._count
+        if is_short:
+            # In rounds limits are whole: above one is the next.
+            longer = length + 1 if self._batch_time is None else length
+            if longer > self._lower:
+                self._lower, self._certified = longer, found.certified
+        if found.schedule is not None:
+            self._keep(found.schedule)
+        return is_short, found.lower_bound >= self._count
+
+    def _keep(self, schedule: Schedule | SecondsSchedule) -> None:
+        """Keep the schedule with the smallest quantile."""
+        times: Any = schedule.latencies
+        if self._limit == "first_token":
+            times = schedule.first_token_times - self._problem.arrival_times
+        reached = float(np.sort(times)[self._count - 1])
+        if reached < self._upper:
+            self._upper, self._schedule = reached, schedule

@@ -1,0 +1,165 @@
+"""The most requests on time in rounds, and the shortest tails."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hindsight
+from hindsight.integer_program.highs import compile_model, solve_linear
+from hindsight.integer_program.models import build_model
+from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, ServiceLevel
+from tests.oracles.on_time import least_quantile, most_on_time
+
+
+def pick(rng: np.random.Generator, *values: object) -> object:
+    return values[int(rng.integers(len(values)))]
+
+
+def tiny(rng: np.random.Generator, requests: int = 5) -> Instance:
+    n, memory = int(rng.integers(1, requests + 1)), int(rng.integers(5, 10 + 1))
+    columns = [
+        [int(rng.integers(low, high + 1)) for _ in range(n)]
+        for low, high in ((1, 3), (1, 4), (0, 4))
+    ]
+    columns[1] = [min(o, memory - s) for s, o in zip(*columns[:2], strict=True)]
+    return Instance.from_arrays(*columns, memory_limit=memory)
+
+
+def level(rng: np.random.Generator) -> ServiceLevel:
+    limits = {
+        "latency": pick(rng, None, 2, 3, 4.5, 6),
+        "first_token": pick(rng, None, 1, 2, 3.2),
+        "time_per_token": pick(rng, None, None, 0.5, 1),
+    }
+    if limits["latency"] is None and limits["first_token"] is None:
+        limits["latency"] = 5
+    return ServiceLevel(**limits)
+
+
+def check_against_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    instance = tiny(rng)
+    levels = [level(rng) for _ in instance]
+    best = most_on_time(instance, levels)
+    found = hindsight.attainment(instance, levels, formulation=pick(rng, "dense", "sparse"))
+    assert (found.lower_bound, found.upper_bound, found.status) == (best, best, "optimal")
+    served = hindsight.attainment(instance, levels, late="serve")
+    assert served.upper_bound == best
+    assert served.schedule.is_feasible
+    assert int(served.schedule.on_time(levels).sum()) >= best
+    at_once = hindsight.attainment(instance, levels, 0.0)
+    assert at_once.lower_bound <= best <= at_once.upper_bound
+    for formulation in ("dense", "sparse"):
+        compiled = compile_model(build_model(instance, formulation, level=levels))
+        if len(compiled.columns):
+            objective = solve_linear(compiled.linear, threads=1).objective
+            assert objective == pytest.approx(len(instance) - best)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_small_optima_are_those_of_enumeration(seed: int) -> None:
+    check_against_enumeration(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1500))
+def test_more_small_optima_are_those_of_enumeration(seed: int) -> None:
+    check_against_enumeration(seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cbc_serves_as_many(seed: int) -> None:
+    rng = np.random.default_rng(50 + seed)
+    instance = tiny(rng)
+    levels = [level(rng) for _ in instance]
+    schedule = hindsight.solve_with_cbc(instance, 30, level=levels).schedule
+    count = 0 if schedule is None else len(schedule.start_times)
+    assert count == most_on_time(instance, levels)
+
+
+def check_quantiles(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    instance = tiny(rng, 4)
+    for limit in ("latency", "first_token"):
+        for quantile in (0.5, 0.75, 1.0):
+            best = least_quantile(instance, Fraction(quantile), limit == "first_token")
+            found = hindsight.tail(instance, quantile, limit=limit)
+            assert (found.lower_bound, found.upper_bound) == (best, best)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_quantiles_are_those_of_enumeration(seed: int) -> None:
+    check_quantiles(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1084))
+def test_more_small_quantiles_are_those_of_enumeration(seed: int) -> None:
+    check_quantiles(seed)
+
+
+def test_three_requests_by_hand() -> None:
+    # Each holds 3, then 4 tokens: two at once need 8 of 6, so they run in turn.
+    instance = Instance.from_arrays([2, 2, 2], [2, 2, 2], memory_limit=6)
+    assert hindsight.attainment(instance, ServiceLevel(latency=4)).lower_bound == 2
+    assert hindsight.attainment(instance, ServiceLevel(latency=6)).lower_bound == 3
+    # The second may start while the first ends only if 4 + 3 <= M.
+    assert hindsight.attainment(instance, ServiceLevel(first_token=2)).upper_bound == 1
+    assert hindsight.tail(instance, 0.99).lower_bound == 6
+
+
+def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
+    rng = np.random.default_rng(0)
+    instance = Instance.from_arrays(
+        rng.integers(1, 60, 300),
+        rng.integers(1, 80, 300),
+        np.sort(rng.integers(0, 600, 300)),
+        memory_limit=1000,
+    )
+    told = []
+    found = hindsight.attainment(
+        instance, ServiceLevel(latency=90), 3.0, gap=0.06, progress=told.append
+    )
+    assert found.stop_reason == "gap"
+    assert found.lower_bound < found.upper_bound < 300
+    assert found.best_bound == "memory prices"
+    assert found.certified
+    kept = found.schedule.on_time(ServiceLevel(latency=90))
+    assert kept.all()
+    assert len(kept) == found.lower_bound
+    assert (told[-1].lower_bound, told[-1].upper_bound) == (found.lower_bound, found.upper_bound)
+
+
+def test_blocks_are_counted() -> None:
+    # In blocks of 4, prompts of 3 and outputs of 2 take 8 tokens in their last round.
+    instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=12)
+    level = ServiceLevel(latency=2)
+    assert hindsight.attainment(instance, level).lower_bound == 2
+    blocks = instance.under(MemoryRule(block_size=4))
+    assert hindsight.attainment(blocks, level).upper_bound == 1
+
+
+def test_refusals_name_the_parameter() -> None:
+    instance = Instance.from_arrays([1], [1], memory_limit=2)
+    level = ServiceLevel(latency=1)
+    with pytest.raises(InvalidValueError, match="late = 'keep' is not one of drop, serve"):
+        hindsight.attainment(instance, level, late="keep")
+    with pytest.raises(InvalidValueError, match="are not one for each of 1 requests"):
+        hindsight.attainment(instance, [level, level])
+    with pytest.raises(InvalidTypeError, match="is not a ServiceLevel"):
+        hindsight.attainment(instance, [30])
+    with pytest.raises(InvalidValueError, match="sets no limit"):
+        ServiceLevel()
+    with pytest.raises(InvalidValueError, match="quantile"):
+        hindsight.tail(instance, 1.5)
+    with pytest.raises(InvalidValueError, match="decides the horizon and the objective"):
+        build_model(instance, level=level, horizon=3)
+
+
+def test_levels_combine_by_the_smaller_limit() -> None:
+    both = ServiceLevel(latency=3, first_token=2) & ServiceLevel(latency=5, time_per_token=1)
+    assert both == ServiceLevel(latency=3, first_token=2, time_per_token=1)
+    assert str(both) == "latency <= 3, first_token <= 2, time_per_token <= 1"

@@ -1,0 +1,105 @@
+"""Runs on weighted instances: what policies see, what is summed, and what is compared."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from answering_source import Grudge
+
+import online
+from instances import Instance, InvalidValueError, Schedule, save
+from instances.batch_time import AffineTime
+from online.comparison.trial import digest_of
+from online.experiment import Experiment, InstanceFiles, read_results, run_experiment
+from online.policy_interface.lookahead import PriorityPolicy
+from online.policy_interface.policy import VisibleRequest
+
+# Two requests of volume 9, one after the other: the heavier is worth five of the lighter.
+INSTANCE = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5], name="pair")
+
+
+class WeightedVolumeFirst(PriorityPolicy):
+    """Smallest volume over weight first."""
+
+    def priority(self, request: VisibleRequest) -> float:
+        """Token-rounds over weight."""
+        return request.volume / request.weight
+
+
+def test_policies_see_weights_and_totals_count_them() -> None:
+    plain = online.simulate(INSTANCE, "smallest-volume-first")
+    heavy = online.simulate(INSTANCE, WeightedVolumeFirst())
+    assert plain.schedule.start_times.tolist() == [0, 3]
+    assert heavy.schedule.start_times.tolist() == [3, 0]
+    assert (plain.total_latency, heavy.total_latency) == (3 + 5 * 6, 6 + 5 * 3)
+    assert heavy.mean_latency == heavy.schedule.mean_latency == 21 / 6
+    assert (plain.total_waiting, heavy.total_waiting) == (15, 3)
+
+
+@pytest.mark.parametrize("name", ["mc-sf", "vllm", "sglang", "h-sf"])
+def test_the_total_of_a_run_is_the_weighted_sum_of_its_latencies(name: str) -> None:
+    instance = Instance.from_arrays(
+        [1, 3, 2, 1], [4, 2, 3, 5], [0, 1, 1, 2], memory_limit=7, weights=[2, 1, 9, 4]
+    )
+    run = online.simulate(instance, name)
+    ends = [w * one for w, one in zip([2, 1, 9, 4], run.latencies.tolist(), strict=True)]
+    assert run.total_latency == sum(ends)
+
+
+def test_a_realised_instance_has_the_weights_of_its_arrivals() -> None:
+    class Source(Grudge):
+        """The same, with weights."""
+
+        def release(self, now: float):  # type: ignore[no-untyped-def]
+            return [one._replace(weight=3) for one in super().release(now)]
+
+    assert online.simulate(Source(1), "mc-sf").instance.weights.tolist() == [3, 3]
+    assert not online.simulate(Grudge(1), "mc-sf").instance.is_weighted
+
+
+def test_ratios_are_of_weighted_totals() -> None:
+    records = online.compare(INSTANCE, ["smallest-volume-first", WeightedVolumeFirst, "vllm"])
+    plain, heavy, _ = records
+    assert (plain.total_latency, heavy.total_latency) == (33, 21)
+    assert heavy.ratio.lower == heavy.ratio.upper == 1
+    assert plain.ratio.lower == Fraction(33, 21)
+    assert (plain.mean_latency, plain.mean_optimum.upper) == (Fraction(33, 6), Fraction(21, 6))
+    assert (plain.waiting, plain.waiting_ratio.lower) == (15, 5)
+    assert plain.schedule_digest != heavy.schedule_digest
+    assert plain.alone().mean_latency == Fraction(33, 6)
+    # Requests that differ in weight may not change places; of equal weight they may.
+    equal = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[5, 5])
+    assert digest_of(Schedule(equal, [0, 3])) == digest_of(Schedule(equal, [3, 0]))
+
+
+def test_a_policy_that_keeps_tokens_has_no_ratio_and_others_have() -> None:
+    instance = Instance.from_arrays(
+        [1, 1, 1], [6, 6, 6], [0, 0, 0], memory_limit=10, weights=[1, 2, 3]
+    )
+    kept, plain = online.compare(instance, ["vllm", "mc-sf"])
+    assert plain.ratio is not None
+    assert kept.preemptive
+    assert kept.ratio is None or kept.optimum_upper is None
+    assert "preemptive=True counts every request alike" in str(kept.reason)
+    with pytest.raises(InvalidValueError, match="preemptive=True counts every request alike"):
+        online.compare(instance, "mc-sf", preemptive=True)
+
+
+def test_seconds_take_no_weights() -> None:
+    message = "with a batch time every request counts alike"
+    with pytest.raises(InvalidValueError, match=message):
+        online.simulate(INSTANCE, "mc-sf", batch_time=AffineTime(1.0))
+    with pytest.raises(InvalidValueError, match=message):
+        online.compare(INSTANCE, "mc-sf", batch_time=AffineTime(1.0))
+
+
+def test_results_of_an_experiment_keep_weights(tmp_path: Path) -> None:
+    save(INSTANCE, tmp_path / "pair.json")
+    family = InstanceFiles((str(tmp_path / "pair.json"),))
+    experiment = Experiment("pair", [family], ["mc-sf"])
+    run_experiment(experiment, tmp_path / "results.sqlite")
+    (record,) = read_results(tmp_path / "results.sqlite")
+    assert (record.total_latency, record.optimum_upper) == (33, 21)
+    assert record.mean_latency == Fraction(33, 6)
