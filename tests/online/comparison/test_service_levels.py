@@ -128,6 +128,15 @@ def test_a_comparison_counts_requests_on_time_beside_latencies() -> None:
     assert {(row["on time"], row["of the attainable"]) for row in shown} == {("0.6667", "1.0000")}
 
 
+def test_a_search_that_fails_takes_nothing_else_along(monkeypatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no solver")
+
+    monkeypatch.setattr(hindsight, "attainment", fails)
+    (found,) = compare(ALIKE, "fcfs", level=TWO_OF_THREE)
+    assert (found.on_time, str(found.of_attainable), str(found.ratio)) == (2, "[?, ?]", "1.0000")
+
+
 def test_all_policies_are_those_by_deadline_too_under_a_level() -> None:
     tiny = Instance.from_arrays([1], [1], memory_limit=4)
     both = [
