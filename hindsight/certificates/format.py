@@ -6,10 +6,12 @@ import json
 import lzma
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from instances import FileFormatError
+from instances import FileFormatError, Instance, Workload
 from instances.files import unique_keys
+from instances.problem.memory_rule import TOKENS
 
 FORMAT = "llm-hindsight/certificate"
 VERSION = 1
@@ -139,3 +141,19 @@ def shown(value: Any) -> str:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def instance_part(requests: Instance | Workload) -> dict[str, Any]:
+    """Return requests as they stand in a certificate: `read_certificate`."""
+    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
+    rule = requests.memory_rule
+    weights: dict[str, list[int]] = {}
+    if isinstance(requests, Instance) and requests.is_weighted:
+        weights["weights"] = requests.weights.tolist()
+    return {
+        "memory_limit": requests.memory_limit,
+        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
+        "digest": requests.digest,
+        **weights,
+        **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
+    }
