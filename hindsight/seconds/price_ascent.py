@@ -26,8 +26,9 @@ from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
+from .deadlines import Deadlines
 from .machine_bounds import mean_busy_prices
-from .minorants import AffineMinorant
+from .minorants import AffineMinorant, own_seconds
 from .round_length_prices import Machine, RoundLengthPrices
 
 BLOCK = 15
@@ -54,6 +55,12 @@ BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
 FULL = 0.8
 """Share of the memory above which a round's price is at first partly shared by memory."""
 
+LATE = 4.0
+"""What being late costs at most beyond 1, in temperatures, where deadlines count."""
+
+HOT, COLD = 0.3, 0.03
+"""First and last temperature at which values below 1 are told from those above."""
+
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Work that a round offers, in units of d0; the longest possible round is added."""
 
@@ -75,6 +82,10 @@ class _Model(NamedTuple):
         Share of a price that is paid by memory.
     row : int64 array, shape (cells,)
         Entry of ``gamma`` that holds in each cell.
+    late : float
+        What being late costs at most, above 1; infinite where latency counts.
+    heat : float
+        Temperature at which values below and above 1 are told apart.
     """
 
     machine: Machine
@@ -83,6 +94,16 @@ class _Model(NamedTuple):
     price: FloatArray
     gamma: FloatArray
     row: IntArray
+    late: float
+    heat: float
+
+
+class _Goals(NamedTuple):
+    """Windows of requests, seconds after arrival, and deadlines on the clock, shape (k,) each."""
+
+    window: FloatArray
+    end: FloatArray
+    first_token: FloatArray
 
 
 class _Answer(NamedTuple):
@@ -183,7 +204,7 @@ def _cheapest(
         place = m + lasts / model.cell
         k = int(place)
         if k >= window.width:
-            cost += now + lasts + block.rest
+            cost += now + lasts + block.rest if model.late == math.inf else model.late
         else:
             f = place - k
             cost += (1.0 - f) * after[k] + f * after[k + 1]
@@ -220,10 +241,11 @@ def _pay(
 
 
 @partial(njit, makes_arrays=True)
-def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer: _Answer) -> None:
-    """Fill the values; add the derivatives of their sum."""
+def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answer) -> None:
+    """Fill the values; add the derivatives of their sum, or of their soft minima with 1."""
     h = model.cell
-    widest = int(windows.max() / h) + 3
+    counts_late = model.late < math.inf
+    widest = int(goals.window.max() / h) + 3
     least = np.empty((BLOCKS + 2, widest + 1))
     choice = np.empty((BLOCKS + 1, widest + 1), np.int64)
     flow = np.empty((BLOCKS + 2, widest + 1))
@@ -232,25 +254,34 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
     blocks = _Blocks(size, work, shared, own)
     for i in range(requests.arrival.size):
         arrival = requests.arrival[i]
-        window = _Window(int(arrival / h), int(windows[i] / h) + 2)
+        window = _Window(int(arrival / h), int(goals.window[i] / h) + 2)
         begin, width = window.begin, window.width
         count = _split(requests.prompt[i], requests.output[i], model.machine, blocks)
         # Values, from the last block to the first: G_o(t) = t, and none falls with time.
         for m in range(width + 1):
             least[count, m] = (begin + m) * h
+            if counts_late:
+                least[count, m] = model.late if least[count, m] > goals.end[i] else 0.0
         for g in range(count - 1, -1, -1):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = least[g + 1]
-            best = 1e300
+            best = model.late if counts_late else 1e300
             for m in range(width, -1, -1):
                 best, choice[g, m] = _cheapest(block, best, m, window, after, model)
                 least[g, m] = best
+                if g == 1 and (begin + m) * h > goals.first_token[i]:
+                    least[g, m] = model.late
         f = arrival / h - begin
-        answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1] - arrival
+        answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
+        weight = 1.0
+        if counts_late:
+            weight = 1.0 / (1.0 + math.exp((answer.values[i] - 1.0) / model.heat))
+        else:
+            answer.values[i] -= arrival
         # Derivatives: the request flows through the choices, from the first block to the last.
         flow[: count + 1, : width + 1].fill(0.0)
-        flow[0, 0] = 1.0 - f
-        flow[0, 1] = f
+        flow[0, 0] = weight * (1.0 - f)
+        flow[0, 1] = weight * f
         for g in range(count):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = flow[g + 1]
@@ -263,6 +294,18 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
                 if choice[g, m] < 0 and m < width:
                     # A later start is cheaper: the request waits.
                     flow[g, m + 1] += share
+
+
+def _load(
+    arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: FloatArray
+) -> FloatArray:
+    """Return the share of the machine, at most 1, that charges evenly spread to their ends take."""
+    rate = charges / np.maximum(end - arrival, 1e-9)
+    begun = np.append(0.0, np.cumsum(rate))[np.searchsorted(arrival, moments)]
+    order = np.argsort(end)
+    over = np.append(0.0, np.cumsum(rate[order]))[np.searchsorted(end[order], moments)]
+    load: FloatArray = np.clip(begun - over, 0.0, 1.0)
+    return load
 
 
 class PriceAscent:
@@ -308,6 +351,7 @@ class PriceAscent:
         horizon: float,
         cell: float,
         iterations: int = 150,
+        deadlines: Deadlines | None = None,
     ) -> None:
         d0, d1, d2 = map(float, minorant)
         workload = relaxed(schedule.workload)
@@ -320,10 +364,15 @@ class PriceAscent:
         longest = d0 + (d1 + d2) * M
         self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
         middles = (np.arange(cells) + 0.5) * cell
-        times, worth = mean_busy_prices(workload, minorant)
-        ends = np.sort(schedule.completion_times)
-        present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
-        start = np.maximum(BUSY_SHARE * np.interp(middles, times, worth), PRESENT_SHARE * present)
+        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
+        if deadlines is None:
+            times, worth = mean_busy_prices(workload, minorant)
+            ends = np.sort(schedule.completion_times)
+            present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
+            worth = BUSY_SHARE * np.interp(middles, times, worth)
+            start = np.maximum(worth, PRESENT_SHARE * present)
+        else:
+            start = _load(a, deadlines.end, charges, middles) / np.median(charges)
         rows = int(self._row[-1]) + 1
         running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
         full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
@@ -333,6 +382,11 @@ class PriceAscent:
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         latency = schedule.completion_times - a
         self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
+        self._deadlines = deadlines
+        self._end = self._first_token = np.full(n, math.inf)
+        if deadlines is not None:
+            o, self._end, self._first_token = deadlines.output, deadlines.end, deadlines.first_token
+            self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         # Deal requests out, so that hands and their parts are alike.
         self.hands = max(1, round(n / HAND))
         self._slices = [
@@ -388,26 +442,33 @@ class PriceAscent:
         slices = [one for one in self._slices[self.turns % self.hands] if len(one)]
         weight = n / sum(map(len, slices))
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
-        model = _Model(self._machine, cell, self._lengths, price, gamma, self._row)
+        done = min(1.0, self.turns / (self._iterations * self.hands))
+        late, heat = math.inf, 1.0
+        if self._deadlines is not None:
+            heat = HOT * (COLD / HOT) ** done
+            late = 1.0 + LATE * heat
+        model = _Model(self._machine, cell, self._lengths, price, gamma, self._row, late, heat)
 
         def evaluate(chosen: IntArray) -> _Answer:
             own = _Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
             a, s, o = self._given
             requests = Requests(a[chosen], s[chosen], o[chosen])
-            _approximate(requests, self._window[chosen], model, own)
+            goals = _Goals(self._window[chosen], self._end[chosen], self._first_token[chosen])
+            _approximate(requests, goals, model, own)
             return own
 
         for chosen, own in zip(slices, pool.map(evaluate, slices), strict=True):
             self.values[chosen] = own.values
             by_price += weight * own.by_price
             by_gamma += weight * own.by_gamma
-            latest = self._latest[chosen]
-            self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
-        estimate = float(self.values.sum() - cell * price.sum()) / n
+            if self._deadlines is None:
+                latest = self._latest[chosen]
+                self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
+        worth = self.values if math.isinf(late) else np.minimum(self.values, 1.0)
+        estimate = float(worth.sum() - cell * price.sum()) / n
         # Of several hands some values are of earlier prices: then the last prices count.
         if estimate > self.estimate or self.hands > 1:
             self.estimate, self._best = estimate, (price, gamma)
-        done = min(1.0, self.turns / (self._iterations * self.hands))
         rate = 0.12 / (1 + 3 * done) ** 2
         self.turns += 1
         self._price_steps.step((by_price - cell) * price / n, rate)
