@@ -55,11 +55,12 @@ BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
 FULL = 0.8
 """Share of the memory above which a round's price is at first partly shared by memory."""
 
-LATE = 4.0
-"""What being late costs at most beyond 1, in temperatures, where deadlines count."""
+STEPS = 8
+"""Moments of a cell with a value, where deadlines count: a deadline blurs by about one of them."""
 
-HOT, COLD = 0.3, 0.03
-"""First and last temperature at which values below 1 are told from those above."""
+RATE, FAST_RATE = 0.12, 0.25
+"""Changes of the logarithm of a price in the first turns; the latter where deadlines count, with
+prices that are many times too high or low at first."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Work that a round offers, in units of d0; the longest possible round is added."""
@@ -83,9 +84,11 @@ class _Model(NamedTuple):
     row : int64 array, shape (cells,)
         Entry of ``gamma`` that holds in each cell.
     late : float
-        What being late costs at most, above 1; infinite where latency counts.
-    heat : float
-        Temperature at which values below and above 1 are told apart.
+        What being late costs, 1; infinite where latency counts.
+    step : float
+        Seconds between two moments with a value: a cell, or less where deadlines count.
+    by_memory, by_work : float64 array, shape (cells + 1,)
+        Integrals of both prices up to each cell.
     """
 
     machine: Machine
@@ -95,7 +98,9 @@ class _Model(NamedTuple):
     gamma: FloatArray
     row: IntArray
     late: float
-    heat: float
+    step: float
+    by_memory: FloatArray
+    by_work: FloatArray
 
 
 class _Goals(NamedTuple):
@@ -185,12 +190,22 @@ def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, fl
 
 
 @step
+def _between(until: FloatArray, begin: float, end: float) -> float:
+    """Return the integral of a price from one moment to another, counted in cells."""
+    last = until.size - 2
+    first, final = min(int(begin), last), min(int(end), last)
+    below = until[first] + min(begin - first, 1.0) * (until[first + 1] - until[first])
+    above = until[final] + min(end - final, 1.0) * (until[final + 1] - until[final])
+    return float(above - below)
+
+
+@step
 def _cheapest(
     block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: _Model
 ) -> tuple[float, int]:
     """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
     choice = -1
-    now = (window.begin + m) * model.cell
+    now = (window.begin + m) * model.step
     lengths, shortest = model.lengths, model.machine.d0 + block.work
     for j in range(lengths.size):
         if j + 1 < lengths.size and lengths[j + 1] <= shortest:
@@ -198,10 +213,14 @@ def _cheapest(
         length, lasts, cell, free = _rounds(block, j, now, model)
         part = model.gamma[model.row[cell]]
         cost = model.price[cell] * lasts * (part * block.shared / length + (1.0 - part) * free)
+        if model.late < math.inf:
+            begins, ends = now / model.cell, (now + lasts) / model.cell
+            cost = _between(model.by_memory, begins, ends) * block.shared / length
+            cost += _between(model.by_work, begins, ends) * free
         if cost >= best:
             continue
         # The value after the block is interpolated; beyond the window it is own time alone.
-        place = m + lasts / model.cell
+        place = m + lasts / model.step
         k = int(place)
         if k >= window.width:
             cost += now + lasts + block.rest if model.late == math.inf else model.late
@@ -226,14 +245,21 @@ def _pay(
     answer: _Answer,
 ) -> None:
     """Let a share of the request run the block from m on in class j; add it to ``after``."""
-    now = (window.begin + m) * model.cell
+    now = (window.begin + m) * model.step
     length, lasts, cell, free = _rounds(block, j, now, model)
-    row = model.row[cell]
-    part = model.gamma[row]
-    paid = part * block.shared / length + (1.0 - part) * free
-    answer.by_price[cell] += share * lasts * paid
-    answer.by_gamma[row] += share * lasts * model.price[cell] * (block.shared / length - free)
-    place = m + lasts / model.cell
+    first = last = cell
+    if model.late < math.inf:
+        first = int(now / model.cell)
+        last = min(int((now + lasts) / model.cell), model.price.size - 1)
+    for c in range(first, last + 1):
+        seconds, row = lasts, model.row[c]
+        if model.late < math.inf:
+            seconds = min(now + lasts, (c + 1) * model.cell) - max(now, c * model.cell)
+        part = model.gamma[row]
+        paid = part * block.shared / length + (1.0 - part) * free
+        answer.by_price[c] += share * seconds * paid
+        answer.by_gamma[row] += share * seconds * model.price[c] * (block.shared / length - free)
+    place = m + lasts / model.step
     k = int(place)
     if k < window.width:
         after[k] += share * (1.0 - (place - k))
@@ -242,8 +268,8 @@ def _pay(
 
 @partial(njit, makes_arrays=True)
 def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answer) -> None:
-    """Fill the values; add the derivatives of their sum, or of their soft minima with 1."""
-    h = model.cell
+    """Fill the values; add the derivatives of their sum."""
+    h = model.step
     counts_late = model.late < math.inf
     widest = int(goals.window.max() / h) + 3
     least = np.empty((BLOCKS + 2, widest + 1))
@@ -261,7 +287,7 @@ def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answ
         for m in range(width + 1):
             least[count, m] = (begin + m) * h
             if counts_late:
-                least[count, m] = model.late if least[count, m] > goals.end[i] else 0.0
+                least[count, m] = model.late if least[count, m] > goals.end[i] + h else 0.0
         for g in range(count - 1, -1, -1):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = least[g + 1]
@@ -273,15 +299,12 @@ def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answ
                     least[g, m] = model.late
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
-        weight = 1.0
-        if counts_late:
-            weight = 1.0 / (1.0 + math.exp((answer.values[i] - 1.0) / model.heat))
-        else:
+        if not counts_late:
             answer.values[i] -= arrival
         # Derivatives: the request flows through the choices, from the first block to the last.
         flow[: count + 1, : width + 1].fill(0.0)
-        flow[0, 0] = weight * (1.0 - f)
-        flow[0, 1] = weight * f
+        flow[0, 0] = 1.0 - f
+        flow[0, 1] = f
         for g in range(count):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = flow[g + 1]
@@ -326,6 +349,8 @@ class PriceAscent:
         Seconds with one price, a power of two.
     iterations : int, default 150
         Number of iterations over which steps become smallest.
+    deadlines : Deadlines or None, default None
+        With deadlines the values are those of *Service levels*, and being late costs 1.
 
     Attributes
     ----------
@@ -372,11 +397,12 @@ class PriceAscent:
             worth = BUSY_SHARE * np.interp(middles, times, worth)
             start = np.maximum(worth, PRESENT_SHARE * present)
         else:
-            start = _load(a, deadlines.end, charges, middles) / np.median(charges)
+            start = _load(a, deadlines.end, charges, middles) ** 3 / np.median(charges)
         rows = int(self._row[-1]) + 1
         running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
         full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
-        self._begin(np.log(start + 0.1), np.where(full, 0.0, -3.0))
+        least = 0.1 if deadlines is None else 0.01
+        self._begin(np.log(start + least), np.where(full, 0.0, -3.0))
         self._machine = Machine(M, d0, d1, d2)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
@@ -389,8 +415,10 @@ class PriceAscent:
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         # Deal requests out, so that hands and their parts are alike.
         self.hands = max(1, round(n / HAND))
+        self.values = np.zeros(n) if deadlines is None else np.nan_to_num(deadlines.known)
+        open_ = np.arange(n) if deadlines is None else np.flatnonzero(np.isnan(deadlines.known))
         self._slices = [
-            [np.arange(n)[hand :: self.hands][part::SLICES] for part in range(SLICES)]
+            [open_[hand :: self.hands][part::SLICES] for part in range(SLICES)]
             for hand in range(self.hands)
         ]
         self._given = Requests(a, s, o)
@@ -398,7 +426,6 @@ class PriceAscent:
         self.horizon = horizon
         self._iterations = iterations
         self._best: tuple[FloatArray, FloatArray] = (np.exp(self._log_price), np.ones(rows))
-        self.values = np.zeros(n)
         self.estimate = -math.inf
         self.turns = 0
 
@@ -440,14 +467,14 @@ class PriceAscent:
         gamma = 1 / (1 + np.exp(-self._logit))
         n = len(self.values)
         slices = [one for one in self._slices[self.turns % self.hands] if len(one)]
-        weight = n / sum(map(len, slices))
+        weight = sum(len(one) for hand in self._slices for one in hand) / sum(map(len, slices))
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
-        done = min(1.0, self.turns / (self._iterations * self.hands))
-        late, heat = math.inf, 1.0
-        if self._deadlines is not None:
-            heat = HOT * (COLD / HOT) ** done
-            late = 1.0 + LATE * heat
-        model = _Model(self._machine, cell, self._lengths, price, gamma, self._row, late, heat)
+        late, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
+        part = gamma[self._row]
+        integrals = [np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part)]
+        model = _Model(
+            self._machine, cell, self._lengths, price, gamma, self._row, late, step, *integrals
+        )
 
         def evaluate(chosen: IntArray) -> _Answer:
             own = _Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
@@ -464,12 +491,14 @@ class PriceAscent:
             if self._deadlines is None:
                 latest = self._latest[chosen]
                 self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
-        worth = self.values if math.isinf(late) else np.minimum(self.values, 1.0)
-        estimate = float(worth.sum() - cell * price.sum()) / n
+        estimate = float(self.values.sum() - cell * price.sum()) / n
         # Of several hands some values are of earlier prices: then the last prices count.
         if estimate > self.estimate or self.hands > 1:
             self.estimate, self._best = estimate, (price, gamma)
-        rate = 0.12 / (1 + 3 * done) ** 2
+        done = min(1.0, self.turns / (self._iterations * self.hands))
+        rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         self.turns += 1
+        # Shares that change fast from 0 to 1 make prices that the evaluation bounds badly.
+        turning = 3 if self._deadlines is None else 1
         self._price_steps.step((by_price - cell) * price / n, rate)
-        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, 3 * rate)
+        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)
