@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hindsight.runtime.adam import Adam
 from hindsight.runtime.compilation import njit, step
@@ -266,6 +267,14 @@ def _pay(
         after[k + 1] += share * (place - k)
 
 
+@step
+def _at_last(now: float, deadline: float, model: _Model) -> float:
+    """Return what it is worth to be complete now."""
+    if model.late == math.inf:
+        return now
+    return model.late if now > deadline else 0.0
+
+
 @partial(njit, makes_arrays=True)
 def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answer) -> None:
     """Fill the values; add the derivatives of their sum."""
@@ -285,9 +294,7 @@ def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answ
         count = _split(requests.prompt[i], requests.output[i], model.machine, blocks)
         # Values, from the last block to the first: G_o(t) = t, and none falls with time.
         for m in range(width + 1):
-            least[count, m] = (begin + m) * h
-            if counts_late:
-                least[count, m] = model.late if least[count, m] > goals.end[i] + h else 0.0
+            least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
         for g in range(count - 1, -1, -1):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = least[g + 1]
@@ -320,7 +327,7 @@ def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answ
 
 
 def _load(
-    arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: FloatArray
+    arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: npt.NDArray[Any]
 ) -> FloatArray:
     """Return the share of the machine, at most 1, that charges evenly spread to their ends take."""
     rate = charges / np.maximum(end - arrival, 1e-9)
@@ -388,16 +395,16 @@ class PriceAscent:
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         longest = d0 + (d1 + d2) * M
         self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
-        middles = (np.arange(cells) + 0.5) * cell
+        middles: npt.NDArray[Any] = (np.arange(cells) + 0.5) * cell
         charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
         if deadlines is None:
             times, worth = mean_busy_prices(workload, minorant)
             ends = np.sort(schedule.completion_times)
             present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
-            worth = BUSY_SHARE * np.interp(middles, times, worth)
-            start = np.maximum(worth, PRESENT_SHARE * present)
+            busy = BUSY_SHARE * np.interp(middles, times, worth)
+            start = np.maximum(busy, PRESENT_SHARE * present)
         else:
-            start = _load(a, deadlines.end, charges, middles) ** 3 / np.median(charges)
+            start = _load(a, deadlines.end, charges, middles) ** 3 / float(np.median(charges))
         rows = int(self._row[-1]) + 1
         running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
         full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M

@@ -70,6 +70,15 @@ grid points up to and including the kink's cell get the last computed value. A s
 computed grid point m may be in the cell after m, so its own time counts from m, and its end is at m
 + 1 or later if the block lasts h or more.
 
+*Service levels.* Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that i
+pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
+less the integral: whoever is on time pays V_i at least, whoever is late counts 1, and payments are
+at most the integral, as above. The evaluation is the same with G(t) = 1 after the deadline (see
+`Deadlines`) and 0 up to it. Block 0 ends with the first token: after its deadline G_1 is 1 too. The
+first grid point at a deadline or after it keeps the lower value, so that no chord is above the
+jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or later than
+that, is late. Nothing else was used of G_k but that it does not fall.
+
 *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers >= 0
 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that; that covers
 alpha + beta, which is the price within 2^-51. A tangent adds up lambda b, seconds, and phi* times
@@ -77,7 +86,10 @@ seconds, phi* being at most lambda / d0. Each of its operations, fewer than four
 is exact within 2^-52 of the largest of them: `_ERROR` of that is taken off for every grid point.
 The rest of g_k and the payments of alpha' and beta' are at most the value, so that 10^-8 of it
 covers their roundings. An x that is off by 2^-50 / d0 misses the largest lambda x less a payment by
-no more than 2^-50 lambda / d0. Whether the compiler reorders sums does not matter for it.
+no more than 2^-50 lambda / d0. Whether the compiler reorders sums does not matter for it. Where
+being late costs 1, G is at most 1 and takes the place of seconds in that sum. An arrival's place
+moves by 2^-27 of a step, and such a value by that or less, which with the roundings of its own sums
+is below 10^-8: (1 + value) 10^-8 is taken off.
 """
 
 from __future__ import annotations

@@ -32,8 +32,11 @@ SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0)
 BEGUN = (1.0, 0.1, 1e-6)
 """Factors on the priority of requests that have a token."""
 
-PROMPT_SHARES = (0.25, 0.5, 1.0, 2.0, 6.0, math.inf)
+PROMPT_SHARES = (0.5, 2.0, math.inf)
 """Caps on prompt tokens of a round, in units of those that double the length of a small round."""
+
+PATIENCE = (1.5, math.inf)
+"""Lengths of rounds, in the seconds a token that their requests have left."""
 
 REACH = 1.0
 """Standard deviation of a move, in the logarithm of a weight."""
@@ -44,12 +47,25 @@ REJECTED = 0.2
 
 
 class Rule(NamedTuple):
-    """Powers in a priority, factor on requests that have begun, and most prompt tokens a round."""
+    """Rule that turns weights into a schedule.
+
+    Attributes
+    ----------
+    charge, left : float
+        Powers of machine seconds and of seconds left in a priority.
+    begun : float
+        Factor on the priority of requests that have a token.
+    prompt_cap : float
+        Most prompt tokens of a round.
+    patience : float
+        Most seconds of a round, in the seconds a token that its requests have left.
+    """
 
     charge: float
     left: float
     begun: float
     prompt_cap: float
+    patience: float
 
 
 class _Due(NamedTuple):
@@ -79,27 +95,41 @@ def _rank(i: int, t: float, rounds: Rounds, weight: float, rule: Rule, run: _Run
     token = max(0.0, (seconds[-1] - seconds[1]) / max(1, seconds.size - 2))
     prompt = s - 1.0 if done == 0 and s > 0 else 0.0
     steps = rest * (seconds[1] + rounds.d2 * (s + done))
-    if t + steps + token * prompt > run.due[i]:
+    if weight == math.inf or t + steps + token * prompt > run.due[i]:
         return math.inf
     held = rounds.d2 + seconds[1] / rounds.memory_limit
     charge = token * (prompt + rest) + held * rest * (s + 0.5 * (done + o))
-    left = max(run.due[i] - t, 1e-9)
+    left = min(max(run.due[i] - t, 1e-9), 1e9)
     share = rule.begun if done > 0 else 1.0
     return float(weight * share * charge**rule.charge * left**rule.left)
 
 
 @step
 def _serve(
-    r: int, active: int, order: IntArray, rounds: Rounds, cap: float, run: _Run, written: int
+    r: int,
+    t: float,
+    active: int,
+    order: IntArray,
+    rounds: Rounds,
+    rule: Rule,
+    run: _Run,
+    written: int,
 ) -> tuple[float, int]:
-    """Let requests advance in round r; return its seconds and the number of stretches."""
+    """Let requests advance in round r from t; return its seconds and the number of stretches."""
     memory = tokens = fresh = 0
+    longest = math.inf
     for x in range(active):
         i = order[x]
         done, held = run.done[i], rounds.prompt[i] + run.done[i] + 1
         own = max(rounds.prompt[i], 0) if done == 0 else 1
-        if memory + held > rounds.memory_limit or (done == 0 and fresh > 0 and fresh + own > cap):
+        if memory + held > rounds.memory_limit or (
+            done == 0 and fresh > 0 and fresh + own > rule.prompt_cap
+        ):
             continue
+        # A round that lasts longer makes those late that have been admitted to it.
+        if rounds.seconds[tokens + own] + rounds.d2 * (memory + held) > longest:
+            continue
+        longest = min(longest, rule.patience * (run.due[i] - t) / (rounds.output[i] - done))
         if run.last[i] != r - 1 or done == 0:
             run.row[i] = written
             if written < len(run.table):
@@ -157,7 +187,7 @@ def _run_due(
         if active == 0:
             continue
         r += 1
-        seconds, written = _serve(r, active, order, rounds, rule.prompt_cap, run, written)
+        seconds, written = _serve(r, t, active, order, rounds, rule, run, written)
         t += seconds
         kept = 0
         for x in range(active):
@@ -212,7 +242,7 @@ class DeadlineOrders:
         self._due = _Due(end, first, decode)
         token, held = machine_seconds(self._rounds)
         self._charge = token * (s + o) + held * o * (s + (o + 1) / 2)
-        self._weight, self._rule = np.ones(len(workload)), Rule(1.0, 1.0, 1.0, math.inf)
+        self._weight, self._rule = np.ones(len(workload)), Rule(1.0, -1.0, 1.0, math.inf, math.inf)
         self._on_time = np.zeros(len(workload), dtype=np.int64)
         self.count = -1
 
@@ -222,8 +252,9 @@ class DeadlineOrders:
         doubled = seconds >= 2 * seconds[1]
         unit = int(doubled.argmax()) if doubled.any() else len(seconds) - 1
         return [
-            (self._charge**power, Rule(charge, -left, begun, share * unit))
+            (self._charge**power, Rule(charge, -left, begun, share * unit, patience))
             for power in (0.0, 1.0)
+            for patience in PATIENCE
             for charge, left in SHAPES
             for begun in BEGUN
             for share in PROMPT_SHARES
@@ -249,7 +280,7 @@ class DeadlineOrders:
                 return
 
     def move(self, weight: FloatArray, present: int) -> int:
-        """Move one weight, in place; return how many are on time, or ``present`` if it is undone."""
+        """Move one weight, in place; return how many are on time, if it is undone ``present``."""
         late = np.flatnonzero(self._on_time == 0)
         pool = late if len(late) and self._rng.random() < 0.5 else np.arange(len(weight))
         i = int(self._rng.choice(pool))

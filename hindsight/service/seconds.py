@@ -93,7 +93,7 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
 def with_late(
     schedule: SecondsSchedule | None, served: IntArray, workload: Workload, batch_time: BatchTime
 ) -> SecondsSchedule:
-    """Return a schedule of all requests: the others come after those ``served``, in a list schedule.
+    """Return a schedule of all requests: the others come after those ``served``.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _bound(state: OnTime, batch_time: BatchTime, threads: int) -> None:
             if ascent is None:
                 continue
             share = Clock(ASCENT_SHARE / len(minorants) * state.clock.seconds_left())
-            _climb(ascent, lambda share=share: share.must_stop() or state.is_over, pool)
+            _climb(ascent, share, state, pool)
             if ascent.turns and (best is None or ascent.estimate > best[0]):
                 best = ascent.estimate, ascent, minorant, deadlines
         if best is not None and not state.is_over:
@@ -180,7 +180,10 @@ def _ascent(
     )
 
 
-def _climb(ascent: PriceAscent, should_stop: object, pool: ThreadPoolExecutor) -> None:
+def _climb(ascent: PriceAscent, share: Clock, state: OnTime, pool: ThreadPoolExecutor) -> None:
+    def should_stop() -> bool:
+        return share.must_stop() or state.is_over
+
     reached = -math.inf
     requests = len(ascent.values)
     for turn in range(1, TURNS * ascent.hands + 1):

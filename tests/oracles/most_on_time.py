@@ -40,10 +40,8 @@ def most_on_time(
         if latency is not None and now - arrivals[i] > latency:
             return -1, 0, now
         k += 1
-        if per_token is not None and k == outputs[i] > 1:
-            if (now - first) / (k - 1) > per_token:
-                return -1, 0, now
-        return k, 0, first
+        slow = per_token is not None and k == outputs[i] > 1 and now - first > per_token * (k - 1)
+        return (-1, 0, now) if slow else (k, 0, first)
 
     @functools.cache
     def most(now: Fraction, state: tuple[One, ...]) -> int:
@@ -56,7 +54,7 @@ def most_on_time(
                 active.append(i)
         later = [t for t in arrivals if t > now]
         best = most(min(later), state) if later else 0
-        choices = [range(0, max(state[i][1], 1) + 1) for i in active]
+        choices = [range(max(state[i][1], 1) + 1) for i in active]
         for taken in itertools.product(*choices):
             work = [(i, tokens) for i, tokens in zip(active, taken, strict=True) if tokens]
             # A request holds all of its prompt, and the token that it emits.

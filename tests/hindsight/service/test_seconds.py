@@ -91,7 +91,7 @@ def test_no_prices_bound_the_requests_on_time_below_the_optimum_at_length(seed: 
 
 def check_interval(seed: int) -> None:
     _, workload, time, limits, best = drawn(seed)
-    state = OnTime(workload, limits, Clock(0.3))
+    state = OnTime(workload, limits, Clock(0.15))
     attain_in_seconds(state, time, 1, seed)
     assert state.lower <= best <= state.upper
     if state.schedule is not None:
@@ -148,7 +148,7 @@ def test_a_deadline_that_is_met_exactly_is_met() -> None:
     workload = Workload([0.1], [1], [2], memory_limit=3)
     time = AffineTime(0.1, 0.0, 0.0)
     limits = Limits(np.array([0.2]), np.array([np.inf]), np.array([np.inf]))
-    state = OnTime(workload, limits, Clock(0.5))
+    state = OnTime(workload, limits, Clock(0.15))
     attain_in_seconds(state, time, 1, 0)
     assert state.upper == 1
 
@@ -157,6 +157,6 @@ def test_a_deadline_that_is_met_exactly_is_met() -> None:
 def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
     workload = Workload([0.0], [1], [3], memory_limit=4)
     limits = Limits(np.array([np.inf]), np.array([np.inf]), np.array([token]))
-    state = OnTime(workload, limits, Clock(0.5))
+    state = OnTime(workload, limits, Clock(0.15))
     attain_in_seconds(state, AffineTime(0.5, 0.0, 0.0), 1, 0)
     assert (state.lower, state.upper) == (int(token > 0.5), int(token > 0.5))
