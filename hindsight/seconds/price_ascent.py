@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hindsight.runtime.adam import Adam
 from hindsight.runtime.compilation import njit, step
@@ -26,8 +27,9 @@ from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
+from .deadlines import Deadlines
 from .machine_bounds import mean_busy_prices
-from .minorants import AffineMinorant
+from .minorants import AffineMinorant, own_seconds
 from .round_length_prices import Machine, RoundLengthPrices
 
 BLOCK = 15
@@ -54,6 +56,13 @@ BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
 FULL = 0.8
 """Share of the memory above which a round's price is at first partly shared by memory."""
 
+STEPS = 8
+"""Moments of a cell with a value, where deadlines count: a deadline blurs by about one of them."""
+
+RATE, FAST_RATE = 0.12, 0.25
+"""Changes of the logarithm of a price in the first turns; the latter where deadlines count, with
+prices that are many times too high or low at first."""
+
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Work that a round offers, in units of d0; the longest possible round is added."""
 
@@ -75,6 +84,12 @@ class _Model(NamedTuple):
         Share of a price that is paid by memory.
     row : int64 array, shape (cells,)
         Entry of ``gamma`` that holds in each cell.
+    late : float
+        What being late costs, 1; infinite where latency counts.
+    step : float
+        Seconds between two moments with a value: a cell, or less where deadlines count.
+    by_memory, by_work : float64 array, shape (cells + 1,)
+        Integrals of both prices up to each cell.
     """
 
     machine: Machine
@@ -83,6 +98,18 @@ class _Model(NamedTuple):
     price: FloatArray
     gamma: FloatArray
     row: IntArray
+    late: float
+    step: float
+    by_memory: FloatArray
+    by_work: FloatArray
+
+
+class _Goals(NamedTuple):
+    """Windows of requests, seconds after arrival, and deadlines on the clock, shape (k,) each."""
+
+    window: FloatArray
+    end: FloatArray
+    first_token: FloatArray
 
 
 class _Answer(NamedTuple):
@@ -164,12 +191,22 @@ def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, fl
 
 
 @step
+def _between(until: FloatArray, begin: float, end: float) -> float:
+    """Return the integral of a price from one moment to another, counted in cells."""
+    last = until.size - 2
+    first, final = min(int(begin), last), min(int(end), last)
+    below = until[first] + min(begin - first, 1.0) * (until[first + 1] - until[first])
+    above = until[final] + min(end - final, 1.0) * (until[final + 1] - until[final])
+    return float(above - below)
+
+
+@step
 def _cheapest(
     block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: _Model
 ) -> tuple[float, int]:
     """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
     choice = -1
-    now = (window.begin + m) * model.cell
+    now = (window.begin + m) * model.step
     lengths, shortest = model.lengths, model.machine.d0 + block.work
     for j in range(lengths.size):
         if j + 1 < lengths.size and lengths[j + 1] <= shortest:
@@ -177,13 +214,17 @@ def _cheapest(
         length, lasts, cell, free = _rounds(block, j, now, model)
         part = model.gamma[model.row[cell]]
         cost = model.price[cell] * lasts * (part * block.shared / length + (1.0 - part) * free)
+        if model.late < math.inf:
+            begins, ends = now / model.cell, (now + lasts) / model.cell
+            cost = _between(model.by_memory, begins, ends) * block.shared / length
+            cost += _between(model.by_work, begins, ends) * free
         if cost >= best:
             continue
         # The value after the block is interpolated; beyond the window it is own time alone.
-        place = m + lasts / model.cell
+        place = m + lasts / model.step
         k = int(place)
         if k >= window.width:
-            cost += now + lasts + block.rest
+            cost += now + lasts + block.rest if model.late == math.inf else model.late
         else:
             f = place - k
             cost += (1.0 - f) * after[k] + f * after[k + 1]
@@ -205,25 +246,41 @@ def _pay(
     answer: _Answer,
 ) -> None:
     """Let a share of the request run the block from m on in class j; add it to ``after``."""
-    now = (window.begin + m) * model.cell
+    now = (window.begin + m) * model.step
     length, lasts, cell, free = _rounds(block, j, now, model)
-    row = model.row[cell]
-    part = model.gamma[row]
-    paid = part * block.shared / length + (1.0 - part) * free
-    answer.by_price[cell] += share * lasts * paid
-    answer.by_gamma[row] += share * lasts * model.price[cell] * (block.shared / length - free)
-    place = m + lasts / model.cell
+    first = last = cell
+    if model.late < math.inf:
+        first = int(now / model.cell)
+        last = min(int((now + lasts) / model.cell), model.price.size - 1)
+    for c in range(first, last + 1):
+        seconds, row = lasts, model.row[c]
+        if model.late < math.inf:
+            seconds = min(now + lasts, (c + 1) * model.cell) - max(now, c * model.cell)
+        part = model.gamma[row]
+        paid = part * block.shared / length + (1.0 - part) * free
+        answer.by_price[c] += share * seconds * paid
+        answer.by_gamma[row] += share * seconds * model.price[c] * (block.shared / length - free)
+    place = m + lasts / model.step
     k = int(place)
     if k < window.width:
         after[k] += share * (1.0 - (place - k))
         after[k + 1] += share * (place - k)
 
 
+@step
+def _at_last(now: float, deadline: float, model: _Model) -> float:
+    """Return what it is worth to be complete now."""
+    if model.late == math.inf:
+        return now
+    return model.late if now > deadline else 0.0
+
+
 @partial(njit, makes_arrays=True)
-def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer: _Answer) -> None:
+def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answer) -> None:
     """Fill the values; add the derivatives of their sum."""
-    h = model.cell
-    widest = int(windows.max() / h) + 3
+    h = model.step
+    counts_late = model.late < math.inf
+    widest = int(goals.window.max() / h) + 3
     least = np.empty((BLOCKS + 2, widest + 1))
     choice = np.empty((BLOCKS + 1, widest + 1), np.int64)
     flow = np.empty((BLOCKS + 2, widest + 1))
@@ -232,21 +289,25 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
     blocks = _Blocks(size, work, shared, own)
     for i in range(requests.arrival.size):
         arrival = requests.arrival[i]
-        window = _Window(int(arrival / h), int(windows[i] / h) + 2)
+        window = _Window(int(arrival / h), int(goals.window[i] / h) + 2)
         begin, width = window.begin, window.width
         count = _split(requests.prompt[i], requests.output[i], model.machine, blocks)
         # Values, from the last block to the first: G_o(t) = t, and none falls with time.
         for m in range(width + 1):
-            least[count, m] = (begin + m) * h
+            least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
         for g in range(count - 1, -1, -1):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = least[g + 1]
-            best = 1e300
+            best = model.late if counts_late else 1e300
             for m in range(width, -1, -1):
                 best, choice[g, m] = _cheapest(block, best, m, window, after, model)
                 least[g, m] = best
+                if g == 1 and (begin + m) * h > goals.first_token[i]:
+                    least[g, m] = model.late
         f = arrival / h - begin
-        answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1] - arrival
+        answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
+        if not counts_late:
+            answer.values[i] -= arrival
         # Derivatives: the request flows through the choices, from the first block to the last.
         flow[: count + 1, : width + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
@@ -263,6 +324,18 @@ def _approximate(requests: Requests, windows: FloatArray, model: _Model, answer:
                 if choice[g, m] < 0 and m < width:
                     # A later start is cheaper: the request waits.
                     flow[g, m + 1] += share
+
+
+def _load(
+    arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: npt.NDArray[Any]
+) -> FloatArray:
+    """Return the share of the machine, at most 1, that charges evenly spread to their ends take."""
+    rate = charges / np.maximum(end - arrival, 1e-9)
+    begun = np.append(0.0, np.cumsum(rate))[np.searchsorted(arrival, moments)]
+    order = np.argsort(end)
+    over = np.append(0.0, np.cumsum(rate[order]))[np.searchsorted(end[order], moments)]
+    load: FloatArray = np.clip(begun - over, 0.0, 1.0)
+    return load
 
 
 class PriceAscent:
@@ -283,6 +356,8 @@ class PriceAscent:
         Seconds with one price, a power of two.
     iterations : int, default 150
         Number of iterations over which steps become smallest.
+    deadlines : Deadlines or None, default None
+        With deadlines the values are those of *Service levels*, and being late costs 1.
 
     Attributes
     ----------
@@ -308,6 +383,7 @@ class PriceAscent:
         horizon: float,
         cell: float,
         iterations: int = 150,
+        deadlines: Deadlines | None = None,
     ) -> None:
         d0, d1, d2 = map(float, minorant)
         workload = relaxed(schedule.workload)
@@ -319,24 +395,37 @@ class PriceAscent:
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         longest = d0 + (d1 + d2) * M
         self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
-        middles = (np.arange(cells) + 0.5) * cell
-        times, worth = mean_busy_prices(workload, minorant)
-        ends = np.sort(schedule.completion_times)
-        present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
-        start = np.maximum(BUSY_SHARE * np.interp(middles, times, worth), PRESENT_SHARE * present)
+        middles: npt.NDArray[Any] = (np.arange(cells) + 0.5) * cell
+        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
+        if deadlines is None:
+            times, worth = mean_busy_prices(workload, minorant)
+            ends = np.sort(schedule.completion_times)
+            present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
+            busy = BUSY_SHARE * np.interp(middles, times, worth)
+            start = np.maximum(busy, PRESENT_SHARE * present)
+        else:
+            start = _load(a, deadlines.end, charges, middles) ** 3 / float(np.median(charges))
         rows = int(self._row[-1]) + 1
         running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
         full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
-        self._begin(np.log(start + 0.1), np.where(full, 0.0, -3.0))
+        least = 0.1 if deadlines is None else 0.01
+        self._begin(np.log(start + least), np.where(full, 0.0, -3.0))
         self._machine = Machine(M, d0, d1, d2)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         latency = schedule.completion_times - a
         self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
+        self._deadlines = deadlines
+        self._end = self._first_token = np.full(n, math.inf)
+        if deadlines is not None:
+            o, self._end, self._first_token = deadlines.output, deadlines.end, deadlines.first_token
+            self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         # Deal requests out, so that hands and their parts are alike.
         self.hands = max(1, round(n / HAND))
+        self.values = np.zeros(n) if deadlines is None else np.nan_to_num(deadlines.known)
+        open_ = np.arange(n) if deadlines is None else np.flatnonzero(np.isnan(deadlines.known))
         self._slices = [
-            [np.arange(n)[hand :: self.hands][part::SLICES] for part in range(SLICES)]
+            [open_[hand :: self.hands][part::SLICES] for part in range(SLICES)]
             for hand in range(self.hands)
         ]
         self._given = Requests(a, s, o)
@@ -344,7 +433,6 @@ class PriceAscent:
         self.horizon = horizon
         self._iterations = iterations
         self._best: tuple[FloatArray, FloatArray] = (np.exp(self._log_price), np.ones(rows))
-        self.values = np.zeros(n)
         self.estimate = -math.inf
         self.turns = 0
 
@@ -386,29 +474,38 @@ class PriceAscent:
         gamma = 1 / (1 + np.exp(-self._logit))
         n = len(self.values)
         slices = [one for one in self._slices[self.turns % self.hands] if len(one)]
-        weight = n / sum(map(len, slices))
+        weight = sum(len(one) for hand in self._slices for one in hand) / sum(map(len, slices))
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
-        model = _Model(self._machine, cell, self._lengths, price, gamma, self._row)
+        late, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
+        part = gamma[self._row]
+        integrals = [np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part)]
+        model = _Model(
+            self._machine, cell, self._lengths, price, gamma, self._row, late, step, *integrals
+        )
 
         def evaluate(chosen: IntArray) -> _Answer:
             own = _Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
             a, s, o = self._given
             requests = Requests(a[chosen], s[chosen], o[chosen])
-            _approximate(requests, self._window[chosen], model, own)
+            goals = _Goals(self._window[chosen], self._end[chosen], self._first_token[chosen])
+            _approximate(requests, goals, model, own)
             return own
 
         for chosen, own in zip(slices, pool.map(evaluate, slices), strict=True):
             self.values[chosen] = own.values
             by_price += weight * own.by_price
             by_gamma += weight * own.by_gamma
-            latest = self._latest[chosen]
-            self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
+            if self._deadlines is None:
+                latest = self._latest[chosen]
+                self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
         estimate = float(self.values.sum() - cell * price.sum()) / n
         # Of several hands some values are of earlier prices: then the last prices count.
         if estimate > self.estimate or self.hands > 1:
             self.estimate, self._best = estimate, (price, gamma)
         done = min(1.0, self.turns / (self._iterations * self.hands))
-        rate = 0.12 / (1 + 3 * done) ** 2
+        rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         self.turns += 1
+        # Shares that change fast from 0 to 1 make prices that the evaluation bounds badly.
+        turning = 3 if self._deadlines is None else 1
         self._price_steps.step((by_price - cell) * price / n, rate)
-        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, 3 * rate)
+        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)

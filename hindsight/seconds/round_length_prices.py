@@ -70,6 +70,15 @@ grid points up to and including the kink's cell get the last computed value. A s
 computed grid point m may be in the cell after m, so its own time counts from m, and its end is at m
 + 1 or later if the block lasts h or more.
 
+*Service levels.* Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that i
+pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
+less the integral: whoever is on time pays V_i at least, whoever is late counts 1, and payments are
+at most the integral, as above. The evaluation is the same with G(t) = 1 after the deadline (see
+`Deadlines`) and 0 up to it. Block 0 ends with the first token: after its deadline G_1 is 1 too. The
+first grid point at a deadline or after it keeps the lower value, so that no chord is above the
+jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or later than
+that, is late. Nothing else was used of G_k but that it does not fall.
+
 *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers >= 0
 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that; that covers
 alpha + beta, which is the price within 2^-51. A tangent adds up lambda b, seconds, and phi* times
@@ -77,7 +86,10 @@ seconds, phi* being at most lambda / d0. Each of its operations, fewer than four
 is exact within 2^-52 of the largest of them: `_ERROR` of that is taken off for every grid point.
 The rest of g_k and the payments of alpha' and beta' are at most the value, so that 10^-8 of it
 covers their roundings. An x that is off by 2^-50 / d0 misses the largest lambda x less a payment by
-no more than 2^-50 lambda / d0. Whether the compiler reorders sums does not matter for it.
+no more than 2^-50 lambda / d0. Whether the compiler reorders sums does not matter for it. Where
+being late costs 1, G is at most 1 and takes the place of seconds in that sum. An arrival's place
+moves by 2^-27 of a step, and such a value by that or less, which with the roundings of its own sums
+is below 10^-8: (1 + value) 10^-8 is taken off.
 """
 
 from __future__ import annotations
@@ -97,6 +109,7 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 from instances.validation import as_integer, as_number
 
+from .deadlines import Deadlines
 from .machine_bounds import SecondsBound
 from .minorants import AffineMinorant, own_seconds
 
@@ -302,6 +315,8 @@ class _Values(NamedTuple):
         Own seconds of the blocks after k.
     ceiling : float
         The last computed value.
+    deadline : float
+        Seconds on the clock after which G is 1, where it counts who is late; else infinite.
     """
 
     at: FloatArray
@@ -309,6 +324,23 @@ class _Values(NamedTuple):
     computed: int
     remaining: float
     ceiling: float
+    deadline: float
+
+
+class _Goals(NamedTuple):
+    """Aims of requests, shape (k,): see *Window* and *Service levels*.
+
+    Attributes
+    ----------
+    allowance : float64 array
+        Seconds after arrival that are examined closely.
+    end, first_token : float64 array
+        Deadlines on the clock; infinite where latency counts.
+    """
+
+    allowance: FloatArray
+    end: FloatArray
+    first_token: FloatArray
 
 
 @partial(njit, fastmath=_SUMS)
@@ -337,8 +369,11 @@ def _take_better(room: _Room, count: int) -> None:
 
 
 @step
-def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
+def _tail(point: int, step: float, following: _Values) -> float:
     """Return G at a grid point beyond the window: own time or the last value, safe for chords."""
+    remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
+    if deadline < math.inf:
+        return 1.0 if (point - 1) * step + remaining >= deadline else ceiling
     if (point - 1) * step + remaining >= ceiling:
         return point * step + remaining
     return ceiling
@@ -426,11 +461,12 @@ def _window(
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # Values above the allowance need not be distinguished.
+    # Values above the allowance need not be distinguished, or those that say "late".
+    most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
         and 0 <= high - 1 - following.low < following.computed
-        and following.at[high - 1 - following.low] > cut
+        and following.at[high - 1 - following.low] > most
     ):
         high -= 1
     return _Span(low, high, shortest, longest, remaining)
@@ -535,9 +571,7 @@ def _step_back(
     grid, longest = tables.grid, span.longest
     cells, width = grid.alpha.size - 1, grid.width
     for x in range(following.computed, span.high + 2 * longest + 8 - following.low):
-        following.at[x] = _tail(
-            x + following.low, grid.step, following.remaining, following.ceiling
-        )
+        following.at[x] = _tail(x + following.low, grid.step, following)
     _fill_paid(block, span, grid, room)
     for x in range(span.high - span.low + 2):
         values[x] = math.inf
@@ -554,11 +588,14 @@ def _step_back(
         largest = max(largest, rate)
         begin += count
     points = max(width, group) + longest + 8
-    seconds = grid.step * (span.high + 2 * points) + span.remaining
+    counts_late = following.deadline < math.inf
+    seconds = 1.0 if counts_late else grid.step * (span.high + 2 * points) + span.remaining
     lasts = block.steps + grid.step * points / tables.machine.d0
     error = _ERROR * points * (largest * lasts + seconds)
     # Window: a start after the last computed grid point counts own time from that point.
     best = span.high * grid.step + span.remaining
+    if counts_late:
+        best = 1.0 if best >= following.deadline else 0.0
     after = span.high + min(span.shortest, 1)
     if after >= following.low:
         best = max(best, following.at[after - following.low])
@@ -578,9 +615,12 @@ def _step_back(
 
 @partial(njit, makes_arrays=True)
 def _request_values(
-    requests: Requests, allowance: FloatArray, tables: _Tables, size: int, values: FloatArray
+    requests: Requests, goals: _Goals, tables: _Tables, size: int, values: FloatArray
 ) -> None:
-    """Write values[i], the least of C_i - a_i and the payments of request i, up to rounding."""
+    """Write values[i], the least of C_i - a_i and the payments of request i, up to rounding.
+
+    Where there are deadlines, being late is worth 1 instead of seconds.
+    """
     step, cells = tables.grid.step, tables.grid.alpha.size
     by_point = np.empty((7, size))
     room = _Room(
@@ -605,18 +645,26 @@ def _request_values(
             done += block.steps
             count += 1
         # G(t) = t: nothing computed and nothing remaining, so that all of it is `_tail`.
-        following = _Values(at, low, 0, 0.0, 0.0)
+        end, cut = goals.end[i], a + goals.allowance[i]
+        following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):
             block = _next_block(begins[k], s, o, tables)
             low -= int(block.own / step)
-            span = _window(block, low, a + allowance[i], following, tables.grid, tables.machine.d0)
+            span = _window(block, low, cut, following, tables.grid, tables.machine.d0)
             _step_back(block, span, following, tables, room, spare)
             computed = span.high - span.low + 1
+            if k == 1 and goals.first_token[i] < math.inf:
+                # G_1 is where the first token is out.
+                for x in range(computed):
+                    if (low + x - 1) * step >= goals.first_token[i]:
+                        spare[x] = 1.0
             free = following.at
-            following = _Values(spare, low, computed, span.remaining, spare[computed - 1])
+            following = _Values(spare, low, computed, span.remaining, spare[computed - 1], end)
             spare = free
         part = a / step - begin
-        values[i] = (1 - part) * following.at[0] + part * following.at[1] - a
+        values[i] = (1 - part) * following.at[0] + part * following.at[1]
+        if end == math.inf:
+            values[i] -= a
         at, spare = following.at, spare
 
 
@@ -658,6 +706,8 @@ class PricedValues:
         Most steps of a request in a block.
     spread : float, default 1.2
         Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
+    deadlines : Deadlines or None, default None
+        With deadlines V_i is that of *Service levels*, in [0, 1].
 
     Raises
     ------
@@ -674,6 +724,7 @@ class PricedValues:
         step: float,
         size: int = 32,
         spread: float = 1.2,
+        deadlines: Deadlines | None = None,
     ) -> None:
         workload = relaxed(workload)
         d0, d1, d2 = map(float, minorant)
@@ -691,7 +742,8 @@ class PricedValues:
         alpha, beta = np.zeros((2, prices.price.size + 1))
         alpha[:-1] = prices.gamma * prices.price
         beta[:-1] = (1 - prices.gamma) * prices.price
-        self._requests = Requests(workload.arrival_times, s, o)
+        matter = o if deadlines is None else deadlines.output
+        self._requests, self._deadlines = Requests(workload.arrival_times, s, matter), deadlines
         self._tables = _Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
             _Grid(step, round(prices.cell / step), alpha, beta, float(beta.max())),
@@ -703,7 +755,7 @@ class PricedValues:
         self.integral = prices.integral
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:
-        """Compute lower bounds on V_i of the requests ``chosen``, rounded down, seconds.
+        """Compute lower bounds on V_i of the requests ``chosen``, rounded down.
 
         Parameters
         ----------
@@ -716,13 +768,24 @@ class PricedValues:
         a = self._requests.arrival[chosen]
         requests = Requests(a, self._requests.prompt[chosen], self._requests.output[chosen])
         room = int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
-        _request_values(requests, allowance, self._tables, room, values)
-        return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
+        end = first_token = np.full(len(chosen), math.inf)
+        if self._deadlines is not None:
+            end, first_token = self._deadlines.end[chosen], self._deadlines.first_token[chosen]
+        goals = _Goals(allowance, end, first_token)
+        _request_values(requests, goals, self._tables, room, values)
+        if self._deadlines is None:
+            return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
+        known = self._deadlines.known[chosen]
+        found: FloatArray = np.where(np.isnan(known), values - ROUNDING * (1 + values), known)
+        return np.maximum(found, 0.0)
+
+    def total(self, values: FloatArray) -> Fraction:
+        """Return the sum of ``values`` of all requests less the integral, exactly."""
+        return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
 
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
         """Return the bound that ``values`` of all requests prove."""
-        total = sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
-        return SecondsBound(total, "round-length prices", minorant, len(values))
+        return SecondsBound(self.total(values), "round-length prices", minorant, len(values))
 
 
 def priced_bound(

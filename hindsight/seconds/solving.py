@@ -21,17 +21,16 @@ from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
@@ -182,6 +181,38 @@ def grids(
     for overhead_steps, size, spread in GRIDS:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
         yield min(step, prices.cell), size, spread
+
+
+def raise_values(
+    priced: PricedValues,
+    values: FloatArray,
+    allowance: FloatArray,
+    order: IntArray,
+    pool: Executor,
+    clock: Clock,
+) -> bool:
+    """Raise ``values`` request by request in an order; return False if stopped.
+
+    The value of a request stays as it was if there is no time for it.
+    """
+    parts = np.array_split(order, min(len(order), 64))
+    stop = threading.Event()
+
+    def evaluate(part: IntArray) -> None:
+        for request in part:
+            if stop.is_set():
+                return
+            one = np.array([request])
+            values[one] = np.maximum(values[one], priced.of(one, allowance[one]))
+
+    waiting = [pool.submit(evaluate, part) for part in parts]
+    for task in waiting:
+        while not task.done():
+            if clock.must_stop():
+                stop.set()
+            wait([task], POLL_SECONDS)
+        task.result()
+    return not stop.is_set()
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
@@ -537,38 +568,11 @@ class _Search:
             priced = PricedValues(interval.workload, minorant, prices, step, size, spread)
             if values is None:
                 values = priced.own * (1 - ROUNDING)
-            whole = self._improve(priced, values, allowance, pool)
+            # A finer grid gains in proportion to the value, and costs by value and output length.
+            order = np.argsort(interval.workload.output_lengths, kind="stable")
+            whole = raise_values(priced, values, allowance, order, pool, interval.clock)
             bound = priced.bound(values, minorant)
             interval.prove(bound._replace(certified=interval.best.certified))
             self._take_schedules()
             if not whole or interval.clock.must_stop():
                 return
-
-    def _improve(
-        self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor
-    ) -> bool:
-        """Raise ``values`` request by request, short ones first; return False if stopped.
-
-        The value of a request stays as it was if there is no time for it.
-        """
-        interval = self._interval
-        # A finer grid gains in proportion to the value, and costs by value and output length.
-        order = np.argsort(interval.workload.output_lengths, kind="stable")
-        parts = np.array_split(order, min(len(order), 64))
-        stop = threading.Event()
-
-        def evaluate(part: npt.NDArray[np.signedinteger[Any]]) -> None:
-            for request in part:
-                if stop.is_set():
-                    return
-                one = np.array([request])
-                values[one] = np.maximum(values[one], priced.of(one, allowance[one]))
-
-        waiting = [pool.submit(evaluate, part) for part in parts]
-        for task in waiting:
-            while not task.done():
-                if interval.clock.must_stop():
-                    stop.set()
-                wait([task], POLL_SECONDS)
-            task.result()
-        return not stop.is_set()

@@ -132,6 +132,8 @@ def _with_late(state: OnTime, batch_time: BatchTime | None) -> Schedule | Second
     """Return the best schedule, with the requests that it leaves out served after the others."""
     if batch_time is None:
         return with_late(state)
-    from .seconds import with_late_in_seconds
+    from .seconds import with_late as with_late_in_seconds
 
-    return with_late_in_seconds(state, batch_time)
+    assert isinstance(state.problem, Workload)
+    assert not isinstance(state.schedule, Schedule)
+    return with_late_in_seconds(state.schedule, state.served, state.problem, batch_time)

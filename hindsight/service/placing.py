@@ -3,8 +3,8 @@
 Every request has a first and a last start, and is placed between them at a start at which it fits
 beside all others, or left out. A move takes some requests out that run while one left out could,
 and puts these and others back in a random order. It is kept if no fewer are placed, or, while the
-temperature is high, not many fewer; of equally many, small volumes are better. So a move costs only
-the rounds of the requests it touches.
+temperature is high, not many fewer; of equally many, those that pay less for their memory are
+better. So a move costs only the rounds of the requests it touches.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.bounds.cheapest_starts import PricedRounds, start_cost
 from hindsight.heuristics.annealing_kernels import next_uniform
 from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, earliest_fit, hold
 from hindsight.runtime.clock import Slices
@@ -43,8 +44,7 @@ HOTS = (0.3, 0.15, 0.3, 0.08)
 """First temperatures of the cycles, in requests; they fall to 0."""
 
 THRIFT = (0.5, 0.25, 0.8, 0.1, 0.0)
-"""What the largest volume takes off the worth of a request, by cycle: of equally many requests,
-those that leave room for more are better."""
+"""Weight of the prices of memory by cycle: of equally many requests, cheaper ones are better."""
 
 EQUAL = 1e-9
 """Difference of worth that counts as none."""
@@ -163,11 +163,19 @@ def _draw_order(
         move.requests[x] = i
 
 
+@step
+def _worth(requests: RequestColumns, i: int, start: int, prices: PricedRounds) -> float:
+    """Return 1 less what a request pays for its memory."""
+    s, o = requests.prompt_lengths[i], requests.output_lengths[i]
+    cost: float = start_cost(prices.sums, prices.weighted_sums, 0.0, 0, s, o, start)
+    return 1.0 - cost
+
+
 @njit
 def _move(
     requests: RequestColumns,
     last: IntArray,
-    worth: FloatArray,
+    prices: PricedRounds,
     heat: float,
     table: _Table,
     move: _Chosen,
@@ -188,7 +196,7 @@ def _move(
     for k in range(count):
         before[k] = starts[chosen[k]]
         if before[k] >= 0:
-            gain -= worth[chosen[k]]
+            gain -= _worth(requests, chosen[k], before[k], prices)
             change -= 1
     _take_out(requests, chosen, count, table)
     for k in range(count):
@@ -197,7 +205,7 @@ def _move(
         if next_uniform(random) < LATER:
             begin += int(next_uniform(random) * (last[i] - begin + 1))
         if _place(requests, last, i, begin, table):
-            gain += worth[i]
+            gain += _worth(requests, i, starts[i], prices)
             change += 1
     if gain >= heat * math.log(1.0 - next_uniform(random)) - EQUAL:
         return change
@@ -214,7 +222,7 @@ def _move(
 def _moves(
     requests: RequestColumns,
     last: IntArray,
-    worth: FloatArray,
+    prices: PricedRounds,
     heats: tuple[float, float],
     moves: int,
     table: _Table,
@@ -228,7 +236,7 @@ def _moves(
     now, most = counts
     for move in range(moves):
         heat = heats[0] + (heats[1] - heats[0]) * move / moves
-        now += _move(requests, last, worth, heat, table, trial)
+        now += _move(requests, last, prices, heat, table, trial)
         if now > most:
             most = now
             overwrite(best, table.starts)
@@ -255,6 +263,7 @@ class Placing:
         self._seed = seed
         self._best = np.full(len(instance), -1, dtype=np.int64)
         self._count = 0
+        self._prices: FloatArray | None = None
 
     def openings(self) -> IntArray:
         """Return the starts of the best of some orders; -1 for requests left out."""
@@ -275,13 +284,12 @@ class Placing:
         """Yield better and better starts; without a time limit until nothing is gained."""
         if self._rounds > LONGEST_PROFILE or self._count == len(self._best):
             return
-        volumes = self._instance.volumes
         cycle = fruitless = 0
         while not should_stop() and (limited or fruitless < FRUITLESS):
             total, done, found = FIRST_CYCLE << min(cycle, LONGEST), 0, self._count
             table = self._table(self._best.copy())
             now, slices, hot = self._count, Slices(), HOTS[cycle % len(HOTS)]
-            worth = 1 - THRIFT[cycle % len(THRIFT)] * volumes / volumes.max()
+            prices = self._priced(THRIFT[cycle % len(THRIFT)], is_flat=cycle % 2 == 1)
             while done < total and not should_stop():
                 with slices.next(total - done) as moves:
                     heats = hot * (1 - done / total), hot * (1 - (done + moves) / total)
@@ -289,7 +297,7 @@ class Placing:
                     now, most = _moves(
                         self._requests,
                         self._last,
-                        worth,
+                        prices,
                         heats,
                         moves,
                         table,
@@ -302,6 +310,21 @@ class Placing:
                     yield best
             cycle += 1
             fruitless = 0 if self._count > found else fruitless + 1
+
+    def use(self, prices: FloatArray) -> None:
+        """Take prices of memory in rounds 1, 2, ..., in late requests."""
+        self._prices = np.zeros(self._rounds)
+        self._prices[1 : len(prices) + 1] = prices[: self._rounds - 1]
+
+    def _priced(self, thrift: float, *, is_flat: bool) -> PricedRounds:
+        """Return the prices, or a flat one at which all memory is worth the requests placed."""
+        prices = self._prices
+        if prices is None or is_flat:
+            flat = self._count / (self._instance.memory_limit * self._rounds)
+            prices = np.full(self._rounds, flat)
+        prices = thrift * prices
+        weighted = np.cumsum(prices * np.arange(self._rounds))
+        return PricedRounds(np.cumsum(prices), weighted, prices, 1.0)
 
     def _table(self, starts: IntArray) -> _Table:
         self._seed += 1

@@ -38,6 +38,11 @@ class AttainmentProgress(Interval[int]):
 
     requests: int
 
+    @property
+    def gap(self) -> float:
+        """Return the width of the share of requests on time; it may be that none can be."""
+        return (self.upper_bound - self.lower_bound) / self.requests
+
     def __str__(self) -> str:
         told = _told(self.lower_bound, self.upper_bound)
         return f"{self.phase}: {told} of {self.requests} requests on time"

@@ -156,6 +156,8 @@ class _Search:
         prices = self._ascend()
         if state.is_over:
             return
+        if prices is not None:
+            self._placing.use(prices.as_floats())
         late = self._ascend_on_states()
         if late is None and self._entries() <= LARGEST_PROGRAM:
             none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)

@@ -26,6 +26,7 @@ from online.policy_interface.specs import PolicySpec
 from online.simulation.run import IncompleteRunError, Run
 
 from .ratios import (
+    NOTHING,
     ROUNDS,
     SECONDS,
     Interval,
@@ -301,8 +302,10 @@ class Trial:
         if self.run is None:
             return self
         counted = replace(self, on_time=int(self.run.on_time(level).sum()))
-        if found is None or isinstance(found, Exception):
+        if found is None:
             return counted
+        if isinstance(found, Exception):
+            return replace(counted, attainable=NOTHING)
         try:
             return replace(counted, attainable=attainable_beside(self.run, found))
         except (ValueError, IncompleteRunError):

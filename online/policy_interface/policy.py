@@ -341,7 +341,7 @@ class Policy(ABC):
     reads_intervals : ClassVar[bool]
         Whether it is made for outputs of which an interval is known. Told exact lengths it has
         nothing to be unsure of, and may do what others do.
-    reads_deadlines : ClassVar[bool]
+    reads_deadlines : bool
         Whether it needs a service level. Such a policy is none of "all policies" without one.
     counts_memory : ClassVar[bool]
         Whether the policy itself counts memory by `Setup.memory_rule`, as engines do. It then sees
@@ -357,7 +357,7 @@ class Policy(ABC):
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
     reads_intervals: ClassVar[bool] = False
-    reads_deadlines: ClassVar[bool] = False
+    reads_deadlines: bool = False
     counts_memory: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 

@@ -374,7 +374,8 @@ def policy_specs(
     UnknownNameError
         No such policy; the message lists those that are.
     InvalidValueError, InvalidTypeError
-        Bad parameters, a policy given twice, two of one label, or none at all.
+        Bad parameters, a policy given twice, two of one label, none at all, or one that needs a
+        service level where there are no ``deadlines``.
     """
     chosen: Iterable[AnyPolicy]
     if policies is None:
@@ -389,6 +390,9 @@ def policy_specs(
     seen: dict[str, PolicySpec] = {}
     for spec in specs:
         made = spec.make()
+        if made.reads_deadlines and not deadlines:
+            reason = "needs a service level, as level=... or --slo gives"
+            raise InvalidValueError(None, "policies", spec.label, reason)
         taken = spec.name in policy_names() and own_policy(spec.name) is None
         if taken and (is_own(type(made)) or made.name != spec.name):
             reason = "is the name of a policy of this package: give yours another"

@@ -123,7 +123,7 @@ def check_policy(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument, or what is given makes no policy.
     """
-    specs = policy_specs(policy)
+    specs = policy_specs(policy, deadlines=True)
     if len(specs) != 1:
         raise InvalidValueError(None, "policy", policy, "is not one policy")
     names = [check.name for check in _CHECKS]

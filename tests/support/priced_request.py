@@ -15,9 +15,16 @@ from instances import Workload
 
 
 def least_cost(
-    workload: Workload, minorant: AffineMinorant, prices: RoundLengthPrices, step: float
+    workload: Workload,
+    minorant: AffineMinorant,
+    prices: RoundLengthPrices,
+    step: float,
+    deadlines: tuple[float, float] | None = None,
 ) -> float:
-    """Return the least C - a and payments of the only request of a workload."""
+    """Return the least C - a and payments of the only request of a workload.
+
+    With deadlines of the last and first token on the clock, C - a counts 0, or 1 if it is late.
+    """
     (arrival,), M = workload.arrival_times.tolist(), workload.memory_limit
     s, o = int(workload.prompt_lengths[0]), int(workload.output_lengths[0])
     d0, d1, d2 = map(float, minorant)
@@ -31,8 +38,11 @@ def least_cost(
     paid_by_work[1 : len(beta) + 1] = np.cumsum(beta)
     paid_by_memory[len(alpha) + 1 :] = paid_by_memory[len(alpha)]
     paid_by_work[len(beta) + 1 :] = paid_by_work[len(beta)]
-    value = np.arange(points + 1) * step
+    ends = np.arange(points + 1) * step
+    value = ends if deadlines is None else (ends > deadlines[0]).astype(float)
     for k in range(o, 0, -1):
+        if k == 1 and deadlines is not None:
+            value = np.maximum(value, ends > deadlines[1])
         work = d1 * (s if k == 1 else 1) + d2 * (s + k)
         share = d0 * (s + k) / M + work
         best = np.full(points + 1, np.inf)
@@ -46,4 +56,4 @@ def least_cost(
             best[:-count] = np.minimum(best[:-count], payment + value[count:])
         value = np.minimum.accumulate(best[::-1])[::-1]
     begin = int(np.ceil(arrival / step))
-    return float(value[begin] - arrival)
+    return float(value[begin] - (arrival if deadlines is None else 0.0))

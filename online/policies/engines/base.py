@@ -11,7 +11,7 @@ from instances.validation import as_fraction, as_integer
 from online.policy_interface.eviction import held_tokens
 from online.policy_interface.policy import Policy, RunningRequest, Setup, State, VisibleRequest
 
-from .orders import QueueOrder, Returned, WaitingQueue
+from .orders import DEADLINE, QueueOrder, Returned, WaitingQueue
 
 Preemption = Literal["restart", "recompute"]
 
@@ -39,6 +39,7 @@ class EnginePolicy(Policy):
 
     def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
         self.order = QueueOrder(order, ageing)
+        self.reads_deadlines = self.order.name == DEADLINE
         self._returned = returned
 
     def reset(self, setup: Setup) -> None:

@@ -20,6 +20,9 @@ from instances import UnknownNameError
 from instances.validation import as_fraction
 from online.policy_interface.policy import VisibleRequest
 
+DEADLINE = "deadline"
+"""Order that needs a service level."""
+
 Key = int | float | Fraction
 Returned = Literal["front", "tail", "arrival"]
 
@@ -42,7 +45,7 @@ ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
     "shortest-prompt": lambda request: request.prompt_length,
     "shortest-job": lambda request: request.prompt_length + request.prediction.point,
     "priority": output_class,
-    "deadline": deadline,
+    DEADLINE: deadline,
 }
 """Key of a request by name of the order, smallest first; tokens, but for a class or a deadline.
 

@@ -19,7 +19,7 @@ from online.policy_interface.policy import (
 
 from .base import positive
 from .block_pool import BlockPool
-from .orders import QueueOrder, Returned, WaitingQueue
+from .orders import DEADLINE, QueueOrder, Returned, WaitingQueue
 
 SchedulingPolicy = Literal["fcfs", "priority"]
 
@@ -141,6 +141,7 @@ class VLLM(Policy):
         self.policy = policy
         self._order = QueueOrder(order, ageing)
         self.order, self.ageing = self._order.name, self._order.ageing
+        self.reads_deadlines = self.order == DEADLINE
         self.asynchronous = as_flag(asynchronous, "policy", "asynchronous")
         self.prefix_caching = as_flag(prefix_caching, "policy", "prefix_caching")
         self.block_size = None if block_size is None else positive(block_size=block_size)

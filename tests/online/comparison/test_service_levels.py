@@ -15,7 +15,7 @@ from strategies import instances
 import hindsight
 import online
 from hindsight import AttainmentResult
-from instances import Instance, InvalidTypeError, ServiceLevel
+from instances import Instance, InvalidTypeError, InvalidValueError, ServiceLevel
 from online import Decision, MismatchError, NoScheduleError, share_of_attainable
 from online.commands.json_output import record_entry
 from online.comparison.comparing import compare, compare_many
@@ -126,6 +126,27 @@ def test_a_comparison_counts_requests_on_time_beside_latencies() -> None:
     table = found.summary()
     shown = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert {(row["on time"], row["of the attainable"]) for row in shown} == {("0.6667", "1.0000")}
+
+
+def test_a_search_that_fails_takes_nothing_else_along(monkeypatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no solver")
+
+    monkeypatch.setattr(hindsight, "attainment", fails)
+    (found,) = compare(ALIKE, "fcfs", level=TWO_OF_THREE)
+    assert (found.on_time, str(found.of_attainable), str(found.ratio)) == (2, "[?, ?]", "1.0000")
+
+
+def test_a_level_that_nobody_can_keep() -> None:
+    found = compare_many([ALIKE], ["fcfs"], level=ServiceLevel(latency=1))
+    assert [(one.on_time, one.attainable) for one in found.records] == [(0, Interval(0, 0))]
+    assert str(found.records[0].of_attainable) == "[?, ?]"
+
+
+@pytest.mark.parametrize("policy", ["edf", "vllm:order=deadline", "sarathi:order=deadline"])
+def test_a_policy_by_deadline_is_refused_without_a_level(policy: str) -> None:
+    with pytest.raises(InvalidValueError, match="needs a service level"):
+        compare(ALIKE, ["fcfs", policy])
 
 
 def test_all_policies_are_those_by_deadline_too_under_a_level() -> None:

@@ -1,0 +1,224 @@
+"""The most requests on time where rounds last as long as their batch takes.
+
+*Schedules*: `hindsight.service.deadline_orders`. *Upper bounds*: prices of machine time by
+`hindsight.seconds.round_length_prices`, where being late costs 1 (*Service levels*), and before
+them the requests that no machine serves on time even alone.
+
+Late requests served after all others delay nobody, so that as many are on time at best as where
+nobody serves them: see `with_late`.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+
+from hindsight.runtime.clock import Clock, never
+from hindsight.seconds.deadlines import Deadlines
+from hindsight.seconds.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
+from hindsight.seconds.order_search import SecondsOrders
+from hindsight.seconds.price_ascent import PriceAscent
+from hindsight.seconds.round_length_prices import LATEST, LONGEST_OUTPUT, PricedValues
+from hindsight.seconds.solving import LARGEST_WINDOW, MARGIN, MOST_CELLS, grids, raise_values
+from instances import SecondsSchedule, Workload
+from instances.arrays import IntArray
+from instances.batch_time import BatchTime
+from instances.batch_time.seconds_schedule import COLUMNS
+
+from .deadline_orders import DeadlineOrders
+from .results import OnTime
+
+OWN_TIME = "own time"
+"""Name of the bound by requests that no machine serves on time."""
+
+PRICES = "round-length prices"
+"""Name of the bound by prices."""
+
+LEVEL_CELLS = 12
+"""Approximate number of cells with one price in a median deadline."""
+
+TURNS = 120
+"""Iterations of the ascent."""
+
+OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.35, 0.5
+"""Shares of the time left for the first schedules, then the ascent, then its evaluation."""
+
+STALL, FRUITLESS = 1e-3, 20
+"""The ascent ends if it gains less, in requests, in so many turns."""
+
+MOVES = 2_000
+"""Moves of the search for schedules without a time limit."""
+
+
+def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: int) -> None:
+    """Improve both ends until ``state`` is over or nothing more can be gained.
+
+    Parameters
+    ----------
+    state : OnTime
+        The interval; its problem is a Workload.
+    batch_time : BatchTime
+        Seconds of a round.
+    threads : int
+        Cores to use for bounds.
+    seed : int
+        Seed of the search for schedules.
+    """
+    assert isinstance(state.problem, Workload)
+    orders = DeadlineOrders(state.problem, batch_time, state.limits, seed)
+    with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
+        for weight, rule in orders.rules():
+            orders.offer(weight, rule)
+            if state.is_over:
+                break
+        orders.reject()
+        _take(state, orders)
+    longest = int(state.problem.output_lengths.max())
+    if has_minorants(batch_time) and longest < LONGEST_OUTPUT and not state.is_close:
+        _bound(state, batch_time, threads)
+    state.phase = "schedules"
+    limited = state.clock.limit_left() is not None
+    weight, present, moves = orders.begin(), orders.count, 0
+    while not state.is_over and (limited or moves < MOVES):
+        before = orders.count
+        present = orders.move(weight, present)
+        moves += 1
+        if orders.count > before:
+            _take(state, orders)
+
+
+def with_late(
+    schedule: SecondsSchedule | None, served: IntArray, workload: Workload, batch_time: BatchTime
+) -> SecondsSchedule:
+    """Return a schedule of all requests: the others come after those ``served``.
+
+    Parameters
+    ----------
+    schedule : SecondsSchedule or None
+        Schedule of ``workload.of(served)`` whose rounds start as early as they can, or None.
+    served : int64 array
+        Positions in the workload.
+    workload : Workload
+        All requests.
+    batch_time : BatchTime
+        Seconds of a round.
+    """
+    rest = np.setdiff1d(np.arange(len(workload)), served)
+    tables, rounds = [], 0
+    late = (
+        None if not len(rest) else SecondsOrders(workload.of(rest), batch_time, 0).openings(never)
+    )
+    for part, positions in ((schedule, served), (late, rest)):
+        if part is None:
+            continue
+        table = np.stack([getattr(part, name) for name in COLUMNS], axis=1)
+        table[:, 0] = positions[table[:, 0]]
+        table[:, 1] += rounds
+        rounds = int((table[:, 1] + table[:, 2]).max()) - 1
+        tables.append(table)
+    return SecondsSchedule(workload, batch_time, np.concatenate(tables))
+
+
+def _take(state: OnTime, orders: DeadlineOrders) -> None:
+    found = orders.schedule()
+    if found is not None:
+        schedule, served = found
+        kept = state.on_time(schedule, served)
+        if len(kept) == len(served):
+            state.offer(schedule, served)
+
+
+def _bound(state: OnTime, batch_time: BatchTime, threads: int) -> None:
+    """Limit the number on time by each minorant's own times, then by prices with the best one."""
+    workload = state.problem
+    assert isinstance(workload, Workload)
+    certified = is_known(batch_time)
+    state.phase = "bounds"
+    best: tuple[float, PriceAscent, AffineMinorant, Deadlines] | None = None
+    schedule = SecondsOrders(workload, batch_time, 0).openings(state.clock.must_stop)
+    minorants = affine_minorants(batch_time, workload.memory_limit)
+    with ThreadPoolExecutor(threads) as pool:
+        for minorant in minorants:
+            end = float(schedule.makespan) * MARGIN + 4 * float(minorant.d0)
+            deadlines = Deadlines.of(workload, minorant, state.limits, end)
+            late = int((deadlines.known == 1).sum())
+            state.limit(len(workload) - late, OWN_TIME, certified=certified)
+            is_open = np.isnan(deadlines.known)
+            if state.is_over or not is_open.any():
+                continue
+            # Prices end with the last deadline.
+            horizon = min(end, float(deadlines.end[is_open].max()) + 2 * float(minorant.d0))
+            deadlines = Deadlines.of(workload, minorant, state.limits, horizon)
+            ascent = _ascent(schedule, minorant, horizon, deadlines)
+            if ascent is None:
+                continue
+            share = Clock(ASCENT_SHARE / len(minorants) * state.clock.seconds_left())
+            _climb(ascent, share, state, pool)
+            if ascent.turns and (best is None or ascent.estimate > best[0]):
+                best = ascent.estimate, ascent, minorant, deadlines
+        if best is not None and not state.is_over:
+            with state.clock.within(EVALUATION_SHARE * state.clock.seconds_left()):
+                _evaluate(state, *best[1:], pool, certified)
+
+
+def _ascent(
+    schedule: SecondsSchedule, minorant: AffineMinorant, horizon: float, deadlines: Deadlines
+) -> PriceAscent | None:
+    """Return an ascent with cells in proportion to the deadlines, None if no request is open."""
+    is_open = np.isnan(deadlines.known)
+    if not is_open.any():
+        return None
+    allowed = deadlines.end[is_open] - schedule.workload.arrival_times[is_open]
+    shortest = math.ceil(math.log2(2 * minorant.d0))
+    wide = max(float(np.median(allowed)) / LEVEL_CELLS, horizon / MOST_CELLS)
+    cell = 2.0 ** max(round(math.log2(wide)), shortest)
+    return PriceAscent(
+        schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS, deadlines=deadlines
+    )
+
+
+def _climb(ascent: PriceAscent, share: Clock, state: OnTime, pool: ThreadPoolExecutor) -> None:
+    def should_stop() -> bool:
+        return share.must_stop() or state.is_over
+
+    reached = -math.inf
+    requests = len(ascent.values)
+    for turn in range(1, TURNS * ascent.hands + 1):
+        ascent.climb(1, should_stop, pool)
+        if should_stop():
+            return
+        if turn % (FRUITLESS * ascent.hands) == 0:
+            if (ascent.estimate - reached) * requests < STALL:
+                return
+            reached = ascent.estimate
+
+
+def _evaluate(
+    state: OnTime,
+    ascent: PriceAscent,
+    minorant: AffineMinorant,
+    deadlines: Deadlines,
+    pool: ThreadPoolExecutor,
+    certified: bool,
+) -> None:
+    """Evaluate all requests on finer and finer grids, the finest perhaps only in part."""
+    workload = state.problem
+    assert isinstance(workload, Workload)
+    state.phase = "evaluation"
+    prices, values = ascent.prices(), np.nan_to_num(deadlines.known)
+    # The deadline is in the window.
+    allowance = deadlines.end - workload.arrival_times + 4 * float(minorant.d0)
+    latest = float(workload.arrival_times.max())
+    order = np.argsort(deadlines.output, kind="stable")
+    for step, size, spread in grids(minorant, prices):
+        if float(allowance.max()) > LARGEST_WINDOW * step or latest > LATEST * step:
+            return
+        priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
+        whole = raise_values(priced, values, allowance, order, pool, state.clock)
+        late = max(Fraction(0), priced.total(values))
+        state.limit(len(workload) - math.ceil(late), PRICES, certified=certified)
+        if not whole or state.is_over:
+            return

@@ -1,0 +1,162 @@
+"""The most requests on time in seconds, against enumeration."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from most_on_time import most_on_time
+from priced_request import least_cost
+from seconds_cases import drawn_workload, replayed
+
+from hindsight.runtime.clock import Clock
+from hindsight.seconds.deadlines import Deadlines
+from hindsight.seconds.minorants import AffineMinorant, affine_minorants
+from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
+from hindsight.service.results import OnTime
+from hindsight.service.seconds import attain_in_seconds, with_late
+from instances import Workload
+from instances.batch_time import AffineTime
+from instances.service_level import Limits
+
+
+def drawn_limits(rng: np.random.Generator, n: int) -> Limits:
+    """Return limits of the size of a few rounds, exact in floats, some without."""
+    kind = rng.integers(0, 4)
+    latency = rng.integers(4, 48, n) / 8
+    first = rng.integers(4, 24, n) / 8 if kind in {1, 3} else np.full(n, np.inf)
+    token = rng.integers(4, 16, n) / 8 if kind in {2, 3} else np.full(n, np.inf)
+    return Limits(np.where(rng.random(n) < 0.2, np.inf, latency), first, token)
+
+
+def enumerated(workload: Workload, time: AffineTime, limits: Limits) -> int:
+    levels: Any = [
+        tuple(None if np.isinf(one) else Fraction(float(one)) for one in row)
+        for row in zip(*limits, strict=True)
+    ]
+    d0, d1, d2 = Fraction(time.d0), Fraction(time.d1), Fraction(time.d2)
+    return most_on_time(
+        [Fraction(one) for one in workload.arrival_times.tolist()],
+        workload.prompt_lengths.tolist(),
+        workload.output_lengths.tolist(),
+        workload.memory_limit,
+        lambda tokens, held: d0 + d1 * tokens + d2 * held,
+        levels,
+    )
+
+
+def drawn(seed: int) -> tuple[np.random.Generator, Workload, AffineTime, Limits, int]:
+    rng = np.random.default_rng(seed)
+    workload = drawn_workload(rng, (1, 4), 4, seed % 2 == 1)
+    time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
+    limits = drawn_limits(rng, len(workload))
+    return rng, workload, time, limits, enumerated(workload, time, limits)
+
+
+def check_prices(seed: int, trials: int) -> None:
+    rng, workload, time, limits, best = drawn(seed)
+    (minorant,) = affine_minorants(time, workload.memory_limit)
+    n = len(workload)
+    for trial in range(trials):
+        step = 2.0 ** -int(rng.integers(4, 7))
+        cell = step * 2 ** int(rng.integers(0, 5))
+        cells = int(rng.uniform(1, 9) / cell) + 1
+        scale = float(rng.choice([0.05, 0.2, 0.5, 1, 3]))
+        shape = (rng.random(cells), np.linspace(1, 0, cells), np.full(cells, 0.5))[trial % 3]
+        gamma = rng.random(cells) if trial % 4 else np.full(cells, float(trial % 2))
+        prices = RoundLengthPrices(cell, scale * shape, gamma)
+        deadlines = Deadlines.of(workload, minorant, limits, cells * cell)
+        size = int(rng.choice([1, 2, 16]))
+        priced = PricedValues(workload, minorant, prices, step, size, deadlines=deadlines)
+        allowance = np.maximum(deadlines.end - workload.arrival_times, 0) + 1
+        if trial % 5 == 0:
+            allowance *= rng.random(n)
+        values = priced.of(np.arange(n), allowance)
+        assert np.all((values >= 0) & (values <= 1))
+        assert n - priced.total(values) >= best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_prices_bound_the_requests_on_time_below_the_optimum(seed: int) -> None:
+    check_prices(seed, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_no_prices_bound_the_requests_on_time_below_the_optimum_at_length(seed: int) -> None:
+    check_prices(seed, 40)
+
+
+def check_interval(seed: int) -> None:
+    _, workload, time, limits, best = drawn(seed)
+    state = OnTime(workload, limits, Clock(0.15))
+    attain_in_seconds(state, time, 1, seed)
+    assert state.lower <= best <= state.upper
+    if state.schedule is not None:
+        broken, _ = replayed(state.schedule, time)
+        assert broken == set()
+        assert len(state.on_time(state.schedule, state.served)) == len(state.served) == state.lower
+    everything = with_late(state.schedule, state.served, workload, time)
+    assert everything.violations() == []
+    assert len(state.on_time(everything, np.arange(len(workload)))) >= state.lower
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interval_is_around_the_optimum(seed: int) -> None:
+    check_interval(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_the_interval_is_around_the_optimum_at_length(seed: int) -> None:
+    check_interval(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    minorant = AffineMinorant(
+        Fraction(1, 4),
+        Fraction(int(rng.integers(0, 3)), 64),
+        Fraction(int(rng.integers(0, 3)), 256),
+    )
+    s, o = int(rng.integers(1, 30)), int(rng.integers(2, 20))
+    workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=s + o + 50)
+    own = 0.25 * o + float(minorant.d1) * (s + o) + float(minorant.d2) * o * (s + o)
+    end, first = own * rng.uniform(1.1, 2), own * rng.uniform(0.5, 1.5)
+    limits = Limits(np.array([end]), np.array([first]), np.array([np.inf]))
+    cell, cells = 0.5, 64
+    price = float(rng.choice([0.1, 0.4, 1])) * (1 + 0.2 * rng.random(cells)) / own
+    prices = RoundLengthPrices(cell, price, rng.random(cells))
+    deadlines = Deadlines.of(workload, minorant, limits, cell * cells)
+    arrival = float(workload.arrival_times[0])
+    last, first_end = arrival + end, arrival + first
+    possible = least_cost(workload, minorant, prices, 2.0**-5, (last, first_end))
+    found = []
+    for step, size in ((2.0**-3, 16), (2.0**-5, 4), (2.0**-6, 1)):
+        priced = PricedValues(workload, minorant, prices, step, size, 1.1, deadlines)
+        (value,) = priced.of(np.array([0]), np.array([end + 1]))
+        assert value <= min(1.0, possible)
+        found.append(value)
+    assert max(found) >= 0.6 * min(1.0, possible)
+
+
+def test_a_deadline_that_is_met_exactly_is_met() -> None:
+    # 0.1 + 0.2 is above 0.3 in floats: the bound counts such a request as on time.
+    workload = Workload([0.1], [1], [2], memory_limit=3)
+    time = AffineTime(0.1, 0.0, 0.0)
+    limits = Limits(np.array([0.2]), np.array([np.inf]), np.array([np.inf]))
+    state = OnTime(workload, limits, Clock(0.15))
+    attain_in_seconds(state, time, 1, 0)
+    assert state.upper == 1
+
+
+@pytest.mark.parametrize("token", [0.4, 0.6])
+def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
+    workload = Workload([0.0], [1], [3], memory_limit=4)
+    limits = Limits(np.array([np.inf]), np.array([np.inf]), np.array([token]))
+    state = OnTime(workload, limits, Clock(0.15))
+    attain_in_seconds(state, AffineTime(0.5, 0.0, 0.0), 1, 0)
+    assert (state.lower, state.upper) == (int(token > 0.5), int(token > 0.5))
