@@ -115,9 +115,10 @@ def headroom(  # noqa: PLR0913
     check_output(out, (".html", ".htm"), source=source.file)
     check_json(json_file, source=source.file)
     level = service_level(slo)
-    specs = chosen_policies(policy) if policy else None
-    (current,) = chosen_policies([baseline])
-    (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
+    told = level is not None
+    specs = chosen_policies(policy, deadlines=told) if policy else None
+    (current,) = chosen_policies([baseline], deadlines=told)
+    (other,) = chosen_policies([challenger], deadlines=told) if challenger else [CHALLENGER]
     preset_limit = preset_memory_limit(batch_time)
     memory_limit = preset_limit if memory_limit is None else memory_limit
     if memory_limit is None:

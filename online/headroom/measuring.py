@@ -193,10 +193,11 @@ def measure_headroom(  # noqa: PLR0913
     error = as_number(error, None, "error", minimum=0)
     workload = as_workload(workload)
     seed = as_integer(seed, None, "seed", minimum=0)
-    (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
-    others = policy_specs(policies, deadlines=level is not None)
+    told = level is not None
+    (current,), (other,) = (policy_specs([one], deadlines=told) for one in (baseline, challenger))
+    others = policy_specs(policies, deadlines=told)
     if policies is None:
-        others = [*PROPOSED, *([BY_DEADLINE] if level is not None else []), *others]
+        others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
     others.sort(key=_is_no_engine)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level)

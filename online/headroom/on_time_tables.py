@@ -65,11 +65,13 @@ def on_time_sentences(found: Headroom) -> list[str]:
     if own is None:
         return []
     asked = f"On time within {within(own.level)}, of {len(found.workload)} requests"
-    limit = f"no scheduler can have more than {rounded_up(100 * (own.attainable.upper or 0), 1)} %"
+    best, proved = _share(own.best[1]), own.attainable.is_exact
+    most = best if proved else f"{rounded_up(100 * (own.attainable.upper or 0), 1)} %"
+    limit = f"no scheduler can have more than {most}"
     has = [f"{_subject(name)} has {_share(own.kept[name, 0.0])}" for name in todays(found, own)]
     if own.contradicts:
         return [f"{asked}: {has[0]}, but with this batch time {limit}: {TOO_SLOW}."]
-    known = f"and a schedule that has {_share(own.best[1])} is known"
+    known = "which a known schedule has" if proved else f"and a schedule that has {best} is known"
     said = [f"{asked}: {', '.join([*has, limit, known])}."]
     for error in dict.fromkeys((0.0, found.error)):
         runs = [run.policy for run in found.runs if run.policy != found.baseline]
