@@ -198,7 +198,7 @@ def measure_headroom(  # noqa: PLR0913
     others = policy_specs(policies, deadlines=told)
     if policies is None:
         others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
-    others.sort(key=_is_no_engine)
+    others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level)
     tasks = _tasks(whole, list(chosen.values()), (current, other), error)
@@ -251,8 +251,10 @@ def measure_headroom(  # noqa: PLR0913
     )
 
 
-def _is_no_engine(spec: PolicySpec) -> bool:
-    return ".engines." not in type(spec.make()).__module__
+def _comes_late(spec: PolicySpec) -> bool:
+    """Tell whether a policy is no engine's and reads no deadlines, which a level is about."""
+    policy = spec.make()
+    return ".engines." not in type(policy).__module__ and not policy.reads_deadlines
 
 
 def _on_time_tasks(whole: Task) -> list[Task]:
