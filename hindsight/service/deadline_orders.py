@@ -68,6 +68,10 @@ class Rule(NamedTuple):
     patience: float
 
 
+Weighted = tuple[FloatArray, Rule]
+"""Weights of requests, and a rule."""
+
+
 class _Due(NamedTuple):
     """Deadlines of the last and the first token on the clock, and seconds for those after it."""
 
@@ -246,7 +250,7 @@ class DeadlineOrders:
         self._on_time = np.zeros(len(workload), dtype=np.int64)
         self.count = -1
 
-    def rules(self) -> list[tuple[FloatArray, Rule]]:
+    def rules(self) -> list[Weighted]:
         """Return weights and rules to open with."""
         seconds = self._rounds.seconds
         doubled = seconds >= 2 * seconds[1]

@@ -11,6 +11,7 @@ nobody serves them: see `with_late`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -28,7 +29,7 @@ from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import COLUMNS
 
-from .deadline_orders import DeadlineOrders
+from .deadline_orders import DeadlineOrders, Weighted
 from .results import OnTime
 
 OWN_TIME = "own time"
@@ -70,16 +71,17 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
     assert isinstance(state.problem, Workload)
     orders = DeadlineOrders(state.problem, batch_time, state.limits, seed)
     with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
-        for weight, rule in orders.rules():
-            orders.offer(weight, rule)
-            if state.is_over:
-                break
+        openings = iter(orders.rules())
+        _open(state, orders, openings)
         orders.reject()
         _take(state, orders)
     longest = int(state.problem.output_lengths.max())
     if has_minorants(batch_time) and longest < LONGEST_OUTPUT and not state.is_close:
         _bound(state, batch_time, threads)
     state.phase = "schedules"
+    _open(state, orders, openings)
+    orders.reject()
+    _take(state, orders)
     limited = state.clock.limit_left() is not None
     weight, present, moves = orders.begin(), orders.count, 0
     while not state.is_over and (limited or moves < MOVES):
@@ -120,6 +122,14 @@ def with_late(
         rounds = int((table[:, 1] + table[:, 2]).max()) - 1
         tables.append(table)
     return SecondsSchedule(workload, batch_time, np.concatenate(tables))
+
+
+def _open(state: OnTime, orders: DeadlineOrders, openings: Iterator[Weighted]) -> None:
+    """Try the rules that are left, as long as there is time; the next one always."""
+    for weight, rule in openings:
+        orders.offer(weight, rule)
+        if state.is_over:
+            return
 
 
 def _take(state: OnTime, orders: DeadlineOrders) -> None:
