@@ -195,7 +195,8 @@ def _on_time_picture(name: str, found: Headroom, points: Sequence[OnTimePoint]) 
         known.append((where, low, high, f"on time {per_cent(one.attainable)} %"))
     ends = (0.96 * min(at.values()), max(at.values()) / 0.96)
     title = LOAD_AXIS if of_load else "limits, times those asked for"
-    plot = Plot(Axis(*ends, title, log=True, grid=True), Axis(0, 105, "on time, %", grid=True), 240)
+    x = Axis(*ends, title, log=not of_load, grid=True)
+    plot = Plot(x, Axis(0, 105, "on time, %", grid=True), 240)
     label = f"{LOADS if of_load else LEVELS}, and the attainable"
     return _curve(name, label, plot, known, lines, "attainable")
 
