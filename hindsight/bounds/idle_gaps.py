@@ -65,10 +65,19 @@ class CompressedInstance:
         return schedule.moved(self.instance, -self.shifts)
 
 
-def compress(instance: Instance) -> CompressedInstance:
-    """Remove idle gaps; the optimum stays the same."""
-    arrivals = instance.arrival_times
-    shifts = _shifts(arrivals, instance.output_lengths, np.argsort(arrivals, kind="stable"))
+def compress(instance: Instance, room: int = 1) -> CompressedInstance:
+    """Remove idle gaps; the optimum stays the same.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    room : int, default 1
+        Rounds that a block keeps after its latest arrival, for each round of its work. More than 1
+        leaves some of the gap.
+    """
+    arrivals, work = instance.arrival_times, room * instance.output_lengths
+    shifts = _shifts(arrivals, work, np.argsort(arrivals, kind="stable"))
     if not shifts.any():
         return CompressedInstance(instance, instance, shifts)
     requests = [

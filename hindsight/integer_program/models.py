@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import tempfile
 from collections import Counter
@@ -22,12 +23,12 @@ from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
-from instances.service_level import AnyLevel
+from instances.service_level import AnyLevel, limits_of
 from instances.validation import as_integer
 
 from .highs import CompiledModel
 from .horizon import proved_horizon
-from .starts import StartSets, all_starts, group_requests, starts_in_time
+from .starts import StartSets, all_starts, group_requests, latest_starts, starts_until
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -97,18 +98,21 @@ class ModelSize:
             )
 
 
-def model_size(instance: Instance, formulation: Formulation, horizon: int) -> ModelSize:
-    """Size the model of all starts that complete by ``horizon``, with total latency."""
-    kinds = Counter(
-        (request.arrival_time, request.prompt_length, request.output_length, request.weight)
-        for request in instance
-    )
+def model_size(
+    instance: Instance, formulation: Formulation, horizon: int, last: IntArray | None = None
+) -> ModelSize:
+    """Size the model of all starts that complete by ``horizon``, with total latency.
+
+    With ``last``, of the starts of each request up to that round.
+    """
+    s, o, a, _ = instance.columns
+    latest = horizon - o if last is None else last
+    numbers = np.maximum(latest - a + 1, 0)
     if formulation == "dense":
-        starts = [(count * max(0, horizon - o - a + 1), o) for (a, _, o, _), count in kinds.items()]
-        columns = sum(count for count, _ in starts)
-        non_zeros = sum(count * (o + 1) for count, o in starts)
-        return ModelSize(formulation, len(instance) + horizon, columns, non_zeros)
-    columns = sum(max(0, horizon - o - a + 1) for a, _, o, _ in kinds)
+        entries = sum(map(operator.mul, numbers.tolist(), (o + 1).tolist()))
+        return ModelSize(formulation, len(instance) + horizon, sum(numbers.tolist()), entries)
+    kinds = np.unique(np.column_stack([a, s, o, instance.weights, latest, numbers]), axis=0)
+    columns = sum(kinds[:, -1].tolist())
     # A start enters and leaves both counts, and each count refers to the round before.
     return ModelSize(
         formulation, len(kinds) + 2 * horizon, columns + 2 * horizon, 5 * columns + 5 * horizon
@@ -171,9 +175,10 @@ def build_model(
         if horizon is not None or objective != "total_latency":
             reason = "decides the horizon and the objective: give neither"
             raise InvalidValueError(None, "level", str(level), reason)
-        in_time = starts_in_time(instance, level)
-        model_size(instance, formulation, in_time.horizon).refuse_too_large()
-        return BUILDERS[formulation](in_time, relax=relax)
+        last = latest_starts(instance, limits_of(level, len(instance)))
+        end = int((last + instance.output_lengths).max())
+        model_size(instance, formulation, end, last).refuse_too_large()
+        return BUILDERS[formulation](starts_until(instance, last), relax=relax)
     if horizon is None and (objective == "makespan" or not counts_tokens):
         # Once all requests have arrived, an idle round can be removed, whatever a request holds.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())

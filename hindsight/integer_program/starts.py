@@ -11,7 +11,7 @@ import numpy as np
 
 from instances import Instance, InvalidValueError, Request
 from instances.arrays import IntArray
-from instances.service_level import AnyLevel, Limits, limits_of
+from instances.service_level import Limits
 from instances.validation import as_integer
 
 
@@ -120,9 +120,8 @@ def start_sets(
     return StartSets(instance, horizon, tuple(starts), optional)
 
 
-def starts_in_time(instance: Instance, level: AnyLevel) -> StartSets:
-    """List every start from arrival on with which a request keeps its service level."""
-    last = latest_starts(instance, limits_of(level, len(instance)))
+def starts_until(instance: Instance, last: IntArray) -> StartSets:
+    """List the starts of each request from arrival to its last one in time, if there are any."""
     ends = np.maximum(last, instance.arrival_times - 1) + 1
     pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
     return start_sets(instance, [np.arange(*pair) for pair in pairs], optional=True)

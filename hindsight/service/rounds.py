@@ -13,6 +13,13 @@ most, so
 the bound of `hindsight.bounds.memory_prices`, with the latency of a start replaced by 0 and a cost
 of 1 for no start. *Proof.* The terms of requests on time are at most what they pay, and those of
 late ones at most 1. [] It is evaluated in integers and rounded up.
+
+**Gaps.** Where requests arrive far apart, the search runs without most of the rounds between them
+(`hindsight.bounds.idle_gaps`, whose blocks these are). *Proof that as many are on time.* Take the
+requests of one block that are on time in a schedule, and remove each round after the block's latest
+arrival in which none of them runs. Nothing starts later than before, so all are on time still, and
+they are complete by E. So blocks do not meet. [] With two rounds kept for each round of work, late
+requests also find a place in their block: from E on, one after another if need be.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ import numpy as np
 
 from hindsight.bounds.branched_prices import requests_from
 from hindsight.bounds.cheapest_starts import RequestClasses
+from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.memory_prices import PricedCosts, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES
 from hindsight.configurations.ascent import ConfigurationAscent
@@ -37,6 +45,7 @@ from hindsight.integer_program.highs import LinearResult, Termination, compile_m
 from hindsight.integer_program.models import BUILDERS, Formulation, starts_from_values
 from hindsight.integer_program.starts import latest_starts, start_sets
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.relaxation.gaps import next_block_begins
 from hindsight.relaxation.price_ascent import PriceAscent
 from hindsight.runtime.clock import StoppedEarlyError
 from instances import Instance, Schedule
@@ -63,6 +72,9 @@ PROGRAM, ALONE = "integer program", "requests alone"
 BOUND_TOLERANCE = 1e-4
 """Taken off HiGHS's bounds before they are rounded up."""
 
+ROOM = 2
+"""Rounds that a block of requests keeps after its latest arrival, for each round of its work."""
+
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 """Shares of the time left: for schedules before the prices, for prices of what runs together, and
 for schedules after them if a program follows."""
@@ -74,7 +86,7 @@ FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
 """Heats and steps of the ascent on them by stage, and iterations of a stage."""
 
 LARGEST_STATE_PRICES = 20_000_000
-"""Most entries of prices of what runs together, T (M + 1)^2."""
+"""Most entries of prices of what runs together, T (M + 1)^2, and of costs of starts, n T."""
 
 
 def attain_in_rounds(
@@ -102,19 +114,20 @@ def with_late(state: OnTime) -> Schedule:
     """Return the best schedule, with late requests where they fit beside those on time."""
     problem = state.problem
     assert isinstance(problem, Instance)
-    beside = restricted(problem)
+    moved = compress(problem, ROOM)
+    beside = restricted(moved.instance)
     starts = np.full(len(problem), -1, dtype=np.int64)
     if isinstance(state.schedule, Schedule):
-        starts[state.served] = state.schedule.start_times
+        starts[state.served] = state.schedule.start_times - moved.shifts[state.served]
     order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
-    rounds = int(problem.arrival_times.max() + problem.output_lengths.sum()) + 2
+    rounds = int(beside.arrival_times.max() + beside.output_lengths.sum()) + 2
     rounds += int(starts.max())
     profile = np.zeros(rounds, dtype=np.int64)
     s, o, _, _ = columns = beside.columns
     for i in np.flatnonzero(starts >= 0).tolist():
         hold(profile, starts[i], s[i], o[i], 1)
     fit_in_order(columns, order[len(state.served) :], starts, profile, False)
-    return Schedule(problem, starts)
+    return Schedule(problem, starts + moved.shifts)
 
 
 class _Search:
@@ -136,8 +149,13 @@ class _Search:
         state.limit(len(self._able), ALONE)
         if not len(self._able):
             return
-        self._last = last[self._able]
-        self._instance = problem.of(self._able)
+        moved = compress(problem, ROOM)
+        self._shifts = moved.shifts[self._able]
+        self._instance = moved.instance.of(self._able)
+        ends = next_block_begins(moved)[self._able]
+        a, o = self._instance.arrival_times, self._instance.output_lengths
+        ends = np.minimum(ends, a.max() + o.sum())
+        self._last = np.minimum(last[self._able] - self._shifts, ends - o)
         self._rounds = int((self._last + self._instance.output_lengths).max())
         self._below = relaxed(self._instance)
         self._classes = without_latency(self._below)
@@ -183,7 +201,9 @@ class _Search:
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
-            part = Schedule(self._instance.of(placed), starts[placed])
+            problem = self._state.problem
+            assert isinstance(problem, Instance)
+            part = Schedule(problem.of(served), starts[placed] + self._shifts[placed])
             self._state.offer(part, served)
 
     def _entries(self) -> int:
@@ -248,7 +268,8 @@ class _Search:
         """Improve prices of what runs together; return the bound, or None if M is large."""
         state, instance = self._state, self._below
         limit, rounds = instance.memory_limit, self._rounds
-        if limit > LARGEST_MEMORY_LIMIT or rounds * (limit + 1) ** 2 > LARGEST_STATE_PRICES:
+        entries = rounds * max((limit + 1) ** 2, len(instance))
+        if limit > LARGEST_MEMORY_LIMIT or entries > LARGEST_STATE_PRICES:
             return None
         left = state.clock.limit_left()
         best: _Late | None = None
@@ -288,8 +309,8 @@ class _Search:
             state.limit(state.lower, state.best_bound)
             return
         starts = start_sets(self._instance, allowed, optional=True)
-        left = state.clock.seconds_left()
-        if starts.memory_entries > min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * left):
+        most = min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * state.clock.seconds_left())
+        if max(starts.memory_entries, starts.horizon) > most:
             return
         counts_tokens = self._instance.memory_rule == TOKENS
         compiled = compile_model(BUILDERS[self._formulation if counts_tokens else "dense"](starts))

@@ -9,8 +9,10 @@ import pytest
 
 import hindsight
 from hindsight.integer_program.highs import compile_model, solve_linear
-from hindsight.integer_program.models import build_model
+from hindsight.integer_program.models import build_model, model_size
+from hindsight.integer_program.starts import latest_starts
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, ServiceLevel
+from instances.service_level import limits_of
 from tests.oracles.on_time import least_quantile, most_on_time
 
 
@@ -131,6 +133,39 @@ def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
     assert kept.all()
     assert len(kept) == found.lower_bound
     assert (told[-1].lower_bound, told[-1].upper_bound) == (found.lower_bound, found.upper_bound)
+
+
+@pytest.mark.parametrize("rule", [MemoryRule(), MemoryRule(block_size=2)])
+def test_what_arrives_far_apart_counts_as_if_alone(rule: MemoryRule) -> None:
+    # Two at once need 8 of 6 tokens; the last of three takes 6 rounds.
+    once = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=6, memory_rule=rule)
+    twice = Instance.from_arrays(
+        [2] * 6, [2] * 6, [5] * 3 + [10**9] * 3, memory_limit=6, memory_rule=rule
+    )
+    for level, best in ((ServiceLevel(latency=4), 2), (ServiceLevel(time_per_token=1), 3)):
+        assert hindsight.attainment(once, level).lower_bound == best
+        for late in ("drop", "serve"):
+            found = hindsight.attainment(twice, level, late=late)
+            assert (found.lower_bound, found.upper_bound) == (2 * best, 2 * best)
+            assert found.schedule.is_feasible
+            assert int(found.schedule.on_time(level).sum()) == 2 * best
+    assert found.schedule.start_times.max() < 10**9 + 10
+    last = hindsight.tail(twice, 1.0)
+    assert (last.lower_bound, last.upper_bound) == (6, 6)
+
+
+def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
+    far = Instance.from_arrays([1, 1], [1, 1], [0, 10**9], memory_limit=2)
+    with pytest.raises(InvalidValueError, match="is too large here"):
+        build_model(far, level=ServiceLevel(time_per_token=1))
+    level = ServiceLevel(latency=3)
+    instance = Instance.from_arrays([1] * 3, [1] * 3, [0, 50, 50], memory_limit=2)
+    last = latest_starts(instance, limits_of(level, 3))
+    assert last.tolist() == [2, 52, 52]
+    assert model_size(instance, "dense", 53, last).columns == 9
+    assert model_size(instance, "sparse", 53, last).columns == 6 + 2 * 53
+    columns = compile_model(build_model(instance, "sparse", level=level)).columns
+    assert sum(name == "x" for name, _ in columns) == 6
 
 
 def test_blocks_are_counted() -> None:
