@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances import Instance, MemoryRule
+from instances import Instance, MemoryRule, ServiceLevel
 from instances.batch_time import AffineTime
 
 from .exact_search.state_search import StateSearch
@@ -22,6 +22,7 @@ from .relaxation.methods import relax
 from .runtime.clock import Clock, never
 from .runtime.compilation import heard_compiling, nothing_plain
 from .seconds.solving import solve_seconds
+from .service.attainment import attainment
 from .strategies.beams import LargeSearch
 from .strategies.paths import PathSearch
 from .strategies.preemptive import PreemptivePhases
@@ -56,6 +57,8 @@ def compile_kernels() -> float:
         in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
         relax(instance, method="lagrangian", tolerance=1e-7)
         solve_seconds(instance, AffineTime(0.5, 0.25))
+        for batch_time in (None, AffineTime(0.5, 0.25)):
+            attainment(instance, ServiceLevel(latency=3.5), batch_time=batch_time, progress=False)
     return clock.seconds()
 
 

@@ -131,6 +131,9 @@ class EarliestDeadlineFirst(DeadlinePolicy):
         See `DeadlinePolicy`.
     """
 
+    def __init__(self, late: Literal["last", "keep"] = "last") -> None:
+        super().__init__(late)
+
     def place(self, request: VisibleRequest) -> float:
         """Return the deadline."""
         return min(request.first_token_deadline, request.deadline)
@@ -149,6 +152,9 @@ class LeastSlackFirst(DeadlinePolicy):
     late : {"last", "keep"}, default "last"
         See `DeadlinePolicy`.
     """
+
+    def __init__(self, late: Literal["last", "keep"] = "last") -> None:
+        super().__init__(late)
 
     def place(self, request: VisibleRequest) -> float:
         """Return the latest start."""
