@@ -182,10 +182,16 @@ def test_refusals_name_the_parameter() -> None:
     level = ServiceLevel(latency=1)
     with pytest.raises(InvalidValueError, match="late = 'keep' is not one of drop, serve"):
         hindsight.attainment(instance, level, late="keep")
-    with pytest.raises(InvalidValueError, match="are not one for each of 1 requests"):
+    with pytest.raises(InvalidValueError, match="differs from the number of requests, 1"):
         hindsight.attainment(instance, [level, level])
-    with pytest.raises(InvalidTypeError, match="is not a ServiceLevel"):
+    with pytest.raises(InvalidTypeError, match=r"level\[0\] = 30 is not a ServiceLevel"):
         hindsight.attainment(instance, [30])
+    # A generator would be empty by the time that a result shows its level.
+    for other in (None, "latency", {"latency": 3}, iter([level])):
+        with pytest.raises(InvalidTypeError, match="is neither a ServiceLevel nor a list of them"):
+            hindsight.attainment(instance, other)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = level & 30
     with pytest.raises(InvalidValueError, match="sets no limit"):
         ServiceLevel()
     with pytest.raises(InvalidValueError, match="quantile"):
