@@ -25,8 +25,10 @@ requests also find a place in their block: from E on, one after another if need 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -66,7 +68,7 @@ LARGEST_PROGRAM, ENTRIES_PER_SECOND = 3_000_000, 50_000
 """Most non-zeros of the integer program, and for each second left: Pyomo writes some 100,000."""
 
 MEMORY_PRICES, STATE_PRICES = "memory prices", "prices of what runs together"
-PROGRAM, ALONE = "integer program", "requests alone"
+PROGRAM, ALONE, VOLUMES = "integer program", "requests alone", "smallest volumes"
 """Names of upper bounds."""
 
 BOUND_TOLERANCE = 1e-4
@@ -166,6 +168,7 @@ class _Search:
         state = self._state
         if not len(self._able):
             return
+        state.limit(self._most_by_volume(), VOLUMES)
         self._offer(self._placing.openings())
         self._place(FIRST_SHARE)
         if state.is_over:
@@ -203,6 +206,16 @@ class _Search:
             assert isinstance(problem, Instance)
             part = Schedule(problem.of(served), starts[placed] + self._shifts[placed])
             self._state.offer(part, served)
+
+    def _most_by_volume(self) -> int:
+        """Return how many of the smallest volumes fit between the first arrival and the last end.
+
+        At large sizes the time may end before prices say as much.
+        """
+        instance = self._below
+        rounds = self._rounds - int(instance.arrival_times.min())
+        held = accumulate(sorted(instance.volumes.tolist()))
+        return bisect_right(list(held), instance.memory_limit * rounds)
 
     def _entries(self) -> int:
         """Return the non-zeros of the memory rows of all starts in time."""

@@ -168,6 +168,15 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
     assert sum(name == "x" for name, _ in columns) == 6
 
 
+def test_volumes_bound_what_no_time_is_left_to_price() -> None:
+    # Three rounds of 12 tokens; each request takes 1 + 2 + 3 + 3 * 3 = 15 of these 36.
+    instance = Instance.from_arrays([3] * 5, [3] * 5, memory_limit=12)
+    found = hindsight.attainment(instance, ServiceLevel(latency=3), 0.0)
+    assert (found.lower_bound, found.upper_bound) == (2, 2)
+    assert found.best_bound == "smallest volumes"
+    assert found.certified
+
+
 def test_blocks_are_counted() -> None:
     # In blocks of 4, prompts of 3 and outputs of 2 take 8 tokens in their last round.
     instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=12)
