@@ -1,4 +1,4 @@
-"""Service levels: what a request may take and still count as on time."""
+"""Service levels: how long a request may take and still count as on time."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ServiceLevel:
     first_token : float or None, default None
         Most time from arrival to the first token (TTFT).
     time_per_token : float or None, default None
-        Most time between two tokens in the mean: from the first token to the last, divided by the
-        output length less one (TPOT). A request of one token keeps it always.
+        Most time between two tokens on average (TPOT): from the first token to the last, divided
+        by the output length less one. A request of one token always keeps it.
 
     Raises
     ------
