@@ -1,4 +1,4 @@
-"""Service levels: what a request may take and still count as on time."""
+"""Service levels: how long a request may take and still count as on time."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ServiceLevel:
     first_token : float or None, default None
         Most time from arrival to the first token (TTFT).
     time_per_token : float or None, default None
-        Most time between two tokens in the mean: from the first token to the last, divided by the
-        output length less one (TPOT). A request of one token keeps it always.
+        Most time between two tokens on average (TPOT): from the first token to the last, divided
+        by the output length less one. A request of one token always keeps it.
 
     Raises
     ------
@@ -57,7 +57,9 @@ class ServiceLevel:
         limits = ((field.name, getattr(self, field.name)) for field in fields(self))
         return ", ".join(f"{name} <= {limit:g}" for name, limit in limits if limit is not None)
 
-    def __and__(self, other: ServiceLevel) -> ServiceLevel:
+    def __and__(self, other: object) -> ServiceLevel:
+        if not isinstance(other, ServiceLevel):
+            return NotImplemented
         names = [field.name for field in fields(self)]
         both = [
             [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
@@ -118,13 +120,19 @@ def limits_of(level: AnyLevel, requests: int) -> Limits:
     InvalidTypeError, InvalidValueError
         Neither a level nor one for each request.
     """
-    levels = [level] if isinstance(level, ServiceLevel) else list(level)
-    if len(levels) != requests and levels != [level]:
-        reason = f"are not one for each of {requests} requests"
-        raise InvalidValueError("service level", "levels", len(levels), reason)
-    for one in levels:
+    if isinstance(level, ServiceLevel):
+        levels = [level]
+    else:
+        if not isinstance(level, Sequence) or isinstance(level, str):
+            reason = "is neither a ServiceLevel nor a list of them"
+            raise InvalidTypeError(None, "level", level, reason)
+        levels = list(level)
+        if len(levels) != requests:
+            reason = f"differs from the number of requests, {requests}"
+            raise InvalidValueError(None, "len(level)", len(levels), reason)
+    for position, one in enumerate(levels):
         if not isinstance(one, ServiceLevel):
-            raise InvalidTypeError("service level", "level", one, "is not a ServiceLevel")
+            raise InvalidTypeError(None, f"level[{position}]", one, "is not a ServiceLevel")
     rows = [(one.latency, one.first_token, one.time_per_token) for one in levels]
     table = np.array([[np.inf if one is None else one for one in row] for row in rows])
     return Limits(*np.ascontiguousarray(np.broadcast_to(table.reshape(-1, 3), (requests, 3)).T))

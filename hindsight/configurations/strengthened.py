@@ -82,10 +82,11 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
     Raises
     ------
     InvalidValueError
-        M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` is below 1, or there are too many rounds
-        for M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
+        Some weight is not 1, M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` is below 1, or there
+        are too many rounds for M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
     instance.require_tokens()
+    instance.refuse_weights("is not 1: prices of what runs together count every request alike")
     clock = Clock()
     count = as_integer(iterations, None, "iterations", minimum=1)
     limit = instance.memory_limit

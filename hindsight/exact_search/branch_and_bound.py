@@ -151,9 +151,10 @@ def prove_by_windows(
     Raises
     ------
     InvalidValueError
-        The schedule is infeasible or belongs to another instance, or the instance is too large
-        (`suits_tree`).
+        The schedule is infeasible or belongs to another instance, some weight is not 1, or the
+        instance is too large (`suits_tree`).
     """
+    instance.refuse_weights("is not 1: a window tree counts every request alike")
     if schedule.instance.digest != instance.digest or schedule.violations():
         raise InvalidValueError(None, "schedule", schedule, "is not feasible for this instance")
     if not suits_tree(instance, schedule):

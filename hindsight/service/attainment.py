@@ -20,7 +20,7 @@ from .results import AttainmentResult, Late, OnTime
 from .rounds import attain_in_rounds, with_late
 
 SPARE_SECONDS = 0.05
-"""Seconds left at which a search counts as ended by its time limit."""
+"""With no more seconds left than these, a search counts as ended by its time limit."""
 
 
 @partial(shows_progress, at_terminals=lambda options: True)
@@ -46,8 +46,8 @@ def attainment(  # noqa: PLR0913
     prices of machine time bound it (`hindsight.service.seconds`), and annealed orders are the
     schedules.
 
-    Late requests may be dropped or must be served; the optimum is the same, because what is late
-    can be served after everything else. Only the schedule differs. Weights do not count here.
+    The optimum is the same whether late requests are dropped or served, because they can be served
+    after all others. Only the schedule differs. Weights do not count here.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def attainment(  # noqa: PLR0913
     seed : int, default 0
         Seed of every random choice.
     gap : float, default 0.0
-        Width of the share of requests on time at which the search stops, 0 to 1.
+        The search stops once the bounds differ by this share of all requests, 0 to 1.
     progress : Callable[[AttainmentProgress], None] or bool or None, default None
         See `hindsight.solve`.
     should_stop : Callable[[], bool] or None, default None

@@ -1,10 +1,11 @@
 """Schedules in rounds with as many requests on time as possible, by ruin and recreate.
 
 Every request has a first and a last start, and is placed between them at a start at which it fits
-beside all others, or left out. A move takes some requests out that run while one left out could,
-and puts these and others back in a random order. It is kept if no fewer are placed, or, while the
-temperature is high, not many fewer; of equally many, those that pay less for their memory are
-better. So a move costs only the rounds of the requests it touches.
+beside all others, or left out. A move is about a request left out. It takes out some of those that
+run while that one could, and puts all of them back in a random order, perhaps with others left out.
+The move is kept if as many are placed as before, or, while the temperature is high, a few less. Of
+equally many, those that pay less for memory are better. A move costs only the rounds of the
+requests it touches.
 """
 
 from __future__ import annotations

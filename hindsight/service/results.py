@@ -18,7 +18,7 @@ from instances.html import figure_of
 from instances.service_level import AnyLevel, Limits
 
 Late = Literal["drop", "serve"]
-"""What becomes of late requests: nobody serves them, or they are served all the same."""
+"""What becomes of late requests: they are left out, or served as well."""
 
 AttainmentStop = Literal["proof", "gap", "time-limit", "interrupted", "stalled"]
 
@@ -68,13 +68,13 @@ class AttainmentResult:
     upper_bound : int
         No scheduler has more on time.
     schedule : Schedule or SecondsSchedule or None
-        The best schedule found, checked: of the requests on time with ``late="drop"``, and of all
-        requests with ``late="serve"``. None if nothing is on time and nothing is served.
+        The best schedule found, checked. With ``late="drop"`` it has the requests on time, and is
+        None if there are none; with ``late="serve"`` it has all requests.
     best_bound : str
         Name of ``upper_bound``.
     certified : bool
-        Whether ``upper_bound`` is proved in exact arithmetic or with directed rounding, rather than
-        by a solver in floating point.
+        True if ``upper_bound`` is proved in exact arithmetic or with directed rounding; False if it
+        rests on a solver in floating point.
     stop_reason : str
         ``"proof"`` (the bounds meet), ``"gap"`` (the gap asked for is reached), ``"time-limit"``,
         ``"interrupted"`` or ``"stalled"`` (no method here continues).
@@ -181,23 +181,23 @@ class OnTime:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the interval is as asked for, or the clock requires a stop."""
+        """Tell whether the interval is as narrow as asked for, or the clock requires a stop."""
         return self.is_close or self.clock.must_stop()
 
     @property
     def is_close(self) -> bool:
-        """Tell whether the bounds meet, or are as near as asked for."""
+        """Tell whether the bounds are as near to each other as asked for."""
         return self.upper - self.lower <= self.gap * len(self.problem)
 
     def on_time(self, schedule: Schedule | SecondsSchedule, served: IntArray) -> IntArray:
-        """Return the positions in the problem of the requests on time in a schedule of some."""
+        """Return those of the positions ``served`` whose requests the schedule has on time."""
         problem, limits = schedule.problem, Limits(*(one[served] for one in self.limits))
         first = schedule.first_token_times - problem.arrival_times
         kept = limits.on_time(schedule.latencies, first, problem.output_lengths)
         return served[kept]
 
     def offer(self, schedule: Schedule | SecondsSchedule, served: IntArray) -> None:
-        """Take a schedule of the requests at the positions ``served`` if more are on time.
+        """Keep a schedule of the requests at the positions ``served`` if it has more on time.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class OnTime:
         self._tell()
 
     def limit(self, upper: int, name: str, *, certified: bool = True) -> None:
-        """Take an upper bound if it is smaller."""
+        """Keep an upper bound if it is smaller than the present one."""
         if upper >= self.upper:
             return
         self.upper, self.best_bound, self.certified = upper, name, certified

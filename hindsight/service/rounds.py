@@ -25,8 +25,10 @@ requests also find a place in their block: from E on, one after another if need 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -66,7 +68,7 @@ LARGEST_PROGRAM, ENTRIES_PER_SECOND = 3_000_000, 50_000
 """Most non-zeros of the integer program, and for each second left: Pyomo writes some 100,000."""
 
 MEMORY_PRICES, STATE_PRICES = "memory prices", "prices of what runs together"
-PROGRAM, ALONE = "integer program", "requests alone"
+PROGRAM, ALONE, VOLUMES = "integer program", "requests alone", "smallest volumes"
 """Names of upper bounds."""
 
 BOUND_TOLERANCE = 1e-4
@@ -80,10 +82,10 @@ FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 for schedules after them if a program follows."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request in prices of what runs together, whose heats and steps are rounds."""
+"""Cost of a late request in prices of what runs together: their heats and steps count rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Heats and steps of the ascent on them by stage, and iterations of a stage."""
+"""Factors of the ascent's heats and steps, one for each stage, and iterations of a stage."""
 
 LARGEST_STATE_PRICES = 20_000_000
 """Most entries of prices of what runs together, T (M + 1)^2, and of costs of starts, n T."""
@@ -92,7 +94,7 @@ LARGEST_STATE_PRICES = 20_000_000
 def attain_in_rounds(
     state: OnTime, threads: int | None, seed: int, formulation: Formulation = "dense"
 ) -> None:
-    """Improve the interval until it is as asked for or nothing more is gained.
+    """Improve the interval until it is as narrow as asked for, or no method gains any more.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ def attain_in_rounds(
 
 
 def with_late(state: OnTime) -> Schedule:
-    """Return the best schedule, with late requests where they fit beside those on time."""
+    """Return the best schedule, with each late request at its first start that fits."""
     problem = state.problem
     assert isinstance(problem, Instance)
     moved = compress(problem, ROOM)
@@ -131,7 +133,7 @@ def with_late(state: OnTime) -> Schedule:
 
 
 class _Search:
-    """Requests that can be on time alone, and the phases that decide which are."""
+    """Search among the requests that would be on time alone, in phases."""
 
     def __init__(
         self,
@@ -166,6 +168,7 @@ class _Search:
         state = self._state
         if not len(self._able):
             return
+        state.limit(self._most_by_volume(), VOLUMES)
         self._offer(self._placing.openings())
         self._place(FIRST_SHARE)
         if state.is_over:
@@ -205,6 +208,16 @@ class _Search:
             assert isinstance(problem, Instance)
             part = Schedule(problem.of(served), starts[placed] + self._shifts[placed])
             self._state.offer(part, served)
+
+    def _most_by_volume(self) -> int:
+        """Return how many of the smallest volumes fit between the first arrival and the last end.
+
+        At large sizes the time may end before prices say as much.
+        """
+        instance = self._below
+        rounds = self._rounds - int(instance.arrival_times.min())
+        held = accumulate(sorted(instance.volumes.tolist()))
+        return bisect_right(list(held), instance.memory_limit * rounds)
 
     def _entries(self) -> int:
         """Return the non-zeros of the memory rows of all starts in time."""
@@ -339,7 +352,7 @@ class _Search:
 
 @dataclass(frozen=True, eq=False)
 class _Late:
-    """A lower bound on late requests, and what each start pays for it, in whole units.
+    """Lower bound on late requests, and the payment of each start, in whole units.
 
     Attributes
     ----------
@@ -397,8 +410,9 @@ class _Late:
     def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
         """Return the starts of each request that a schedule with so many late ones can use.
 
-        A start that costs more than the request's term in the bound, by more than ``late`` less the
-        bound, belongs to schedules with more late requests (reduced-cost fixing).
+        A schedule has at least as many late requests as the bound, plus what its starts cost above
+        their terms in it. Starts with which that exceeds ``late`` are left out (reduced-cost
+        fixing).
         """
         slack = late * self.unit - self.value
         return [

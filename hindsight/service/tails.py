@@ -29,10 +29,10 @@ TailLimit = Literal["latency", "first_token"]
 """Which time the tail is of."""
 
 WIDTH = 0.01
-"""Share of a limit below which what is undecided is not halved again, in seconds."""
+"""In seconds, limits that differ by less than this share are not told apart."""
 
 PROBES = 12
-"""Limits tried within a time limit, about."""
+"""About how many limits are tried within a time limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class TailResult:
     problem : Instance or Workload
         The requests.
     quantile : float
-        Which one: of n requests the k-th smallest value, where k is n times this, rounded up.
+        0.99 for p99: the k-th smallest of n values, where k is n times this, rounded up.
     limit : {"latency", "first_token"}
         Time from arrival to the last token, or to the first.
     lower_bound : float
@@ -123,7 +123,7 @@ def tail(
 
 
 class _Bisection:
-    """Limits known to be too short or long enough for k requests, and the ends of the interval."""
+    """Bisection: limits known to be too short or long enough for k requests, and the interval."""
 
     def __init__(
         self,
@@ -143,10 +143,10 @@ class _Bisection:
         self._upper = math.inf
 
     def run(self) -> None:
-        """Halve what is undecided, on both sides in turn, as long as there is time."""
+        """Halve what is open below and above, in turn, as long as there is time."""
         is_whole = self._batch_time is None
         self._begin()
-        # Lengths known not to be proved too short, and known not to be reached, if tried.
+        # The least length tried that was not proved too short, the longest that was not reached.
         unproved, failed = self._upper, self._lower - is_whole
         for tried in range(10 * PROBES):
             sides = [(self._lower - is_whole, unproved), (failed, self._upper)]

@@ -11,6 +11,7 @@ import hindsight
 from hindsight.bounds.paper_bounds import by_layers, optimum_lower_bound, volume_bound
 from hindsight.bounds.transportation import small_transportation_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
+from hindsight.exact_search.branch_and_bound import prove_by_windows
 from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.integer_program.models import model_size
 from hindsight.testing.enumeration import optimum
@@ -188,6 +189,10 @@ def test_the_lemmas_of_the_paper_refuse_weights() -> None:
         optimum_lower_bound(HEAVY_LAST)
     with pytest.raises(InvalidValueError, match="batch time every request counts alike"):
         hindsight.relax(HEAVY_LAST, batch_time=AffineTime(1.0))
+    with pytest.raises(InvalidValueError, match="what runs together count every request alike"):
+        hindsight.relax_strengthened(HEAVY_LAST)
+    with pytest.raises(InvalidValueError, match="window tree counts every request alike"):
+        prove_by_windows(HEAVY_LAST, Schedule(HEAVY_LAST, [0, 3]))
 
 
 def test_the_makespan_takes_no_notice_of_weights() -> None:

@@ -168,6 +168,15 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
     assert sum(name == "x" for name, _ in columns) == 6
 
 
+def test_volumes_bound_what_no_time_is_left_to_price() -> None:
+    # Three rounds of 12 tokens; each request takes 1 + 2 + 3 + 3 * 3 = 15 of these 36.
+    instance = Instance.from_arrays([3] * 5, [3] * 5, memory_limit=12)
+    found = hindsight.attainment(instance, ServiceLevel(latency=3), 0.0)
+    assert (found.lower_bound, found.upper_bound) == (2, 2)
+    assert found.best_bound == "smallest volumes"
+    assert found.certified
+
+
 def test_blocks_are_counted() -> None:
     # In blocks of 4, prompts of 3 and outputs of 2 take 8 tokens in their last round.
     instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=12)
@@ -182,10 +191,16 @@ def test_refusals_name_the_parameter() -> None:
     level = ServiceLevel(latency=1)
     with pytest.raises(InvalidValueError, match="late = 'keep' is not one of drop, serve"):
         hindsight.attainment(instance, level, late="keep")
-    with pytest.raises(InvalidValueError, match="are not one for each of 1 requests"):
+    with pytest.raises(InvalidValueError, match="differs from the number of requests, 1"):
         hindsight.attainment(instance, [level, level])
-    with pytest.raises(InvalidTypeError, match="is not a ServiceLevel"):
+    with pytest.raises(InvalidTypeError, match=r"level\[0\] = 30 is not a ServiceLevel"):
         hindsight.attainment(instance, [30])
+    # A generator would be empty by the time that a result shows its level.
+    for other in (None, "latency", {"latency": 3}, iter([level])):
+        with pytest.raises(InvalidTypeError, match="is neither a ServiceLevel nor a list of them"):
+            hindsight.attainment(instance, other)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = level & 30
     with pytest.raises(InvalidValueError, match="sets no limit"):
         ServiceLevel()
     with pytest.raises(InvalidValueError, match="quantile"):
