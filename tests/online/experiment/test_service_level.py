@@ -15,6 +15,7 @@ from brute_force import all_feasible_schedules, sound_horizon
 from experiment_processes import TINY, dump, finish, kill, start, stored, wait_until
 from scripted import Scripted
 
+import hindsight
 from instances import (
     FileFormatError,
     Instance,
@@ -231,6 +232,25 @@ def test_without_optima_the_attainable_is_not_known(tmp_path: Path) -> None:
     assert {(one.on_time is None, str(one.of_attainable)) for one in read_results(path)} == {
         (False, "[?, ?]")
     }
+
+
+def test_a_search_that_fails_takes_nothing_else_along_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no solver")
+
+    path, declared = tmp_path / "r.sqlite", parse_experiment(DUE)
+    few = dataclasses.replace(declared, families=declared.families[:1])
+    with monkeypatch.context() as patched:
+        patched.setattr(hindsight, "attainment", fails)
+        assert run_experiment(few, path).failed == 2
+    failed = read_results(path)
+    assert {str(one.of_attainable) for one in failed} == {"[?, ?]"}
+    assert all(one.ratio is not None and one.on_time is not None for one in failed)
+    again = run_experiment(few, path, retry_failed=True)
+    assert (again.computed, again.failed) == (2, 0)
+    assert all(one.attainable is not None and one.attainable.is_exact for one in read_results(path))
 
 
 SECONDS = """
