@@ -118,8 +118,7 @@ def ratios(  # noqa: PLR0913
         notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
     if level is not None:
         unit = "rounds" if seconds is None else "seconds"
-        most = "of the attainable: of the most that any scheduler has on time"
-        notes.append(f"on time: {level}, in {unit}; {most}")
+        notes.append(ratio_tables.level_note(level, unit))
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     default = SECONDS if demo else DEFAULT_SECONDS

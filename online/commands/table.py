@@ -12,7 +12,7 @@ import typer
 
 from instances.files import write_atomically
 from online import experiment as experiments
-from online.comparison.ratio_tables import reasons_table, records_csv, records_tables
+from online.comparison.ratio_tables import level_notes, reasons_table, records_csv, records_tables
 from online.runtime.table import Table
 
 from .console import Wide, check_output, print_table, say
@@ -71,6 +71,7 @@ def table(
     if trials:
         records = found.run
         made = [*records_tables(records), reasons_table(records)]
+        notes = level_notes(records)
         entries: list[Any] = [record_entry(record) for record in records]
     else:
         rows = experiments.ratio_rows(found, confidence_level=confidence)

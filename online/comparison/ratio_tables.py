@@ -10,7 +10,7 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from instances import html
+from instances import ServiceLevel, html
 from instances.frames import data_frame
 from online.runtime.table import Table, _escape, csv_text
 
@@ -109,7 +109,7 @@ _WAITING: Cells = {
 """What a row of a trial in rounds says of the latency beyond the output lengths."""
 
 
-_SERVICE: Cells = {
+SERVICE: Cells = {
     "on time": lambda one: "" if one.share_on_time is None else rounded(one.share_on_time),
     "of the attainable": lambda one: _or_dash(one.of_attainable),
 }
@@ -122,7 +122,19 @@ def have_level(rows: Sequence[Any]) -> bool:
 
 
 def _service_columns(rows: Sequence[Any]) -> dict[str, list[str]]:
-    return _columns(_SERVICE, rows) if have_level(rows) else {}
+    return _columns(SERVICE, rows) if have_level(rows) else {}
+
+
+def level_note(level: ServiceLevel, unit: str) -> str:
+    """Say what the columns of a service level count."""
+    most = "of the attainable: of the most that any scheduler has on time"
+    return f"on time: {level}, in {unit}; {most}"
+
+
+def level_notes(records: Sequence[Trial]) -> list[str]:
+    """Return `level_note` of each service level; of several with the experiment's name."""
+    told = {level_note(one.level, one.unit): one.experiment for one in records if one.level}
+    return [f"{name}: {note}" if name and len(told) > 1 else note for note, name in told.items()]
 
 
 def records_table(records: Sequence[Trial]) -> Table:
@@ -136,7 +148,7 @@ def records_table(records: Sequence[Trial]) -> Table:
         **_service_columns(records),
         **(_columns(_WAITING, records) if unit == ROUNDS else {}),
     }
-    main = ("instance", "policy", "ratio", COMPARED_WITH, *_SERVICE, *latencies)
+    main = ("instance", "policy", "ratio", COMPARED_WITH, *SERVICE, *latencies)
     return _table("", columns, ("instance",), main)
 
 
@@ -282,7 +294,7 @@ def summary_table(
         del columns[MEAN_LATENCY]
     if units == {SECONDS}:
         del columns[RATIO_OF_WAITINGS]
-    first = (*places, "policy", COMPARED_WITH, "mean_ratio", *_SERVICE)
+    first = (*places, "policy", COMPARED_WITH, "mean_ratio", *SERVICE)
     main = (*first, mean_level, "trials", MEAN_LATENCY)
     return _table(_caption(summaries) if title is None else title, columns, tuple(places), main)
 

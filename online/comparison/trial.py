@@ -146,6 +146,8 @@ class Trial:
         Requests on time, where there is a service level and a run.
     attainable : Interval or None
         The most that any scheduler has on time; None where nothing bounds what the run did.
+    level : ServiceLevel or None
+        The service level, where there is one and a run.
     """
 
     instance: str | None
@@ -186,6 +188,7 @@ class Trial:
     versions: Mapping[str, Any] = field(default_factory=dict, compare=False)
     on_time: int | None = None
     attainable: Interval | None = None
+    level: ServiceLevel | None = None
 
     @classmethod
     def of_schedules(
@@ -301,7 +304,7 @@ class Trial:
         """Return the trial with its requests on time, and what a search says of the most."""
         if self.run is None:
             return self
-        counted = replace(self, on_time=int(self.run.on_time(level).sum()))
+        counted = replace(self, level=level, on_time=int(self.run.on_time(level).sum()))
         if found is None:
             return counted
         if isinstance(found, Exception):

@@ -10,14 +10,21 @@ from dataclasses import fields, replace
 from importlib import resources
 from typing import Any
 
-from instances import InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
+from instances import (
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    ServiceLevel,
+    UnknownNameError,
+)
 from instances.batch_time import parse_batch_time
 from instances.files import parse_toml, read_bytes
+from instances.service_level import Limits
 from instances.user_modules import import_sources
 from instances.validation import as_integer
 from online.policy_interface.specs import AnyPolicy, PolicySpec, read_policy
 
-from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
+from .declaration import BATCH_TIME, LEVEL, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
 from .families import (
     MOST_TRIALS,
     Family,
@@ -33,7 +40,7 @@ MOST_SETTINGS = 10_000
 """Combinations that one grid may stand for."""
 
 _LISTS = ("import", "instances", "policies", "predictions", "policy_seeds")
-_FIELDS = ("name", *_LISTS, "solver", BATCH_TIME, POLICY_TIME_LIMIT)
+_FIELDS = ("name", *_LISTS, "solver", BATCH_TIME, POLICY_TIME_LIMIT, LEVEL)
 _NAMED_FIELDS = ("name", "parameters", "grid")
 _KINDS: dict[str, tuple[str, ...]] = {
     "generator": (),
@@ -94,7 +101,7 @@ def parse_experiment(
     ``grid``: lists of values, of which every combination is taken, the last named varying first.
     ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names; a name
     is what `read_policy` reads. ``import`` lists modules and files that register what the rest
-    names. Paths begin at ``folder``.
+    names. Paths begin at ``folder``. A table ``[level]`` has the limits of a service level.
 
     Raises
     ------
@@ -139,6 +146,7 @@ def parse_experiment(
         solver=_solver(path, document.get("solver", {})),
         batch_time=batch_time,
         policy_time_limit=document.get(POLICY_TIME_LIMIT),
+        level=_level(path, document.get(LEVEL)),
     )
 
 
@@ -183,6 +191,14 @@ def _solver(path: str, entry: Any) -> Solver | None:
     _check_table(path, "solver", entry, "is neither a table nor false")
     _check_keys(f"{path}: solver", entry, [field.name for field in fields(Solver)])
     return Solver(**entry)
+
+
+def _level(path: str, entry: Any) -> ServiceLevel | None:
+    if entry is None:
+        return None
+    _check_table(path, LEVEL, entry)
+    _check_keys(f"{path}: {LEVEL}", entry, Limits._fields)
+    return ServiceLevel(**entry)
 
 
 def _entries(

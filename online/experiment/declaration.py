@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidTypeError, InvalidValueError, ServiceLevel
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time
 from instances.batch_time.presets import Stored, batch_time_document
 from instances.registry import Registry
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
+from online.comparison.comparing import check_level
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -41,6 +42,9 @@ BATCH_TIME = "batch_time"
 """Key of the batch time in what is stored of an experiment in seconds."""
 
 POLICY_TIME_LIMIT = "policy_time_limit"
+
+LEVEL = "level"
+"""Key of the service level's limits in what is stored of an experiment that has one."""
 
 METHODS = ("auto", "paths", "configurations", "counts", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
@@ -153,6 +157,9 @@ class Experiment:
         rounds.
     policy_time_limit : float or None
         Seconds for each run, after which it counts as failed; None lets each run to its end.
+    level : ServiceLevel or None
+        Limits of all requests, in rounds, or in seconds with a batch time. Policies may read them,
+        requests on time are counted, and the most of any scheduler is sought for each instance.
 
     Raises
     ------
@@ -168,12 +175,14 @@ class Experiment:
     solver: Solver | None = field(default_factory=Solver)
     batch_time: AffineTime | TiledTime | str | None = None
     policy_time_limit: float | None = None
+    level: ServiceLevel | None = None
 
     def __post_init__(self) -> None:
         if not as_name(self.name, "experiment", "name").strip():
             raise InvalidValueError("experiment", "name", self.name, "is not a name")
         owner = f"experiment {self.name!r}"
-        specs = policy_specs(self.policies)
+        check_level(self.level)
+        specs = self.specs
         for spec in specs:
             check_json(f"policy {spec.name!r}", spec.params)
         set_fields(
@@ -216,9 +225,16 @@ class Experiment:
         return batch_time_document(time) if isinstance(time, AffineTime | TiledTime) else None
 
     @property
+    def limits(self) -> dict[str, float] | None:
+        """Limits of the service level, JSON-ready; None without one."""
+        if self.level is None:
+            return None
+        return {name: limit for name, limit in asdict(self.level).items() if limit is not None}
+
+    @property
     def specs(self) -> list[PolicySpec]:
         """Policies, checked."""
-        return policy_specs(self.policies)
+        return policy_specs(self.policies, deadlines=self.level is not None)
 
     def search_options(self) -> dict[str, Any] | None:
         """Return what defines a search but for the instance: in seconds the batch time too."""
@@ -243,7 +259,11 @@ class Experiment:
             "solver": None if self.solver is None else self.solver.options(),
         }
         # Not where there is none: an experiment without them is the one it always was.
-        added = {BATCH_TIME: self.coefficients, POLICY_TIME_LIMIT: self.policy_time_limit}
+        added = {
+            BATCH_TIME: self.coefficients,
+            POLICY_TIME_LIMIT: self.policy_time_limit,
+            LEVEL: self.limits,
+        }
         return document | {name: one for name, one in added.items() if one is not None}
 
 

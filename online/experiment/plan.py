@@ -17,7 +17,7 @@ from instances.sources import PACKAGES, UNSTORED, package_sources
 from instances.version import package_version
 from online.policy_interface.specs import PolicySpec
 
-from .declaration import Experiment, prediction_sources
+from .declaration import LEVEL, Experiment, prediction_sources
 from .documents import canonical, problem_document
 from .families import Family, check_trials
 
@@ -26,7 +26,8 @@ from .families import Family, check_trials
 class _Keyed:
     """Task that is computed once and looked up by ``key``, SHA-256 (hex) of every field.
 
-    So no field that is added is forgotten. The instance enters by its digest, the policy by name,
+    So no field that is added is forgotten. Without a service level the key is that of releases
+    that knew none. The instance enters by its digest, the policy by name,
     parameters and the digest of its code.
     """
 
@@ -35,7 +36,10 @@ class _Keyed:
     def __post_init__(self) -> None:
         left_out = ("key", "document", "spec")
         names = (each.name for each in fields(self) if each.name not in left_out)
-        object.__setattr__(self, "key", content_key({name: getattr(self, name) for name in names}))
+        defining = {name: getattr(self, name) for name in names}
+        if defining.get(LEVEL) is None:
+            defining.pop(LEVEL, None)
+        object.__setattr__(self, "key", content_key(defining))
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class TrialTask(_Keyed):
         As `batch_time_document` writes it; None in rounds.
     time_limit : float or None
         Seconds for the run.
+    level : Mapping[str, float] or None
+        As `Experiment.limits` has it.
     """
 
     problem: str
@@ -77,15 +83,19 @@ class TrialTask(_Keyed):
     spec: PolicySpec
     batch_time: Stored | None = None
     time_limit: float | None = None
+    level: Mapping[str, float] | None = None
 
 
 PREEMPTIVE = "preemptive"
 """Key of the solver's options where the preemptive optimum is sought."""
 
+SEARCH = "search"
+"""Key of the solver's options beside `LEVEL` where the most requests on time are sought."""
+
 
 @dataclass(frozen=True)
 class OptimumTask(_Keyed):
-    """An optimum to look for.
+    """An optimum to look for, or the most requests on time.
 
     Attributes
     ----------
@@ -95,7 +105,7 @@ class OptimumTask(_Keyed):
         The instance.
     solver : Mapping[str, Any]
         As `Experiment.search_options` has them; those of a search for a preemptive optimum lie
-        under `PREEMPTIVE`.
+        under `PREEMPTIVE`, those of a search for the most requests on time under `SEARCH`.
     sources : Mapping[str, str]
         Digests of the code, see `optimum_sources`.
     """
@@ -209,6 +219,7 @@ def make_plan(experiment: Experiment) -> Plan:
                     spec=spec,
                     batch_time=experiment.coefficients,
                     time_limit=experiment.policy_time_limit,
+                    level=experiment.limits,
                 )
                 plan.trials.setdefault(task.key, task)
                 place = (family.title, draw, given.name, spec.label, predictions.label)
@@ -271,9 +282,15 @@ def optimum_task(
     version: str,
     *,
     preemptive: bool = False,
+    level: Mapping[str, float] | None = None,
 ) -> OptimumTask:
-    """Return the search for an instance's optimum: the same task whoever asks for it."""
+    """Return the search for an instance's optimum: the same task whoever asks for it.
+
+    With a level it is the search for the most requests on time.
+    """
     solver = {PREEMPTIVE: options} if preemptive else options
+    if level is not None:
+        solver = {LEVEL: level, SEARCH: options}
     return OptimumTask(instance, document, solver, version, optimum_sources())
 
 

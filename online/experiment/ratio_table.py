@@ -19,7 +19,9 @@ from online.comparison.ratio_tables import (
     caption,
     confidence_of,
     count_reasons,
+    have_level,
     labelled_reasons,
+    level_notes,
     summary_table,
 )
 from online.comparison.summaries import PolicySummary, grouped, summary_of
@@ -128,7 +130,7 @@ def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
 
 
 def ratio_notes(results: Sequence[Trial]) -> list[str]:
-    """Say about the table, a line each, which policies did the same, and why."""
+    """Say about the table, a line each, what on time means, and which policies did the same."""
     groups: dict[tuple[str, ...], dict[str, list[Trial]]] = {}
     shown = separate(results)
     for one in results:
@@ -136,7 +138,7 @@ def ratio_notes(results: Sequence[Trial]) -> list[str]:
             names = [name for name in SEPARATE if name in shown and name != "family"]
             key = (one.predictions, *(getattr(one, name) for name in names))
             groups.setdefault(key, {}).setdefault(one.family, []).append(one)
-    return [
+    return level_notes(results) + [
         ": ".join(filter(None, (", ".join(names), note)))
         for (predictions, *names), families in groups.items()
         for note in coincidence_notes(families, told_exactly=predictions == Predictions().label)
@@ -166,9 +168,18 @@ _CELLS: Cells = {
 }
 
 
+_ON_TIME: Cells = {
+    "share_on_time": lambda row: (
+        None if (share := row.summary.share_on_time) is None else float(share)
+    ),
+    **both_ends("of_attainable", of="summary.of_attainable"),
+}
+
+
 def ratio_csv(rows: Sequence[RatioRow]) -> str:
     """For programs: every end of every interval in full; empty where it is not known."""
-    return csv_text([_CELLS, *([cell(row) for cell in _CELLS.values()] for row in rows)])
+    cells = {**_CELLS, **(_ON_TIME if have_level([row.summary for row in rows]) else {})}
+    return csv_text([cells, *([cell(row) for cell in cells.values()] for row in rows)])
 
 
 def _rounding(members: Sequence[Trial]) -> str:

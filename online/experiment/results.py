@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any, cast
 
 from instances import (
@@ -14,12 +15,15 @@ from instances import (
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
+    SecondsSchedule,
+    ServiceLevel,
     Workload,
 )
 from instances.batch_time.presets import StorableTime, batch_time_of
 from instances.frames import data_frame
-from online.comparison.ratio_tables import Records, record_cells
-from online.comparison.ratios import Latency
+from instances.service_level import Limits
+from online.comparison.ratio_tables import Records, have_level, record_cells
+from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import (
     COMPLETED,
     FAILED,
@@ -33,17 +37,19 @@ from online.comparison.trial import (
 )
 from online.runtime.table import Table
 
-from .declaration import BATCH_TIME
+from .declaration import BATCH_TIME, LEVEL
 from .documents import problem_of, schedule_of_document, seconds_of_text
-from .plan import PREEMPTIVE
+from .plan import PREEMPTIVE, SEARCH
 from .ratio_table import ratio_rows, ratio_table
 from .store import (
+    ON_TIME,
     OPTIMUM_COLUMNS,
     PREEMPTED,
     TRIAL_COLUMNS,
     OptimumRow,
     PlaceRow,
     TrialRow,
+    has_on_time,
     json_cell,
     open_for_reading,
     row_of,
@@ -71,7 +77,8 @@ class Results(Records):
         """
         names = ("experiment", "version", "family", "draw", "predictions")
         places = ({name: getattr(one, name) for name in names} for one in self.run)
-        cells = map(record_cells, self.run)
+        level = have_level(self.run)
+        cells = (record_cells(one, level=level) for one in self.run)
         return data_frame([place | own for place, own in zip(places, cells, strict=True)])
 
     def ratios(self, *, confidence_level: float = 0.95) -> Table:
@@ -99,19 +106,24 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
     InvalidValueError
         It holds no such experiment.
     """
-    trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
-    optimum = ", ".join(f"o.{name}" for name in OPTIMUM_COLUMNS)
+    optimum, most = (", ".join(f"{one}.{name}" for name in OPTIMUM_COLUMNS) for one in "oa")
+    level = f"json_extract(e.declaration, '$.{LEVEL}')"
     with open_for_reading(path) as database:
+        held = set(TRIAL_COLUMNS) - (set() if has_on_time(database) else {ON_TIME})
+        trial = ", ".join(f"t.{name}" if name in held else "NULL" for name in TRIAL_COLUMNS)
         rows = database.execute(
             "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
             f" m.predictions, i.document, json_extract(e.declaration, '$.{BATCH_TIME}'),"
-            f" {trial}, {optimum}"
+            f" {level}, {trial}, {optimum}, {most}"
             " FROM members m JOIN experiments e ON e.id = m.experiment"
             " LEFT JOIN trials t ON t.key = m.trial"
             " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
             f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
             " ELSE e.solver END"
             " AND o.version = e.version AND o.sources = e.sources"
+            " LEFT JOIN optima a ON a.instance = t.instance AND a.solver ="
+            f""" '{{"{LEVEL}":' || {level} || ',"{SEARCH}":' || e.solver || '}}'"""
+            " AND a.version = e.version AND a.sources = e.sources"
             " LEFT JOIN instances i ON i.digest = t.instance"
             " ORDER BY e.id, m.position"
         ).fetchall()
@@ -127,13 +139,15 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
 
 
 def _trial(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Trial:
-    ends = (10, 10 + len(TRIAL_COLUMNS))
-    head, trial, optimum = cells[: ends[0]], cells[ends[0] : ends[1]], cells[ends[1] :]
+    left = iter(cells)
+    kinds = (PlaceRow, TrialRow, OptimumRow, OptimumRow)
+    head, trial, optimum, most = (tuple(islice(left, len(fields(kind)))) for kind in kinds)
     try:
         return trial_of_rows(
             row_of(PlaceRow, head),
             None if trial[0] is None else row_of(TrialRow, trial),
             None if optimum[0] is None else row_of(OptimumRow, optimum),
+            None if most[0] is None else row_of(OptimumRow, most),
         )
     except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
         where = f"place {head[2]} of experiment {head[0]!r}"
@@ -153,7 +167,12 @@ def experiment_names(path: str | os.PathLike[str]) -> list[str]:
     return list(dict.fromkeys(str(name) for (name,) in rows))
 
 
-def trial_of_rows(place: PlaceRow, row: TrialRow | None, optimum: OptimumRow | None) -> Trial:
+def trial_of_rows(
+    place: PlaceRow,
+    row: TrialRow | None,
+    optimum: OptimumRow | None,
+    most: OptimumRow | None = None,
+) -> Trial:
     """Make the trial at a place, believing no figure that follows from what else is stored.
 
     Parameters
@@ -164,6 +183,8 @@ def trial_of_rows(place: PlaceRow, row: TrialRow | None, optimum: OptimumRow | N
         None while it has not been run.
     optimum : OptimumRow or None
         None while it has not been looked for, and where the experiment leaves it out.
+    most : OptimumRow or None, default None
+        Of the most requests on time; None as for the optimum, and without a service level.
 
     Raises
     ------
@@ -179,7 +200,7 @@ def trial_of_rows(place: PlaceRow, row: TrialRow | None, optimum: OptimumRow | N
     if row is None:
         where |= {"status": NOT_RUN, "reason": "not yet run"}
         return Trial.of_schedules(None, place.policy, **where)
-    stored = _Stored(place, row, optimum)
+    stored = _Stored(place, row, optimum, most)
     trial = stored.trial(where)
     stored.check(trial)
     return trial
@@ -192,6 +213,7 @@ class _Stored:
     place: PlaceRow
     row: TrialRow
     optimum: OptimumRow | None
+    most: OptimumRow | None
 
     def trial(self, where: dict[str, Any]) -> Trial:
         row, optimum, problem = self.row, self.optimum, self.problem
@@ -210,10 +232,11 @@ class _Stored:
                 told = json_cell("optimum", "start_times", best, dict)
                 where["lower_bound"] = told.get("lower_bound")
         starts = row.start_rounds if row.status == COMPLETED else None
+        schedule = self.schedule("trial", "start_rounds", starts)
         return Trial.of_schedules(
             problem,
             row.policy,
-            self.schedule("trial", "start_rounds", starts),
+            schedule,
             found,
             status=row.status,
             stays=self.stays,
@@ -229,8 +252,49 @@ class _Stored:
             reason=self.reason,
             traceback=row.traceback,
             versions=json_cell("trial", "versions", row.versions, dict),
+            level=self.level,
+            on_time=row.on_time,
+            attainable=self.attainable(schedule),
             **where,
         )
+
+    @cached_property
+    def level(self) -> ServiceLevel | None:
+        if self.place.level is None:
+            return None
+        limits = json_cell("experiment", LEVEL, self.place.level, dict)
+        if not limits.keys() <= set(Limits._fields):
+            raise InvalidValueError("experiment", LEVEL, limits, "is no service level")
+        return ServiceLevel(**limits)
+
+    def kept(self, schedule: TrialSchedule | None) -> int | None:
+        """Count the requests on time in a schedule of the kind that the most on time is of."""
+        if self.level is None or not isinstance(schedule, Schedule | SecondsSchedule):
+            return None
+        return int(schedule.on_time(self.level).sum())
+
+    def attainable(self, schedule: TrialSchedule | None) -> Interval | None:
+        """Bound the most requests on time; None where no schedule has as many as the run.
+
+        The policy's schedule is one of the schedules: `online.comparison.ratios.attainable_beside`.
+        """
+        row, kept, most = self.row, self.kept(schedule), self.most
+        if row.on_time is None or kept is None or kept < row.on_time:
+            return None
+        if most is None or most.status == FAILED:
+            return NOTHING
+        found = self.schedule("most on time", "start_times", most.start_times)
+        # Beside those on time that it is for, the schedule may have others by chance.
+        least = 0 if found is None or found.violations() else self.kept(found) or 0
+        lower, upper = most.lower_bound, most.upper_bound
+        if not isinstance(lower, int) or lower > least:
+            reason = f"is more than its schedule has, which is {least}"
+            raise InvalidValueError("most on time", "lower_bound", lower, reason)
+        known = max(kept, lower)
+        if not isinstance(upper, int) or upper < known:
+            reason = f"is below the {known} of a schedule"
+            raise InvalidValueError("most on time", "upper_bound", upper, reason)
+        return Interval.between(known, upper)
 
     @cached_property
     def problem(self) -> AnyProblem | None:
@@ -322,6 +386,10 @@ class _Stored:
                 ("evictions", row.evictions, len(trial.stays) - len(served)),
                 ("completed attempts", sorted(stay for stay in trial.stays if stay[3]), served),
             ]
+            # Of a run that paused first tokens are not stored, and those of its schedule are later.
+            pairs += (
+                [] if row.on_time is None else [(ON_TIME, row.on_time, self.kept(trial.schedule))]
+            )
         if optimum is not None:
             upper, lower, certified = self.bounds
             best = trial.optimum_schedule

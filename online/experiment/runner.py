@@ -201,8 +201,8 @@ class _Run:
         store.enter(plan)
         if retry_failed:
             store.forget_failures("trials", plan.trials)
-        given = 0 if plan.experiment.solver is None else len(plan.documents)
-        self.total = len(plan.trials) + given
+        searches = 0 if plan.experiment.solver is None else 1 + (plan.experiment.level is not None)
+        self.total = len(plan.trials) + searches * len(plan.documents)
         before = {key: status for key, (status, *_) in store.trials().items()}
         self._do("trials", plan.trials, before)
         wanted = self._optima()
@@ -213,9 +213,12 @@ class _Run:
         return ExperimentOutcome(len(plan.trials), len(wanted), self.computed, self.failed)
 
     def _optima(self) -> dict[str, OptimumTask]:
-        """List each instance's optimum, the preemptive one where a run kept preempted tokens."""
+        """List each instance's optimum, the preemptive one where a run kept preempted tokens.
+
+        With a service level also the search for the most requests on time.
+        """
         plan, stored = self.plan, self.store.trials()
-        options = plan.experiment.search_options()
+        options, level = plan.experiment.search_options(), plan.experiment.limits
         if options is None:
             return {}
         # A run that left requests unserved realised only part of what its source would send.
@@ -229,7 +232,9 @@ class _Run:
         tasks = []
         for digest, kept in kinds:
             document = plan.documents.get(digest) or self.store.document(digest)
-            tasks.append(optimum_task(digest, document, options, plan.version, preemptive=kept))
+            asked = partial(optimum_task, digest, document, options, plan.version)
+            tasks.append(asked(preemptive=kept))
+            tasks += [] if level is None else [asked(level=level)]
         return {task.key: task for task in tasks}
 
     def _do(self, table: str, tasks: Mapping[str, Task], stored: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -56,6 +56,8 @@ class TrialRow:
         JSON, see `work.versions`; under ``"user_sources"`` digests of the user's code.
     seconds : float or None
         The run's.
+    on_time : int or None
+        Requests on time in the run; None without a service level.
     """
 
     key: str
@@ -77,11 +79,14 @@ class TrialRow:
     traceback: str | None = None
     versions: str = "{}"
     seconds: float | None = None
+    on_time: int | None = None
 
 
 @dataclass(frozen=True)
 class OptimumRow:
     """Bounds of the hindsight optimum of one instance, found under given solver limits.
+
+    With a service level the bounds are of the most requests on time of any scheduler.
 
     Attributes
     ----------
@@ -90,11 +95,13 @@ class OptimumRow:
     instance : str
         Digest.
     solver : str
-        JSON of `Experiment.search_options`; ``{"preemptive": options}`` for a preemptive optimum.
+        JSON of `Experiment.search_options`; ``{"preemptive": options}`` for a preemptive optimum,
+        ``{"level": limits, "search": options}`` for the most requests on time.
     status : str
         ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
     upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes
-        Of `SolveResult`, or of `SecondsResult`: bounds are then fractions as text.
+        Of `SolveResult`, or of `SecondsResult`: bounds are then fractions as text. The first two
+        and the fourth of `AttainmentResult`.
     start_times : str or None
         JSON list, shape (n,), of the best schedule found; of a preemptive one the stretches; in
         seconds an object, with the name of the lower bound.
@@ -142,6 +149,8 @@ class PlaceRow:
         JSON of the realised instance.
     batch_time : str or None
         JSON of the experiment's; None in rounds.
+    level : str or None
+        JSON of the limits of the experiment's service level; None without one.
     """
 
     experiment: str
@@ -154,6 +163,7 @@ class PlaceRow:
     predictions: str
     document: str | None
     batch_time: str | None
+    level: str | None = None
 
 
 Done: TypeAlias = tuple[TrialRow | OptimumRow, Mapping[str, Any] | None]
@@ -177,6 +187,9 @@ WAIT_SECONDS = 120.0
 TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRow))
 OPTIMUM_COLUMNS = tuple(field.name for field in fields(OptimumRow))
 
+ON_TIME = "on_time"
+"""Column of trials that a file has once an experiment with a service level was entered."""
+
 _ENVIRONMENT = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -194,7 +207,8 @@ _SQL = {"int": "INTEGER", "str": "TEXT", "float": "REAL"}
 
 
 def _columns(row: type[TrialRow] | type[OptimumRow]) -> str:
-    kinds = [(field.name, str(field.type).split(" | ")) for field in fields(row)]
+    own = [field for field in fields(row) if field.name != ON_TIME]
+    kinds = [(field.name, str(field.type).split(" | ")) for field in own]
     parts = [f"{name} {_SQL[own[0]]}{'' if 'None' in own else ' NOT NULL'}" for name, own in kinds]
     return ", ".join([*parts, "PRIMARY KEY (key)"])
 
@@ -267,6 +281,8 @@ class Store:
         solver = None if options is None else canonical(options)
         declaration = canonical(plan.experiment.to_document())
         with self._transaction():
+            if plan.experiment.level is not None and not has_on_time(self._database):
+                self._database.execute(f"ALTER TABLE trials ADD COLUMN {ON_TIME} INTEGER")
             self._database.execute(
                 "INSERT INTO experiments (name, version, solver, declaration, sources)"
                 " VALUES (?, ?, ?, ?, ?) ON CONFLICT (declaration, version)"
@@ -295,13 +311,16 @@ class Store:
 
         The instance that the trial's arrival source ``realised`` is stored along with it.
         """
-        table, cells = "trials" if isinstance(row, TrialRow) else "optima", astuple(row)
-        marks = ", ".join("?" * len(cells))
+        table = "trials" if isinstance(row, TrialRow) else "optima"
+        # What is None may be of a column that the file does not have.
+        cells = {name: cell for name, cell in asdict(row).items() if cell is not None}
+        names, marks = ", ".join(cells), ", ".join("?" * len(cells))
         with self._transaction():
             if realised is not None:
                 self._database.execute(ADD_INSTANCE, (row.instance, json.dumps(realised)))
             cursor = self._database.execute(
-                f"INSERT INTO {table} VALUES ({marks}) ON CONFLICT DO NOTHING", cells
+                f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",
+                tuple(cells.values()),
             )
         return cursor.rowcount == 1
 
@@ -366,6 +385,11 @@ class Store:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
+
+
+def has_on_time(database: sqlite3.Connection) -> bool:
+    """Tell whether a file has the column `ON_TIME`."""
+    return ON_TIME in [row[1] for row in database.execute("PRAGMA table_info(trials)")]
 
 
 @contextmanager

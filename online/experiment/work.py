@@ -10,20 +10,23 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 from importlib import metadata
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import instances
-from instances import Instance, SecondsSchedule, UnknownNameError, Workload
+from instances import Instance, SecondsSchedule, ServiceLevel, UnknownNameError, Workload
 from instances.batch_time.presets import batch_time_of
 from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
 from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import FAILED, Optimum, Trial, rounds_of, stays_of
 
-from .declaration import BATCH_TIME, Predictions
+from .declaration import BATCH_TIME, LEVEL, Predictions
 from .documents import canonical, problem_document, problem_of, schedule_document, seconds_text
-from .plan import PREEMPTIVE, OptimumTask, TrialTask, optimum_sources, trial_sources
+from .plan import PREEMPTIVE, SEARCH, OptimumTask, TrialTask, optimum_sources, trial_sources
 from .store import Done, OptimumRow, TrialRow
+
+if TYPE_CHECKING:
+    from hindsight import AttainmentResult
 
 
 class WorkerVersionError(RuntimeError):
@@ -162,6 +165,7 @@ def _trial(task: TrialTask) -> Done:
     else:
         source = task.source or {}
         problem = instances.generate(source["generator"], source["seed"], **source["parameters"])
+    level = None if task.level is None else ServiceLevel(**task.level)
     trial = run_policy(
         problem,
         task.spec,
@@ -169,9 +173,12 @@ def _trial(task: TrialTask) -> Done:
         predictions=Predictions(task.predictions, task.prediction_params).make(),
         batch_time=None if task.batch_time is None else batch_time_of(task.batch_time),
         time_limit=task.time_limit,
+        level=level,
     )
     if trial.error is not None:
         raise trial.error
+    if level is not None:
+        trial = trial.within(level, None)
     row = _trial_row(task, {**_outcome(trial), "seconds": time.perf_counter() - began})
     realised = trial.problem
     if task.document is not None or realised is None:
@@ -204,6 +211,7 @@ def _outcome(trial: Trial) -> dict[str, Any]:
         "evictions": run.evictions,
         "start_rounds": starts,
         "attempts": stays,
+        "on_time": trial.on_time,
     }
 
 
@@ -217,9 +225,14 @@ def _optimum(task: OptimumTask) -> Done:
     if PREEMPTIVE in options:
         # The methods that can be named are those without preemption.
         options = {**options[PREEMPTIVE], "method": "auto"}
+    if LEVEL in options:
+        # Late requests are served too: the schedule that is stored is one of the instance.
+        level = ServiceLevel(**options[LEVEL])
+        options = {**options[SEARCH], "level": level, "late": "serve"}
+        del options["method"]
     if BATCH_TIME in options:
         options = {**options, BATCH_TIME: batch_time_of(options[BATCH_TIME])}
-    result: Optimum | Exception = find_optimum(
+    result: Any = find_optimum(
         problem_of(task.document), preemptive=PREEMPTIVE in task.solver, **options
     )
     if isinstance(result, Exception):
@@ -235,10 +248,17 @@ def _optimum(task: OptimumTask) -> Done:
     return _optimum_row(task, found), None
 
 
-def _bounds(result: Optimum) -> dict[str, Any]:
-    from hindsight import SecondsResult
+def _bounds(result: Optimum | AttainmentResult) -> dict[str, Any]:
+    from hindsight import AttainmentResult, SecondsResult
 
     names = ("upper_bound", "lower_bound", "certified_lower_bound")
+    if isinstance(result, AttainmentResult):
+        schedule = result.schedule
+        starts = json.dumps(rounds_of(schedule)) if result.batch_time is None else None
+        return {
+            **{name: getattr(result, name) for name in names[:2]},
+            "start_times": starts or _in_seconds(schedule, upper_bound=result.best_bound),
+        }
     if isinstance(result, SecondsResult):
         return {
             **{name: seconds_text(getattr(result, name)) for name in names},

@@ -12,7 +12,7 @@ from typing import Any
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
 from instances.charts import element, number
 from online.comparison.coincidence import coincidence_notes
-from online.comparison.ratio_tables import confidences_of
+from online.comparison.ratio_tables import confidences_of, level_notes
 from online.comparison.summaries import grouped
 from online.comparison.trial import NOT_RUN, Trial, rounds_of, separate
 
@@ -59,7 +59,7 @@ def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", not
     groups = grouped_rows(records)
     own = by_group(records)
     exact = all(one.predictions == "exact" for one in records)
-    notes = coincidence_notes(own, told_exactly=exact)
+    notes = level_notes(records) + coincidence_notes(own, told_exactly=exact)
     reasons = tables.reasons(own)
     pictures = {name: picture for name, rows in groups.items() if (picture := ratio_picture(rows))}
     data = report_data(records)

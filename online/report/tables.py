@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from instances.charts import number
 from online.comparison.bootstrap import ConfidenceInterval
-from online.comparison.ratio_tables import count_reasons
+from online.comparison.ratio_tables import SERVICE, count_reasons, have_level
 from online.comparison.ratios import ROUNDS, Interval, Latency, rounded, rounded_down, rounded_up
 from online.comparison.trial import OPTIMA, Trial
 from online.runtime.table import Table
@@ -40,6 +40,7 @@ def policies(groups: Mapping[str, Sequence[Row]]) -> Table:
             "max_ratio": str(row.summary.max_ratio),
             "ratio_of_totals": str(row.summary.ratio_of_totals),
             f"ratio_of_totals {LEVEL}": _text(row.totals_confidence),
+            **{name: cell(row.summary) for name, cell in SERVICE.items()},
             "ratio_of_waitings": _text(row.summary.ratio_of_waitings),
             "trials": number(row.summary.trials),
             "proved": f"{row.summary.proved}/{row.summary.completed}",
@@ -61,6 +62,7 @@ def trials(records: Sequence[Trial]) -> Table:
         row = {
             "policy": record.policy_label,
             "ratio": _text(record.ratio),
+            **{name: cell(record) for name, cell in SERVICE.items()},
             latency: _figure(record.total_latency, rounded),
             "optimum": _optimum(record),
             "unit": record.unit,
@@ -97,6 +99,8 @@ def _table(cells: Sequence[Mapping[str, str]], records: Sequence[Trial]) -> Tabl
     left_out = {COMPARED_WITH} if {one.compared_with for one in records} == {OPTIMA[0]} else set()
     if all(one.unit != ROUNDS for one in records):
         left_out.update(WAITINGS)
+    if not have_level(records):
+        left_out.update(SERVICE)
     columns = tuple(name for name in (cells[0] if cells else ()) if name not in left_out)
     rows = tuple(tuple(row[name] for name in columns) for row in cells)
     words = frozenset({"policy", COMPARED_WITH, "instance", "status", "reason", "unit"})

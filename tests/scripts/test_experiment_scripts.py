@@ -76,6 +76,22 @@ def test_a_draw_beyond_memory_is_refused_and_no_results_file_made(
     assert not results.exists()
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("latency = 0", "service level: latency = 0 is not above 0"),
+        ("e2e = 3", "e2e = 3 is not one of its fields (latency, first_token, time_per_token)"),
+    ],
+)
+def test_a_level_that_is_none_is_refused_and_no_results_file_made(
+    refused: Refused, tmp_path: Path, declared: str, message: str
+) -> None:
+    config, results = tmp_path / "level.toml", tmp_path / "r.sqlite"
+    config.write_text(f"{QUICK}[level]\n{declared}\n")
+    assert message in refused("run_experiment", config, "--results", results)
+    assert not results.exists()
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("results") / "results.sqlite"
