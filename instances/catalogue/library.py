@@ -22,7 +22,7 @@ from instances.problem.workload import Workload
 from instances.service_level import ServiceLevel
 from instances.validation import as_name
 
-from .records import Record, RecordStore
+from .records import LATE, Record, RecordStore
 
 FORMAT = "llm-hindsight/library-set"
 VERSION = 1
@@ -282,7 +282,7 @@ def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
     if goal not in GOALS:
         raise FileFormatError(path, f"goal {goal!r} is not one of {', '.join(GOALS)}")
     limits = stored.get("level")
-    if (goal == "late_requests") != (limits is not None):
+    if (goal == LATE) != (limits is not None):
         raise FileFormatError(path, f"{stored['name']}: goal {goal!r}, service level {limits!r}")
     return LibraryEntry(
         name=stored["name"],

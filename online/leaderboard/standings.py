@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from instances import InvalidValueError, Library, LibraryEntry
 from instances import Record as LibraryRecord
+from instances.catalogue.records import LATE
 from online.comparison.ratio_tables import Reasons, count_alike
 from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import IN_SECONDS, OPTIMA
@@ -22,12 +23,12 @@ COMPARED_WITH: Mapping[str, str] = {
     "preemptive_total_latency": OPTIMA[1],
     "makespan": "least makespan",
     "seconds": IN_SECONDS,
-    "late_requests": "most requests on time",
+    LATE: "most requests on time",
 }
 """Name of the optimum by the goal of an instance."""
 
 
-FIGURES = {"makespan": "makespan", "late_requests": "requests on time"}
+FIGURES = {"makespan": "makespan", LATE: "requests on time"}
 """What is compared, where it is not total latency."""
 
 ROUNDING = Fraction(1, 10**12)
@@ -185,9 +186,9 @@ def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
 def leaderboard_tables(standings: Sequence[Standing], statistic: Statistic = "mean") -> list[Table]:
     """Make a table for each optimum compared with and for what was told: a column for each set.
 
-    Best first, by the lower end of the mean over all sets (shares of the attainable number on time
-    are best where they are largest); policies that lack an instance of some
-    set have no such mean, and stand below by how many instances they have.
+    Best first, by the lower end of the mean over all sets (of shares of the attainable the largest
+    first); policies that lack an instance of some set have no such mean, and stand below by how
+    many instances they have.
     """
     kinds = sorted(
         {(one.goal, one.told) for one in standings},
@@ -209,8 +210,8 @@ def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) 
         for policy, found in policies.items()
     }
 
-    # A share of the requests on time is the better the larger it is.
-    sign = -1 if goal == "late_requests" else 1
+    # Shares of the attainable are better the larger they are.
+    sign = -1 if goal == LATE else 1
 
     def rank(policy: str) -> tuple[bool, Fraction, int, str]:
         least = means[policy].lower
