@@ -320,16 +320,58 @@ def seconds(traces: Path) -> Iterator[Entry]:
         yield drawn("seconds-conversations", "conversations", n=n, **parameters)
 
 
+def service(traces: Path) -> Iterator[Entry]:
+    """Loads near the knee: 40 to 80 % on time if the smallest volume comes first."""
+    for kind, level in (
+        (("j25-m1", "arrival-model-1", 20), {"latency": 50}),
+        (("j25-m1", "arrival-model-1", 40), {"latency": 100}),
+        (("j25-m2", "arrival-model-2", 20), {"latency": 60}),
+        (("j25-m2", "arrival-model-2", 50), {"latency": 120, "first_token": 90}),
+        (("w25-mixed", "mixed", 50), {"latency": 8}),
+        (("w25-uniform", "uniform", 50), {"latency": 160}),
+    ):
+        family, generator, n = kind
+        source = FROM_W25 if "w25" in family else FROM_J25
+        made = drawn(f"service-{family}", generator, 20, number=0, n=n, source=source)
+        yield made | late(**level)
+    parameters: Entry = {"n": 50, "memory_limit": 20, "upper": 20, "source": (C25, OWN)}
+    yield drawn("service-c25-geometric", "geometric", 20, number=0, **parameters) | late(latency=8)
+    paths = {kind: traces / f"azure_llm_inference_2023_{kind}.csv" for kind in ("conv", "code")}
+    units: Entry = {"memory_limit": 257, "token_scale": 64, "round_seconds": 3.2}
+    instance, _ = read_trace(paths["conv"], start_seconds=2400, max_requests=50, **units)
+    yield entry("service-azure-conv", instance, source=FROM_AZURE) | late(latency=9)
+    limit = LLAMA_2_70B_2XA100.memory_limit
+    for trace, n, start, level in (
+        ("conv", 30, 1800, {"latency": 15}),
+        ("conv", 50, 2400, {"latency": 25}),
+        ("code", 50, 2400, {"latency": 12, "first_token": 6}),
+    ):
+        window: Entry = {"start_seconds": start, "max_requests": n}
+        workload, _ = read_workload(paths[trace], memory_limit=limit, **window)
+        name = f"service-seconds-azure-{trace}"
+        yield entry(name, workload, goal="seconds", source=FROM_AZURE) | late(**level)
+    parameters = {"n": 40, "rate": 20.0, "memory_limit": 2000, "source": FROM_W25}
+    name = "service-seconds-conversations"
+    made = drawn(name, "conversations", 1, number=0, goal="seconds", **parameters)
+    yield made | late(latency=8, first_token=4)
+
+
+def late(**limits: float) -> Entry:
+    """Return the goal of an instance with a service level."""
+    return {"goal": "late_requests", "level": limits}
+
+
 def write(name: str, title: str, source: str, licence: str, entries: Iterator[Entry]) -> None:
     """A set as a line for each instance, which a diff can show."""
     listed = [*entries]
     path = FOLDER / "sets" / f"{name}.json"
     before = json.loads(path.read_text("utf-8"))["entries"] if path.exists() else []
-    known = {one["name"]: one["digest"] for one in before}
+    fixed = ("digest", "level")
+    known = {one["name"]: [one.get(key) for key in fixed] for one in before}
     for one in listed:
-        digest = known.pop(one["name"], one["digest"])
-        if digest != one["digest"]:
-            raise InvalidValueError(one["name"], "digest", one["digest"], f"was {digest}")
+        now = [one.get(key) for key in fixed]
+        if (then := known.pop(one["name"], now)) != now:
+            raise InvalidValueError(one["name"], "digest and level", now, f"were {then}")
     if known:
         raise InvalidValueError(name, "names", [*known], "are gone")
     names = {one["name"] for one in listed}
@@ -374,6 +416,8 @@ def make(
         made["blocks"] = (title, f"{J25}; {W25}; {AZURE}", CC_BY, blocks(traces))
         title = "Rounds that last as long as their batch"
         made["seconds"] = (title, f"{W25}; {AZURE}", CC_BY, seconds(traces))
+        title = "Requests on time, in rounds and in seconds"
+        made["service"] = (title, f"{J25}; {W25}; {C25}; {AZURE}", CC_BY, service(traces))
     for name in SETS:
         if name in made:
             write(name, *made[name])

@@ -14,18 +14,22 @@ from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.results import SecondsResult, rounded_down
+from hindsight.service.results import AttainmentResult
 from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.batch_time.presets import preset
-from instances.catalogue.records import Bound
+from instances.catalogue.records import LATE, Bound
 from instances.problem.memory_rule import TOKENS
 
 from .verification import (
+    UNCERTIFIED,
     RefusedRecordError,
     certified_bound,
     check_schedule,
     checked_record,
     closed_form_bound,
 )
+
+AnyResult = SolveResult | SecondsResult | AttainmentResult
 
 SOLVING_SHARE = 0.7
 """Share of an attempt's time for the solve; the rest writes and checks the certificate."""
@@ -96,13 +100,13 @@ def compressed(certificate: dict[str, Any]) -> bytes:
 
 def record_of(
     entry: LibraryEntry,
-    result: SolveResult | SecondsResult,
+    result: AnyResult,
     known: Record | None = None,
     *,
     method: str = "solve",
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
-    """Create a record from a result of `hindsight.solve`, with the certificate of its bound.
+    """Create a record from a result, with the certificate of its bound.
 
     If the result's bound is above the known one, a certificate is written and checked, and the
     bound it proves becomes the verified bound. A larger bound that the solve proved in exact
@@ -112,8 +116,8 @@ def record_of(
     ----------
     entry : LibraryEntry
         An entry of the library.
-    result : SolveResult or SecondsResult
-        Result for the entry's instance and goal.
+    result : SolveResult or SecondsResult or AttainmentResult
+        Result for the entry's instance and goal; of `hindsight.attainment` with ``late="serve"``.
     known : Record or None, default None
         The record known so far.
     method : str, default "solve"
@@ -129,12 +133,15 @@ def record_of(
         The schedule is infeasible.
     """
     goal, digest = _goal_of(result)
-    if (goal, digest) != (entry.goal, entry.digest):
+    level = getattr(result, "level", None)
+    if (goal, digest, level) != (entry.goal, entry.digest, entry.level):
         reason = f"is not a result of {entry.name} for {entry.goal}"
         raise InvalidValueError(None, "result", result, reason)
     if isinstance(result, SecondsResult):
         schedule: Any = result.schedule.without_waiting()
         exact: Bound = rounded_down(result.certified_lower_bound)
+    elif isinstance(result, AttainmentResult):
+        schedule, exact = result.schedule, entry.n - result.upper_bound if result.certified else 0
     else:
         schedule, exact = result.schedule, result.certified_lower_bound
     lower, proof = closed_form_bound(entry)
@@ -143,7 +150,7 @@ def record_of(
     verified = lower if goal == "seconds" else 0
     if known is not None and known.certified:
         verified = max(verified, known.lower_bound)
-    if goal != "makespan" and exact > verified:
+    if not isinstance(result, AttainmentResult) and goal not in UNCERTIFIED and exact > verified:
         found = _certified(entry, result, verified, time_limit)
         if goal != "seconds" or found[0] > lower:
             lower, proof, certificate = found
@@ -151,7 +158,9 @@ def record_of(
     return record.claiming(exact, record.found) if exact > lower else record, certificate
 
 
-def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
+def _goal_of(result: AnyResult) -> tuple[str, str]:
+    if isinstance(result, AttainmentResult):
+        return LATE, result.problem.digest
     if isinstance(result, SecondsResult):
         return "seconds", result.workload.digest
     goal = "preemptive_total_latency" if result.preemptive else str(result.objective)
@@ -200,20 +209,20 @@ def _certified(
 
 def take_result(
     entry: LibraryEntry,
-    result: SolveResult | SecondsResult,
+    result: AnyResult,
     store: RecordStore,
     *,
     method: str = "solve",
     time_limit: float | None = None,
 ) -> Gain:
-    """Add a result of `hindsight.solve` to the records if it is better.
+    """Add a result of `hindsight.solve`, or of `hindsight.attainment`, to the records if better.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
-    result : SolveResult or SecondsResult
-        Result for the entry's instance and goal.
+    result : SolveResult or SecondsResult or AttainmentResult
+        As `record_of` takes it.
     store : RecordStore
         Store of the old and the new record.
     method : str, default "solve"
@@ -271,6 +280,7 @@ def attempt(
     RefusedRecordError
         The known record does not hold.
     """
+    from hindsight.service.attainment import attainment
     from hindsight.solver import solve
 
     clock = Clock(seconds)
@@ -278,23 +288,34 @@ def attempt(
     options: dict[str, Any] = {"seed": attempts, "threads": threads, "should_stop": should_stop}
     if known is not None:
         check_schedule(entry, known)
-        options["start"] = known.schedule
-    if entry.goal == "seconds":
-        options["batch_time"] = preset(entry.batch_time or "").batch_time
-    elif entry.goal == "makespan":
-        options["objective"] = "makespan"
+    if entry.batch_time is not None:
+        options["batch_time"] = preset(entry.batch_time).batch_time
+    if entry.level is not None:
+        result: Any = attainment(
+            entry.instance, entry.level, seconds, late="serve", progress=None, **options
+        )
     else:
-        options["preemptive"] = entry.goal == "preemptive_total_latency"
-    if (prices := _known_prices(entry, known)) is not None:
-        options["bounds"] = lambda _: prices
-    instance = cast(Instance, entry.instance)
-    result = solve(instance, SOLVING_SHARE * seconds, progress=False, **options)
+        options |= _solve_options(entry, known)
+        instance = cast(Instance, entry.instance)
+        result = solve(instance, SOLVING_SHARE * seconds, progress=False, **options)
     # After Ctrl-C the user waits only these seconds for a better certificate.
     is_stopped = should_stop is not None and should_stop()
     left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())
     method = f"improve, {seconds:.0f} s, seed {attempts}"
     found, certificate = record_of(entry, result, known, method=method, time_limit=left)
     return found.tried(attempts + 1), certificate
+
+
+def _solve_options(entry: LibraryEntry, known: Record | None) -> dict[str, Any]:
+    """Return what `hindsight.solve` is told of a goal, and of what is known."""
+    options: dict[str, Any] = {} if known is None else {"start": known.schedule}
+    if entry.goal == "makespan":
+        options["objective"] = "makespan"
+    elif entry.goal != "seconds":
+        options["preemptive"] = entry.goal == "preemptive_total_latency"
+    if (prices := _known_prices(entry, known)) is not None:
+        options["bounds"] = lambda _: prices
+    return options
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:

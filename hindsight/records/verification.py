@@ -6,26 +6,46 @@ and no compiled loop but for certificates in seconds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+import numpy as np
+
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
+from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.machine_bounds import machine_bounds
+from hindsight.seconds.minorants import affine_minorants
 from hindsight.seconds.results import exact_total_latency, rounded_down
-from instances import Instance, LibraryEntry, Record, RecordStore, SecondsSchedule
+from instances import (
+    Instance,
+    LibraryEntry,
+    PreemptiveSchedule,
+    Record,
+    RecordStore,
+    SecondsSchedule,
+    ServiceLevel,
+    Workload,
+)
+from instances.batch_time import BatchTime
 from instances.batch_time.presets import preset
-from instances.catalogue.records import Bound, Credit, rounds_of
+from instances.catalogue.records import LATE, Bound, Credit, rounds_of
 from instances.errors import FileFormatError
 from instances.problem.memory_translation import relaxed
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.service_level import Limits, limits_of
 from instances.version import package_version
 
 OUTPUT_LENGTHS = "output lengths"
 VOLUME = "volume"
 TWO_ROUNDS = "no two rounds hold them all"
+ALONE = "requests late alone"
+
+UNCERTIFIED = ("makespan", LATE)
+"""Goals that no certificate is about."""
 
 RecordVerdictKind = Literal["closed", "open", "refused", "none"]
 
@@ -113,7 +133,7 @@ def checked_record(
         The schedule is infeasible.
     """
     own = Credit(datetime.now(UTC).date().isoformat(), method, package_version())
-    upper = cost(schedule, entry.goal)
+    upper = cost(schedule, entry.goal, entry.level)
     record = Record(entry, upper, rounds_of(schedule), own, lower_bound, proof, own)
     check_schedule(entry, record)
     return record
@@ -134,7 +154,7 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
     violations = schedule.violations()
     if violations:
         raise RefusedRecordError(f"the schedule is infeasible: {violations[0]}")
-    costs = cost(schedule, entry.goal)
+    costs = cost(schedule, entry.goal, entry.level)
     if costs != record.upper_bound:
         raise RefusedRecordError(f"upper bound is {record.upper_bound}, the schedule has {costs}")
 
@@ -186,7 +206,7 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     CertificateError
         The certificate does not hold.
     """
-    if entry.goal == "makespan":
+    if entry.goal in UNCERTIFIED:
         raise RefusedRecordError(f"no certificate is about {entry.goal}")
     verdict = check_certificate(document)
     if verdict.digest != entry.digest:
@@ -200,8 +220,12 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     return verdict.lower_bound, verdict.kind
 
 
-def cost(schedule: AnySchedule | SecondsSchedule, goal: str) -> Bound:
-    """Recompute the cost of a schedule under a goal; seconds are rounded up."""
+def cost(
+    schedule: AnySchedule | SecondsSchedule, goal: str, level: ServiceLevel | None = None
+) -> Bound:
+    """Recompute the cost of a schedule: seconds rounded up, and with a level the late requests."""
+    if level is not None and not isinstance(schedule, PreemptiveSchedule):
+        return int((~schedule.on_time(level)).sum())
     if isinstance(schedule, SecondsSchedule):
         exact = exact_total_latency(schedule)
         return schedule.total_latency if exact is None else -rounded_down(-exact)
@@ -214,13 +238,19 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     For total latency in rounds this is the sum of output lengths. For the makespan it is a bound by
     volumes (`hindsight.bounds.makespan.makespan_lower_bound`), or, if two rounds would have to hold
     all requests, a test whether any subset fills one. In seconds it is the best of
-    `hindsight.seconds.machine_bounds`, rounded down.
+    `hindsight.seconds.machine_bounds`, rounded down. Late requests are at least those that are late
+    alone on the machine, in rounds with those that `late_by_volume` adds.
     """
     instance = entry.instance
+    limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
         batch_time = preset(entry.batch_time or "").batch_time
+        if limits is not None:
+            return _late_alone(instance, limits, batch_time), ALONE
         best = max(machine_bounds(instance, batch_time).values(), key=lambda bound: bound.total)
         return rounded_down(best.total), best.name
+    if limits is not None:
+        return late_by_volume(instance, limits), VOLUME
     if entry.goal != "makespan":
         return instance.total_output_length, OUTPUT_LENGTHS
     tokens = relaxed(instance)
@@ -228,6 +258,37 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     if bound == 2 and not fits_two_rounds(tokens):
         return 3, TWO_ROUNDS
     return bound, VOLUME
+
+
+def _late_alone(workload: Workload, limits: Limits, batch_time: BatchTime) -> int:
+    """Count the requests that are late on an empty machine."""
+    minorants = affine_minorants(batch_time, workload.memory_limit)
+    known = [Deadlines.of(workload, one, limits, math.inf).known for one in minorants]
+    return max(int((late == 1).sum()) for late in known)
+
+
+def late_by_volume(instance: Instance, limits: Limits) -> int:
+    """Count the requests that are late alone, or because the memory cannot hold all in time.
+
+    Requests that arrive at round t or later and have to end by round d hold no more than M (d - t)
+    token-rounds together. So at most those of the smallest are on time that this has room for; the
+    bound is the largest over all t and d.
+    """
+    outputs = instance.output_lengths
+    able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
+    if not len(able):
+        return len(instance)
+    some = relaxed(instance.of(able))
+    arrivals, late = some.arrival_times, 0
+    # A request runs without pauses, so that its first token also bounds its latency.
+    latency = np.minimum(limits.latency, limits.first_token + outputs - 1)
+    end_of_all = int(instance.arrival_times.max() + outputs.sum())
+    ends = arrivals + np.floor(np.minimum(latency[able], end_of_all)).astype(np.int64)
+    for begin in np.unique(arrivals):
+        for end in np.unique(ends):
+            volumes = np.sort(some.volumes[(arrivals >= begin) & (ends <= end)])
+            late = max(late, int((volumes.cumsum() > some.memory_limit * (end - begin)).sum()))
+    return len(instance) - len(able) + late
 
 
 def fits_two_rounds(instance: Instance) -> bool:

@@ -19,9 +19,10 @@ from instances.html import figure_of, table
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import MemoryRule
 from instances.problem.workload import Workload
+from instances.service_level import ServiceLevel
 from instances.validation import as_name
 
-from .records import Record, RecordStore
+from .records import LATE, Record, RecordStore
 
 FORMAT = "llm-hindsight/library-set"
 VERSION = 1
@@ -43,13 +44,16 @@ SETS = (
     "blocks",
     "preemptive",
     "seconds",
+    "service",
 )
 """The sets, in the order of the library."""
 
 
 _PACKAGED = RecordStore()
 
-LibraryGoal = Literal["total_latency", "makespan", "preemptive_total_latency", "seconds"]
+LibraryGoal = Literal[
+    "total_latency", "makespan", "preemptive_total_latency", "seconds", "late_requests"
+]
 """What is minimised, among which schedules."""
 
 GOALS = get_args(LibraryGoal)
@@ -68,9 +72,12 @@ class LibraryEntry:
     n : int
         Number of requests.
     goal : str
-        ``"total_latency"``, ``"makespan"``, ``"preemptive_total_latency"`` or ``"seconds"``.
+        ``"total_latency"``, ``"makespan"``, ``"preemptive_total_latency"``, ``"seconds"`` or
+        ``"late_requests"``.
+    level : ServiceLevel or None
+        What makes a request late, where the goal counts late requests.
     batch_time : str or None
-        Name of a preset (`instances.batch_time.presets`), where the goal is in seconds.
+        Name of a preset (`instances.batch_time.presets`), where times are in seconds.
     recipe : Mapping[str, Any] or None
         Generator, seed and parameters where it was drawn.
     digest : str
@@ -83,6 +90,7 @@ class LibraryEntry:
     set: str
     n: int
     goal: LibraryGoal
+    level: ServiceLevel | None
     batch_time: str | None
     recipe: Mapping[str, Any] | None
     digest: str
@@ -97,11 +105,12 @@ class LibraryEntry:
     def _repr_html_(self) -> str:
         record = self.record
         in_seconds = self.goal == "seconds"
-        unit = "seconds" if in_seconds else "rounds"
+        unit = "seconds" if in_seconds else "rounds" if self.level is None else "late requests"
         facts = {
             "set": self.set,
             "requests": self.n,
             "goal": "total latency" if in_seconds else self.goal.replace("_", " "),
+            **({} if self.level is None else {"service level": self.told_level}),
             **({} if self.batch_time is None else {"batch time": self.batch_time}),
             "optimum": "unknown" if record is None else f"{record.interval} {unit}",
             **({} if record is None else {"record": record.status}),
@@ -112,13 +121,19 @@ class LibraryEntry:
         return figure_of("LibraryEntry", self.name, facts)
 
     @property
+    def told_level(self) -> str:
+        """Show the service level with its unit; empty without one."""
+        unit = "rounds" if self.batch_time is None else "seconds"
+        return "" if self.level is None else f"{self.level} ({unit})"
+
+    @property
     def is_stored(self) -> bool:
         """Tell whether its requests are in the library's files; else its recipe makes them."""
         return "output_lengths" in self._stored
 
     @cached_property
     def instance(self) -> Instance | Workload:
-        """Make the instance; a workload where the goal is in seconds.
+        """Make the instance; a workload where times are in seconds.
 
         Raises
         ------
@@ -141,7 +156,7 @@ class LibraryEntry:
         Raises
         ------
         TypeError
-            Its goal is in seconds.
+            Its times are in seconds.
         """
         if not isinstance(self.instance, Instance):
             raise TypeError(f"{self.name} is a workload in seconds")
@@ -169,7 +184,7 @@ class LibraryEntry:
             "metadata": self._metadata(told),
             "memory_rule": self._memory_rule,
         }
-        if self.goal == "seconds":
+        if self.batch_time is not None:
             return Workload(arrivals, prompts, outputs, **details)
         return Instance.from_arrays(prompts, outputs, arrivals, **details)
 
@@ -227,7 +242,7 @@ class LibrarySet:
             record = entry.record
             known = ("", "") if record is None else (record.interval, record.status)
             rows.append((entry.name, str(entry.n), entry.goal, *known))
-        title = f"{self.name}: {self.title}; optimum in rounds, or seconds where the goal is"
+        title = f"{self.name}: {self.title}; optimum in the unit of the goal"
         return table(columns, rows, ("instance", "goal", "record"), title)
 
     def __len__(self) -> int:
@@ -266,11 +281,15 @@ def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
     goal = stored.get("goal", "total_latency")
     if goal not in GOALS:
         raise FileFormatError(path, f"goal {goal!r} is not one of {', '.join(GOALS)}")
+    limits = stored.get("level")
+    if (goal == LATE) != (limits is not None):
+        raise FileFormatError(path, f"{stored['name']}: goal {goal!r}, service level {limits!r}")
     return LibraryEntry(
         name=stored["name"],
         set=stored["set"],
         n=stored["n"],
         goal=goal,
+        level=None if limits is None else ServiceLevel(**limits),
         batch_time=stored.get("batch_time"),
         recipe=stored.get("recipe"),
         digest=stored["digest"],

@@ -38,6 +38,9 @@ PACKAGE = Path(__file__).resolve().parent
 LOCK = ".lock"
 """File that is locked while records are written; network file systems lock no folders."""
 
+LATE = "late_requests"
+"""The goal that may be 0."""
+
 MICROSECONDS = 10**6
 """In a second: what bounds in seconds are shown in."""
 
@@ -61,6 +64,10 @@ class Named(Protocol):
     @property
     def set(self) -> str:
         """Return the name of its set."""
+
+    @property
+    def n(self) -> int:
+        """Return the number of requests."""
 
     @property
     def goal(self) -> str:
@@ -116,8 +123,8 @@ class Record:
     entry : LibraryEntry
         Of what.
     upper_bound : int or float
-        Cost of ``schedule``: total latency or makespan in rounds, or total latency in seconds,
-        rounded up.
+        Cost of ``schedule``: total latency or makespan in rounds, total latency in seconds, rounded
+        up, or late requests.
     rounds : Mapping[str, list]
         The schedule as its file has it.
     found : Credit
@@ -166,8 +173,9 @@ class Record:
 
     @property
     def gap(self) -> float:
-        """(upper - lower) / upper, of the verified bound."""
-        return (self.upper_bound - self.lower_bound) / self.upper_bound
+        """(upper - lower) / upper, of the verified bound; of late requests, / all requests."""
+        whole = self.entry.n if self.entry.goal == LATE else self.upper_bound
+        return (self.upper_bound - self.lower_bound) / whole
 
     @property
     def interval(self) -> str:
@@ -283,12 +291,13 @@ def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | 
     """
     ((kind, rows),) = rounds.items()
     instance = entry.instance
-    if entry.goal == "seconds" and kind == "stretches_in_seconds":
-        batch_time = preset(entry.batch_time or "").batch_time
+    if entry.batch_time is not None and kind == "stretches_in_seconds":
+        batch_time = preset(entry.batch_time).batch_time
         return SecondsSchedule(cast(Workload, instance), batch_time, cast(Any, rows))
     if entry.goal == "preemptive_total_latency" and kind == "stretches":
         return PreemptiveSchedule(cast(Instance, instance), rows)
-    if entry.goal in ("total_latency", "makespan") and kind == "start_times":
+    is_timed = entry.goal in ("total_latency", "makespan", LATE)
+    if is_timed and entry.batch_time is None and kind == "start_times":
         return Schedule(cast(Instance, instance), rows)
     raise FileFormatError(f"record of {entry.name}", f"{kind!r} is no schedule for {entry.goal}")
 
@@ -473,7 +482,7 @@ class RecordStore:
                 raise TypeError("the schedule is no list")
             upper = bound("upper_bound")
             has_claim = found.get("claimed_bound") is not None
-            if upper == 0:
+            if upper == 0 and entry.goal != LATE:
                 raise InvalidValueError(None, "upper_bound", upper, "is the cost of no schedule")
             return Record(
                 entry,

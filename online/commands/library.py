@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -210,6 +211,7 @@ def _fields(entry: LibraryEntry, of: instances.LibrarySet, record: Record | None
         **({"recipe": _recipe(entry)} if entry.recipe else {}),
         **({"note": note} if note else {}),
         "goal": GOALS[entry.goal],
+        **({"service level": entry.told_level} if entry.level else {}),
     }
     if record is None:
         return fields | {"record": "none"}
@@ -251,6 +253,7 @@ def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
         "requests": entry.n,
         "goal": entry.goal,
         "batch_time": entry.batch_time,
+        "level": None if entry.level is None else asdict(entry.level),
         "digest": entry.digest,
         "recipe": None if entry.recipe is None else dict(entry.recipe),
         "status": None,

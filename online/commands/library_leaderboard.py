@@ -63,16 +63,18 @@ def library_leaderboard(  # noqa: PLR0913
     """Ratios of every policy, as intervals, by set of the library.
 
     Each column names the optimum that it is compared with; ratios to different optima stand in
-    tables of their own. Engines are run a second time with their queue shortest output first, where
-    no policy is named. Policies are run where the results file lacks them, records read as they
-    are now.
+    tables of their own. On the set service it is the share of the attainable number on time, and
+    policies that read deadlines run there only. Engines are run a second time with their queue
+    shortest output first, where no policy is named. Policies are run where the results file lacks
+    them, records read as they are now.
     """
     check_output(out)
     check_output(scores, (".csv",), "--scores")
     store = record_store(records)
-    specs = chosen_policies(policy) if policy else None
     library = instances.library()
     entries = library.matching(*names or ())
+    deadlines = any(entry.level is not None for entry in entries)
+    specs = chosen_policies(policy, deadlines=deadlines) if policy else None
     if not results.exists():
         results.parent.mkdir(parents=True, exist_ok=True)
     check_output(results, option="--results")

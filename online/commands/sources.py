@@ -65,6 +65,7 @@ GOALS = {
     "makespan": "makespan, rounds",
     "preemptive_total_latency": "total latency with preemption, rounds",
     "seconds": "total latency, seconds",
+    "late_requests": "late requests",
 }
 """What is minimised, by the name that entries of the library have for it."""
 

@@ -8,12 +8,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import instances
-from instances import FileFormatError, Library, LibraryEntry
+from instances import FileFormatError, Instance, Library, LibraryEntry
+from instances.batch_time import preset
 from instances.files import read_bytes
 from instances.version import package_version
 from online.comparison.ratios import Latency
+from online.comparison.running import run_policy
 from online.comparison.trial import Trial
 from online.experiment import (
     Experiment,
@@ -57,6 +60,8 @@ KEEPS_TOKENS = (
     "preempted requests and kept their tokens: the optimum without that is no bound on it"
 )
 
+HELD = "held requests after their first tokens: without pauses fewer are on time"
+
 HEAD = ("instance", "told", "version", "digest")
 _FIGURE = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?")
 
@@ -76,7 +81,8 @@ class Score:
     version : str
         Of this package, when it ran.
     figure : int or Fraction or None
-        What the instance's goal asks for: total latency or makespan, in rounds or seconds.
+        What the instance's goal asks for: total latency or makespan, in rounds or seconds, or late
+        requests.
     reason : str or None
         Why there is none to be compared, in one line.
     """
@@ -168,9 +174,12 @@ class _Part:
         )
 
 
-def registered() -> list[PolicySpec]:
-    """Return all registered policies; those that take an order shortest output first too."""
-    specs = policy_specs(None)
+def registered(*, deadlines: bool = False) -> list[PolicySpec]:
+    """Return all registered policies; those that take an order shortest output first too.
+
+    Those that read deadlines are among them with ``deadlines``.
+    """
+    specs = policy_specs(None, deadlines=deadlines)
     ordered = [
         PolicySpec(spec.name, SHORTEST_FIRST)
         for spec in specs
@@ -190,7 +199,9 @@ def play(
     """Run what ``results`` lacks of every policy on every instance, and read it back.
 
     Nothing stale is read: a trial is stored by instance, policy, what it is told, version and the
-    digest of the code. Records enter no trial, so a better one needs no policy run again.
+    digest of the code. Records enter no trial, so a better one needs no policy run again. Instances
+    with a service level are small, and run each time. Policies that read deadlines run on these
+    only.
 
     Parameters
     ----------
@@ -215,8 +226,13 @@ def play(
     What `online.experiment.run_experiment` raises.
     """
     chosen = list(entries)
-    specs = registered() if policies is None else policy_specs(list(policies))
-    parts = _parts(chosen, specs)
+    deadlines = any(entry.level is not None for entry in chosen)
+    if policies is None:
+        specs = registered(deadlines=deadlines)
+    else:
+        specs = policy_specs(list(policies), deadlines=deadlines)
+    without = [spec for spec in specs if not spec.make().reads_deadlines]
+    parts = _parts([entry for entry in chosen if entry.level is None], without)
     total = sum(len(part.entries) * len(part.policies) for part in parts)
     done = failed = computed = 0
     for part in parts:
@@ -233,8 +249,11 @@ def play(
     played = {(one.instance, one.told, one.policy): one for one in _played(parts, results)}
     scores = []
     for entry in chosen:
+        if entry.level is not None:
+            scores += [_score(entry, spec.label, EXACT, *_late(entry, spec)) for spec in specs]
+            continue
         for told in _told(entry):
-            for spec in specs:
+            for spec in without:
                 left_out = _score(entry, spec.label, told, None, _not_run(spec, entry))
                 scores.append(played.get((entry.name, told, spec.label), left_out))
     return scores
@@ -293,6 +312,24 @@ def _played(parts: Sequence[_Part], results: str | os.PathLike[str]) -> Iterator
             told, entries = order[trial.experiment]
             entry = entries[trial.draw or 0]
             yield _score(entry, trial.policy_label, told, *_figure(entry, trial))
+
+
+def _late(entry: LibraryEntry, spec: PolicySpec) -> tuple[Latency | None, str | None]:
+    """Run a policy that is told the service level; count late requests, or tell why not."""
+    if (reason := _not_run(spec, entry)) is not None:
+        return None, reason
+    assert entry.level is not None
+    batch_time = None if entry.batch_time is None else preset(entry.batch_time).batch_time
+    source = cast(Instance, entry.instance)
+    trial = run_policy(source, spec, SEED, batch_time=batch_time, level=entry.level)
+    if trial.run is None or trial.reason is not None:
+        return None, trial.reason
+    if trial.preemptive:
+        return None, KEEPS_TOKENS
+    run = trial.run
+    schedule = run.schedule if batch_time is None else run.seconds_schedule
+    late = int((~schedule.on_time(entry.level)).sum())
+    return (late, None) if late <= int((~run.on_time(entry.level)).sum()) else (None, HELD)
 
 
 def _figure(entry: LibraryEntry, trial: Trial) -> tuple[Latency | None, str | None]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from instances import InvalidValueError, Library
+from instances import InvalidValueError, Library, LibraryEntry
 from instances import Record as LibraryRecord
+from instances.catalogue.records import LATE
 from online.comparison.ratio_tables import Reasons, count_alike
 from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import IN_SECONDS, OPTIMA
@@ -22,9 +23,13 @@ COMPARED_WITH: Mapping[str, str] = {
     "preemptive_total_latency": OPTIMA[1],
     "makespan": "least makespan",
     "seconds": IN_SECONDS,
+    LATE: "most requests on time",
 }
 """Name of the optimum by the goal of an instance."""
 
+
+FIGURES = {"makespan": "makespan", LATE: "requests on time"}
+"""What is compared, where it is not total latency."""
 
 ROUNDING = Fraction(1, 10**12)
 """Share by which a record in seconds may lie above its schedule, for being a float."""
@@ -107,13 +112,21 @@ def standings(scores: Sequence[Score], library: Library, records: Records) -> li
             if score.figure is not None:
                 optimum = optima[score.instance]
                 proved += optimum.is_exact
-                ratios.append(Interval.of_quotient(score.figure, optimum.upper, optimum.lower))
+                ratios.append(_ratio(library[score.instance], score.figure, optimum))
         missing = [("", one.reason or "") for one in own if one.figure is None]
         means = (Interval.mean_of(ratios), Interval.largest_of(ratios))
         found.append(
             Standing(*key, len(own), len(ratios), proved, *means, reasons=count_alike(missing))
         )
     return found
+
+
+def _ratio(entry: LibraryEntry, figure: Latency, optimum: Interval) -> Interval:
+    """Compare a figure with the optimum; of late requests, those on time, where more is better."""
+    if entry.level is None:
+        return Interval.of_quotient(figure, optimum.upper, optimum.lower)
+    most, least = (entry.n - Fraction(end or 0) for end in (optimum.lower, optimum.upper))
+    return Interval.of_share(entry.n - figure, Interval(least, most))
 
 
 def beaten(scores: Sequence[Score], records: Records) -> list[str]:
@@ -173,8 +186,9 @@ def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
 def leaderboard_tables(standings: Sequence[Standing], statistic: Statistic = "mean") -> list[Table]:
     """Make a table for each optimum compared with and for what was told: a column for each set.
 
-    Best first, by the lower end of the mean over all sets; policies that lack an instance of some
-    set have no such mean, and stand below by how many instances they have.
+    Best first, by the lower end of the mean over all sets (of shares of the attainable the largest
+    first); policies that lack an instance of some set have no such mean, and stand below by how
+    many instances they have.
     """
     kinds = sorted(
         {(one.goal, one.told) for one in standings},
@@ -196,10 +210,13 @@ def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) 
         for policy, found in policies.items()
     }
 
+    # Shares of the attainable are better the larger they are.
+    sign = -1 if goal == LATE else 1
+
     def rank(policy: str) -> tuple[bool, Fraction, int, str]:
         least = means[policy].lower
         compared = sum(one.compared for one in policies[policy].values())
-        return least is None, Fraction(least or 0), -compared, policy
+        return least is None, sign * Fraction(least or 0), -compared, policy
 
     head = ["policy", *columns]
     rows = []
@@ -212,7 +229,7 @@ def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) 
         for row in rows:
             mean = means[row[0]]
             row.insert(1, "-" if mean == NOTHING else mean.text(DECIMALS))
-    figure = "makespan" if goal == "makespan" else "total latency"
+    figure = FIGURES.get(goal, "total latency")
     vague = "" if told == EXACT else f", lengths told as an {told}"
     ratio = f"{statistic} of {figure} / {COMPARED_WITH[goal]}{vague}"
     title = f"{ratio}; [at least, at most] where unproved"

@@ -49,7 +49,8 @@ The library has {count} instances in {sets} sets. {closed} are closed: schedule 
 meet. The median gap of the {open} open ones is {median}.{missing}
 
 "Compared with" names the [optimum](optima.md) that the record encloses. A gap is (schedule -
-verified bound) / schedule. A bound is verified by its certificate or, where `show` names none,
+verified bound) / schedule; on `service`, whose records count late requests, it is (schedule -
+verified bound) / requests. A bound is verified by its certificate or, where `show` names none,
 computed anew from the instance by a closed form. A *claimed* bound is what a solve proved in
 exact arithmetic beyond the verified one: it closes nothing and enters no gap. Windows of traces
 stand under the licence of the trace, which asks for the attribution given.
@@ -69,14 +70,18 @@ Every instance with its bounds, proof, method, date, version and digest:
 
 LEADERBOARD = """## Every policy on the library
 
-{policies} policies ran on every instance: all registered ones with their default parameters, and
-those of serving engines a second time with the shortest output first in their queue. Random
-choices have seed {seed}. A ratio is an interval, from the policy's figure over the record's
-schedule to its figure over the verified bound. Where a policy is better than the record, its own
-schedule takes that place. The ratio of a set runs from the mean of the lower ends to the mean of
-the upper ends, rounded outwards. `(k of m)` marks a mean over k instances only: the others have
-no ratio, for the reasons below, and such a mean compares with no other row. The column
+{policies} policies ran on every instance: all registered ones that need no service level, with
+their default parameters, and those of serving engines a second time with the shortest output first
+in their queue. Random choices have seed {seed}. A ratio is an interval, from the policy's figure
+over the record's schedule to its figure over the verified bound. Where a policy is better than the
+record, its own schedule takes that place. The ratio of a set runs from the mean of the lower ends
+to the mean of the upper ends, rounded outwards. `(k of m)` marks a mean over k instances only: the
+others have no ratio, for the reasons below, and such a mean compares with no other row. The column
 "{over_sets}" counts each set once; rows are sorted by its lower end.
+
+On `service` every policy is told the service level, and those that read deadlines run too. There
+the figure is the share of the attainable: requests on time over the most that any scheduler has on
+time, of which the record has bounds. The larger it is, the better.
 
 Every policy is told output lengths exactly, also those made for less. On {told} policies run a
 second time, told only an interval: the least and the largest output of the instance. Policies
@@ -190,7 +195,9 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
     standing = standings(scores, known.library, known.records.get)
     parts = [
         LEADERBOARD.format(
-            policies=len({score.policy for score in scores}),
+            policies=len(
+                {one.policy for one in scores if known.library[one.instance].level is None}
+            ),
             seed=SEED,
             over_sets="mean of these",
             told=", ".join(f"`{name}`" for name in TOLD_INTERVALS),

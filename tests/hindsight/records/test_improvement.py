@@ -29,6 +29,7 @@ from instances import (
     Record,
     RecordStore,
     Schedule,
+    ServiceLevel,
     Workload,
     library,
 )
@@ -298,6 +299,21 @@ def test_a_record_in_seconds_has_a_certificate(
     assert verify_record(entry, store).reason == "the certificate is of another batch time"
     after.certificate.write_bytes(compressed({**document, "lower_bound": 999.0}))
     assert "proves no more than" in verify_record(entry, store).reason
+
+
+def test_an_attempt_with_a_service_level(tmp_path: Path) -> None:
+    entry, store = library("service-w25-mixed-n50-00"), RecordStore(tmp_path)
+    found, certificate = attempt(entry, None, 2.0)
+    assert certificate is None
+    assert (found.lower_bound, found.proof, found.attempts) == (17, "volume", 1)
+    assert len(found.schedule.latencies) == entry.n
+    assert entry.level is not None
+    assert found.upper_bound == (~found.schedule.on_time(entry.level)).sum()
+    store.put(found)
+    assert verify_record(entry, RecordStore(tmp_path)).kind == found.status
+    other = hindsight.attainment(entry.instance, ServiceLevel(latency=9), 0.1, late="serve")
+    with pytest.raises(InvalidValueError, match="is not a result of service-w25-mixed-n50-00"):
+        take_result(entry, other, store)
 
 
 @pytest.mark.slow

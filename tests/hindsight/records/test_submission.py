@@ -113,6 +113,18 @@ def test_a_schedule_counts_for_every_goal_of_its_instance(tmp_path: Path) -> Non
     assert [gain.entry for gain in submit(path, store)] == [preemptive]
 
 
+def test_a_schedule_for_a_service_level_counts_late_requests(tmp_path: Path) -> None:
+    entry, store = library("service-j25-m1-n20-00"), RecordStore(tmp_path / "own")
+    assert entry.level is not None
+    schedule = in_turn(entry.problem)
+    (gain,) = submit(saved(tmp_path, schedule), store)
+    assert gain.after.upper_bound == entry.n - schedule.on_time(entry.level).sum()
+    assert verify_record(entry, store).kind == "open"
+    found = certificate(tmp_path, schedule)
+    with pytest.raises(RefusedRecordError, match="no instance of the library has the goal"):
+        submit(found, store)
+
+
 def test_a_certificate_is_taken_where_it_proves_more(tmp_path: Path, store: RecordStore) -> None:
     bare_record(store)
     path = certificate(tmp_path, in_turn(ENTRY.problem))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from library_records import OPEN, bare_record, change, listed_record, records_file
 
@@ -20,9 +21,12 @@ from hindsight.records.verification import (
     RecordVerdict,
     closed_form_bound,
     fits_two_rounds,
+    late_by_volume,
     verify_record,
 )
-from instances import Instance, RecordStore, library
+from instances import Instance, RecordStore, ServiceLevel, library
+from instances.service_level import limits_of
+from tests.oracles.on_time import most_on_time
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -242,6 +246,52 @@ def test_partitions_are_closed_without_a_certificate() -> None:
     assert {name: 2 if "-yes-" in name else 3 for name in found} == found
 
 
+SERVICE = "service-j25-m1-n20-00"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"upper_bound": 7, "claimed_bound": 7}, "upper bound is 7, the schedule has 8"),
+        ({"lower_bound": 8}, "lower bound 8 has no certificate, and by volume it is 7"),
+        ({"proof": "requests late alone"}, "the proof is volume, not requests late alone"),
+    ],
+)
+def test_late_requests_are_counted_anew(
+    tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
+    path = records_file(tmp_path, SERVICE)
+    path.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "instances" / "catalogue" / "records" / "service.json", path)
+    document = json.loads(path.read_text("utf-8"))
+    document["records"][SERVICE] |= changes
+    path.write_text(json.dumps(document), "utf-8")
+    assert verdict(tmp_path, SERVICE).reason == reason
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_late_by_volume_is_below_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    columns = (rng.integers(low, high, 5).tolist() for low, high in ((1, 4), (1, 5), (0, 4)))
+    prompts, outputs, arrivals = columns
+    instance = Instance.from_arrays(prompts, outputs, memory_limit=8, arrival_times=arrivals)
+    first = None if seed % 2 else float(rng.integers(2, 9))
+    level = ServiceLevel(latency=float(rng.integers(3, 12)), first_token=first)
+    late = late_by_volume(instance, limits_of(level, 5))
+    assert late <= 5 - most_on_time(instance, [level] * 5)
+
+
+def test_late_by_volume_by_hand() -> None:
+    """Volumes of 5, 2 and 2 with M = 5; what arrives last has a round of its own."""
+    arrays = {"prompt_lengths": [4, 1, 1], "output_lengths": [1, 1, 1], "memory_limit": 5}
+    level = limits_of(ServiceLevel(latency=1), 3)
+    assert late_by_volume(Instance.from_arrays(**arrays), level) == 1
+    assert late_by_volume(Instance.from_arrays(**arrays, arrival_times=[9, 0, 0]), level) == 0
+    short = limits_of(ServiceLevel(first_token=0.5), 3)
+    assert late_by_volume(Instance.from_arrays(**arrays), short) == 3
+
+
 def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
     """Records in rounds and of the makespan, in a process of its own; closed forms in seconds."""
     listed_record(RecordStore(tmp_path))
@@ -257,7 +307,8 @@ def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
         "from hindsight.records.verification import closed_form_bound\n"
         "from instances import library\n"
         "[closed_form_bound(library(n)) for n in ('seconds-azure-code-n20-00', "
-        "'reduction-partition-no-n10-00')]\n"
+        "'reduction-partition-no-n10-00', 'service-j25-m1-n20-00', "
+        "'service-seconds-azure-conv-n30-00')]\n"
         "banned = ('pyomo', 'highspy', 'pulp', 'numba', 'scipy', 'ortools', 'networkx')\n"
         "loaded = [name for name in banned if name in sys.modules]\n"
         "assert not loaded, loaded\n"

@@ -29,11 +29,28 @@ LIBRARY = instances.library()
 GOLDEN = "129646765642cdf5"
 """Of all names and digests, in order: a name that is published keeps its instance for ever."""
 
+GOLDEN_SERVICE = "a7801f1cdfea4944"
+"""Of the set `service`, with its levels."""
+
 
 def test_names_and_digests_are_those_published() -> None:
-    told = "".join(f"{entry.name} {entry.goal} {entry.digest}\n" for entry in LIBRARY)
+    own, others = LIBRARY.matching("service"), [one for one in LIBRARY if one.set != "service"]
+    told = "".join(f"{entry.name} {entry.goal} {entry.digest}\n" for entry in others)
     assert hashlib.sha256(told.encode()).hexdigest()[: len(GOLDEN)] == GOLDEN
-    assert len(LIBRARY) == 244
+    assert len(others) == 244
+    told = "".join(f"{entry.name} {entry.level} {entry.digest}\n" for entry in own)
+    assert hashlib.sha256(told.encode()).hexdigest()[: len(GOLDEN)] == GOLDEN_SERVICE
+
+
+def test_only_the_set_service_has_levels() -> None:
+    assert {entry.set for entry in LIBRARY if entry.level is not None} == {"service"}
+    own = LIBRARY.matching("service")
+    assert all(entry.level is not None and 20 <= entry.n <= 50 for entry in own)
+    assert [isinstance(entry.instance, Instance) for entry in own] == [True] * 8 + [False] * 4
+    assert {entry.told_level for entry in LIBRARY.matching("service-*w25-mixed*", "worst")} == {
+        "",
+        "latency <= 8 (rounds)",
+    }
 
 
 def test_every_instance_has_the_digest_its_file_says() -> None:
@@ -96,6 +113,8 @@ def test_goals_say_which_kind_of_instance_there_is() -> None:
         ("makespan", Instance, None),
         ("preemptive_total_latency", Instance, None),
         ("seconds", Workload, "llama-2-70b-2xa100"),
+        ("late_requests", Instance, None),
+        ("late_requests", Workload, "llama-2-70b-2xa100"),
     }
     with pytest.raises(TypeError, match="workload"):
         _ = LIBRARY.matching("seconds")[0].problem
@@ -160,6 +179,8 @@ def test_a_changed_request_is_an_error_of_one_line(tmp_path: Path) -> None:
         ('"version":1', '"version":2', "version is 2"),
         ('"digest"', '"hash"', "'digest'"),
         ('"n":10', '"n":10,"goal":"speed"', "'speed' is not one of"),
+        ('"n":10', '"n":10,"goal":"late_requests"', "j25-m1-n10-00.*, service level None"),
+        ('"n":10', '"n":10,"level":{"latency":9}', "'total_latency', service level {'latency': 9}"),
     ],
 )
 def test_a_damaged_file_is_an_error_of_one_line(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from instances import FileFormatError, Instance, InvalidValueError, Library, Record
+from instances import FileFormatError, Instance, InvalidValueError, Library, Record, library
 from instances.catalogue.library import read_set
 from instances.catalogue.records import Credit
 from online.comparison import Interval
@@ -213,3 +213,21 @@ def test_scores_of_another_instance_are_stale(board: Board, tmp_path: Path) -> N
     path.write_text(scores_csv([Score("tiny-a", other, "p", EXACT, "0", 12)]))
     with pytest.raises(FileFormatError, match="another instance tiny-a"):
         read_scores(path, board.library)
+
+
+def test_of_late_requests_the_share_of_the_attainable_counts() -> None:
+    """Of 20 requests the record has 7 to 8 late: 12 to 13 can be on time."""
+    entry = library("service-j25-m1-n20-00")
+    known = Record(entry, 8, {}, CREDIT, 7, "volume", CREDIT)
+    scores = [
+        Score(entry.name, entry.digest, name, EXACT, "0", late)
+        for name, late in (("worse", 14), ("best", 8))
+    ]
+    worse, best = standings(scores, library(), {entry.name: known}.get)
+    assert worse.mean_ratio == Interval(Fraction(6, 13), Fraction(6, 12))
+    assert best.mean_ratio == Interval(Fraction(12, 13), 1)
+    (table,) = leaderboard_tables([worse, best])
+    assert table.title.startswith("mean of requests on time / most requests on time;")
+    assert [row[0] for row in table.rows] == ["best", "worse"]
+    (unknown, _) = standings(scores, library(), dict[str, Record]().get)
+    assert unknown.mean_ratio == Interval(Fraction(6, 20), Fraction(6, 12))

@@ -8,6 +8,7 @@ import pytest
 
 import instances
 import online
+from instances import InvalidValueError
 from instances.batch_time import preset
 from online.experiment import ExperimentProgress
 from online.leaderboard.scores import EXACT, INTERVAL, KEEPS_TOKENS, Score, play, registered
@@ -123,3 +124,29 @@ def test_what_would_take_minutes_is_not_run(
     (score,) = play(instances.library().matching(name), tmp_path / "r.sqlite", policies=[policy])
     assert score.figure is None
     assert (score.reason or "").startswith(message)
+
+
+def test_policies_are_told_the_level_and_late_requests_counted(tmp_path: Path) -> None:
+    names = (NAMES[0], "service-j25-m2-n20-00", "service-seconds-azure-conv-n30-00")
+    entries = instances.library().matching(*names)
+    scores = play(entries, tmp_path / "r.sqlite", policies=["edf", "mc-sf", "vllm"])
+    assert [one.policy for one in scores if one.instance == NAMES[0]] == ["mc-sf", "vllm"]
+    for entry in entries[1:]:
+        assert entry.level is not None
+        time = None if entry.batch_time is None else preset(entry.batch_time).batch_time
+        for policy, score in of(scores, entry.name).items():
+            run = online.simulate(entry.instance, policy, batch_time=time, level=entry.level)
+            if time is None and run.keeps_tokens:
+                assert (policy, score.reason) == ("vllm", KEEPS_TOKENS)
+            else:
+                assert score.figure == len(entry.instance) - run.on_time(entry.level).sum()
+    with pytest.raises(InvalidValueError, match="needs a service level"):
+        play(entries[:1], tmp_path / "r.sqlite", policies=["edf"])
+
+
+def test_loads_of_the_set_service_are_near_the_knee() -> None:
+    for entry in instances.library().matching("service"):
+        assert entry.level is not None
+        time = None if entry.batch_time is None else preset(entry.batch_time).batch_time
+        run = online.simulate(entry.instance, "smallest-volume-first", batch_time=time)
+        assert 0.4 <= run.attainment(entry.level) <= 0.8, entry.name
