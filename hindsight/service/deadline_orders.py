@@ -29,18 +29,17 @@ from instances.service_level import Limits
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """Powers of the machine seconds and of the seconds left in a priority."""
 
-BEGUN = (1.0, 0.1, 1e-6)
+BEGUN = (1.0, 0.1)
 """Factors on the priority of requests that have a token."""
 
-PROMPT_SHARES = (0.5, 2.0, math.inf)
+PROMPT_SHARES = (math.inf, 2.0, 0.5)
 """Caps on prompt tokens of a round, in units of those that double the length of a small round."""
 
-PATIENCE = (1.5, math.inf)
+PATIENCE = (math.inf, 1.5)
 """Lengths of rounds, in the seconds a token that their requests have left."""
 
 REACH = 1.0
 """Standard deviation of a move, in the logarithm of a weight."""
-
 
 REJECTED = 0.2
 """Share of moves that have a request not served at all."""
@@ -251,17 +250,17 @@ class DeadlineOrders:
         self.count = -1
 
     def rules(self) -> list[Weighted]:
-        """Return weights and rules to open with."""
+        """Return weights and rules to open with; the first ones differ most."""
         seconds = self._rounds.seconds
         doubled = seconds >= 2 * seconds[1]
         unit = int(doubled.argmax()) if doubled.any() else len(seconds) - 1
         return [
             (self._charge**power, Rule(charge, -left, begun, share * unit, patience))
+            for begun in BEGUN
+            for share in PROMPT_SHARES
             for power in (0.0, 1.0)
             for patience in PATIENCE
             for charge, left in SHAPES
-            for begun in BEGUN
-            for share in PROMPT_SHARES
         ]
 
     def offer(self, weight: FloatArray, rule: Rule) -> int:
