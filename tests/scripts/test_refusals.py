@@ -117,7 +117,7 @@ ratios --demo --slo lat=4 | unknown limit of --slo 'lat'
 ratios --demo --slo ttft=0 | service level: first_token = 0 is not above 0
 ratios --demo --policy edf | policies = 'edf' needs a service level, as level=... or --slo gives
 ratios --demo --policy sglang:order=deadline | needs a service level, as level=... or --slo gives
-library leaderboard --policy edf | policies = 'edf' needs a service level
+library leaderboard j25-m1 --policy edf | policies = 'edf' needs a service level
 ratios ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
 ratios trace:../azure.csv(memory_limit=0) | memory_limit = 0 is below 1

@@ -85,9 +85,15 @@ def test_without_a_service_level_it_is_refused_in_a_line(policy: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("level", [of_each(1, 2), [1, 2, 3]])
-def test_levels_that_are_not_one_for_each_are_refused(level: list) -> None:
-    with pytest.raises((ValueError, TypeError), match="service level"):
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        (of_each(1, 2), "differs from the number of requests, 3"),
+        ([1, 2, 3], "is not a ServiceLevel"),
+    ],
+)
+def test_levels_that_are_not_one_for_each_are_refused(level: list, told: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=told):
         online.simulate(ALIKE, "edf", level=level)
 
 
