@@ -18,6 +18,14 @@ LATER = 1e-8
 schedule, whose 10^7 rounds at most each round their end within 2^-53, and of the bound."""
 
 
+def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray, FloatArray]:
+    """Return the least seconds of each request to its first and to its last token, shape (n,)."""
+    workload = relaxed(workload)
+    s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+    coefficients = tuple(map(float, minorant))
+    return own_seconds(s, np.ones_like(o), *coefficients), own_seconds(s, o, *coefficients)
+
+
 class Deadlines(NamedTuple):
     """Deadlines that nobody who is on time misses, shape (n,) each.
 
@@ -46,18 +54,13 @@ class Deadlines(NamedTuple):
         one on the first token it bounds the latency. On its own it is not used any further, which
         can only raise the bound on who is on time.
         """
-        d0, d1, d2 = map(float, minorant)
-        workload = relaxed(workload)
-        a, s = workload.arrival_times, np.asarray(workload.prompt_lengths)
-        o = np.asarray(workload.output_lengths)
-        own = own_seconds(s, o, d0, d1, d2)
-        first = own_seconds(s, np.ones_like(o), d0, d1, d2)
-        latency = limits.latest(o)
+        a, o = workload.arrival_times, np.asarray(workload.output_lengths)
+        first, own = own_times(workload, minorant)
 
         def later(limit: FloatArray) -> FloatArray:
             return a + limit + LATER * (a + limit)
 
-        end, first_token = later(latency), later(limits.first_token)
+        end, first_token = later(limits.latest(o)), later(limits.first_token)
         with np.errstate(invalid="ignore"):
             decode = np.where(o > 1, limits.time_per_token * (o - 1), np.inf)
         late = (a + own > end) | (a + first > first_token) | (a + own - first > later(decode))

@@ -16,7 +16,8 @@ import numpy as np
 
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.runtime.search import Search
-from hindsight.seconds.minorants import affine_minorants, has_minorants, own_seconds
+from hindsight.seconds.deadlines import own_times
+from hindsight.seconds.minorants import affine_minorants, has_minorants, is_known
 from hindsight.seconds.solving import as_workload, require_instance
 from instances import Instance, InvalidValueError, Schedule, SecondsSchedule, ServiceLevel, Workload
 from instances.arrays import FloatArray
@@ -137,7 +138,7 @@ class _Bisection:
         self._batch_time, self._search = batch_time, search
         # In floats 0.07 times 100 is a little more than 7.
         self._count = max(1, math.ceil(quantile * len(problem) * (1 - 1e-12)))
-        self._certified = True
+        self._certified = batch_time is None or is_known(batch_time)
         self._lower = float(np.sort(self._own())[self._count - 1])
         self._schedule: Schedule | SecondsSchedule | None = None
         self._upper = math.inf
@@ -184,17 +185,15 @@ class _Bisection:
 
     def _own(self) -> FloatArray:
         """Return the time that each request takes alone at least, shape (n,)."""
-        s, o = self._problem.prompt_lengths, self._problem.output_lengths
-        tokens = o if self._limit == "latency" else np.ones_like(o)
-        if self._batch_time is None:
-            return tokens.astype(np.float64)
+        problem, is_latency = self._problem, self._limit == "latency"
+        if not isinstance(problem, Workload):
+            return np.where(is_latency, problem.output_lengths, 1).astype(np.float64)
         if not has_minorants(self._batch_time):
-            return np.zeros(len(s))
-        minorants = affine_minorants(self._batch_time, self._problem.memory_limit)
+            return np.zeros(len(problem))
+        minorants = affine_minorants(self._batch_time, problem.memory_limit)
+        longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
         # A little less, for rounding.
-        each = [own_seconds(s, tokens, *map(float, one)) * (1 - 1e-9) for one in minorants]
-        longest: FloatArray = np.max(each, axis=0)
-        return longest
+        return longest * (1 - 1e-9)
 
     def _begin(self) -> None:
         """Keep a first schedule, one request after another."""

@@ -11,13 +11,15 @@ from most_on_time import most_on_time
 from priced_request import least_cost
 from seconds_cases import drawn_workload, replayed
 
+import hindsight
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.minorants import AffineMinorant, affine_minorants
 from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
 from hindsight.service.results import OnTime
 from hindsight.service.seconds import attain_in_seconds, with_late
-from instances import Workload
+from hindsight.service.tails import TailLimit
+from instances import MemoryRule, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 from instances.service_level import Limits
 
@@ -160,3 +162,35 @@ def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
     state = OnTime(workload, limits, Clock(0.15))
     attain_in_seconds(state, AffineTime(0.5, 0.0, 0.0), 1, 0)
     assert (state.lower, state.upper) == (int(token > 0.5), int(token > 0.5))
+
+
+@pytest.mark.parametrize("limit", ["latency", "first_token"])
+def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailLimit) -> None:
+    # A token stored next is not held in its own round, which is shorter by d2.
+    rule = MemoryRule(emitted_token="next")
+    workload = Workload([0.0], [3], [2], memory_limit=50, memory_rule=rule)
+    time = AffineTime(0.1, 0.05, 0.5)
+    schedule = SecondsSchedule.from_start_rounds(workload, time, [0])
+    assert not schedule.violations()
+    reached = {"latency": schedule.latencies, "first_token": schedule.first_token_times}
+    found = hindsight.tail(workload, 1.0, 2, batch_time=time, limit=limit)
+    assert found.lower_bound <= found.upper_bound == pytest.approx(reached[limit][0])
+
+
+class DeclaredTime(AffineTime):
+    """A batch time of a user's, whose minorant is a claim."""
+
+    def minorants(self, memory_limit: int) -> list[tuple[float, float, float]]:
+        """Return its own coefficients."""
+        return [(self.d0, self.d1, self.d2)]
+
+
+def test_a_tail_of_a_declared_minorant_is_not_certified() -> None:
+    # The request's own time closes the interval before anything else is tried.
+    workload = Workload([0.0], [3], [2], memory_limit=50)
+    known, declared = (
+        hindsight.tail(workload, 1.0, 1, batch_time=kind(0.5, 0.25))
+        for kind in (AffineTime, DeclaredTime)
+    )
+    assert known.certified
+    assert not declared.certified
