@@ -104,10 +104,16 @@ class Limits(NamedTuple):
             & (per_token <= self.time_per_token)
         )
 
+    def decode(self, output_lengths: IntArray) -> FloatArray:
+        """Return the most time from the first token to the last, infinite for a single token."""
+        # No limit on the time of no further token is no number, and is not taken.
+        with np.errstate(invalid="ignore"):
+            most = self.time_per_token * (output_lengths - 1)
+        return np.where(output_lengths > 1, most, np.inf)
+
     def latest(self, output_lengths: IntArray) -> FloatArray:
         """Return the most latency that all limits of a request allow together, shape (n,)."""
-        with np.errstate(invalid="ignore"):
-            decode = np.where(output_lengths > 1, self.time_per_token * (output_lengths - 1), 0.0)
+        decode = np.where(output_lengths > 1, self.decode(output_lengths), 0.0)
         latest: FloatArray = np.minimum(self.latency, self.first_token + decode)
         return latest
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from instances import (
     Instance,
     InvalidTypeError,
@@ -30,9 +30,6 @@ from .results import (
     StopReason,
     cost_of,
 )
-
-SPARE_SECONDS = 0.05
-"""A phase that ends with less than this time left counts as ended by the time limit, in seconds."""
 
 
 @dataclass(eq=False, repr=False)

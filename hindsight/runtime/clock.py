@@ -10,6 +10,9 @@ from typing import Literal
 
 from .interruption import interruption
 
+SPARE_SECONDS = 0.05
+"""Seconds left at which a solve counts as ended by its time limit."""
+
 SLICE_SECONDS = 0.05
 """Target seconds between two polls of the clock in long loops."""
 

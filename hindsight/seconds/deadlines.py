@@ -61,9 +61,8 @@ class Deadlines(NamedTuple):
             return a + limit + LATER * (a + limit)
 
         end, first_token = later(limits.latest(o)), later(limits.first_token)
-        with np.errstate(invalid="ignore"):
-            decode = np.where(o > 1, limits.time_per_token * (o - 1), np.inf)
-        late = (a + own > end) | (a + first > first_token) | (a + own - first > later(decode))
+        late = (a + own > end) | (a + first > first_token)
+        late |= a + own - first > later(limits.decode(o))
         # Who may wait until nothing has a price pays for the first token at most.
         free = np.maximum(a, horizon)
         waits = end >= free + own

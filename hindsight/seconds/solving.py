@@ -26,7 +26,7 @@ from typing import get_args
 import numpy as np
 
 from hindsight.outcomes.errors import ScheduleCheckError
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
@@ -96,9 +96,6 @@ POLL_SECONDS = 0.002
 
 NEAR = 1e-6
 """Relative distance at which float totals are compared in fractions instead."""
-
-SPARE_SECONDS = 0.05
-"""Seconds left at which a solve counts as ended by its time limit."""
 
 GRIDS = (
     (0.4, 64, 1.3),

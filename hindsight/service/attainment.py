@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, get_args
 
 from hindsight.integer_program.models import BUILDERS, Formulation
+from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
@@ -18,9 +19,6 @@ from instances.service_level import AnyLevel, limits_of
 
 from .results import AttainmentResult, Late, OnTime
 from .rounds import attain_in_rounds, with_late
-
-SPARE_SECONDS = 0.05
-"""With no more seconds left than these, a search counts as ended by its time limit."""
 
 
 @partial(shows_progress, at_terminals=lambda options: True)

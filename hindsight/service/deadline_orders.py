@@ -238,11 +238,9 @@ class DeadlineOrders:
         most = min(inner.memory_limit, int(np.maximum(s, 1).sum()))
         seconds, d2 = round_seconds(batch_time, most)
         self._rounds = Rounds(a, s, o, inner.memory_limit, seconds, d2)
-        with np.errstate(invalid="ignore"):
-            decode = np.where(o > 1, limits.time_per_token * (o - 1), np.inf)
         # The schedule's own clock decides; this one is a little stricter.
         end, first = ((a + one) * (1 - 1e-12) for one in (limits.latency, limits.first_token))
-        self._due = _Due(end, first, decode)
+        self._due = _Due(end, first, limits.decode(o))
         token, held = machine_seconds(self._rounds)
         self._charge = token * (s + o) + held * o * (s + (o + 1) / 2)
         self._weight, self._rule = np.ones(len(workload)), Rule(1.0, -1.0, 1.0, math.inf, math.inf)

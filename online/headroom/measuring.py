@@ -383,24 +383,35 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
     )
 
 
+def _find(
+    task: Task,
+    stop: Callable[[], bool],
+    tell: Callable[[tuple[float, float]], None],
+    **asked: Any,
+) -> Any:
+    """Search as the task says; return the result, or a line that says why there is none."""
+    found = find_optimum(
+        task.workload,
+        batch_time=task.batch_time,
+        time_limit=task.time_limit,
+        seed=task.seed,
+        threads=1,
+        progress=lambda news: tell((news.lower_bound, news.upper_bound)),
+        should_stop=stop,
+        **asked,
+    )
+    return one_line(found) if isinstance(found, Exception) else found
+
+
 def search(
     task: Task,
     stop: Callable[[], bool],
     tell: Callable[[tuple[float, float]], None] = lambda ends: None,
 ) -> BestPossible | str:
     """Search for the best possible, or say why there is no interval of it."""
-    found: Any = find_optimum(
-        task.workload,
-        batch_time=task.batch_time,
-        preemption="recompute",
-        time_limit=task.time_limit,
-        seed=task.seed,
-        threads=1,
-        progress=lambda news: tell((news.lower_bound, news.upper_bound)),
-        should_stop=stop,
-    )
-    if isinstance(found, Exception):
-        return one_line(found)
+    found = _find(task, stop, tell, preemption="recompute")
+    if isinstance(found, str):
+        return found
     count = len(task.workload)
     interval = Interval(found.lower_bound / count, found.upper_bound / count)
     return BestPossible(interval, found.best_bound, found.certified)
@@ -426,18 +437,9 @@ def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) ->
     """Enclose the most requests on time, or say why there is no interval."""
     point = task.on_time
     assert point is not None
-    found: Any = find_optimum(
-        task.workload,
-        level=point.level,
-        batch_time=task.batch_time,
-        time_limit=task.time_limit,
-        seed=task.seed,
-        threads=1,
-        progress=lambda news: tell((news.lower_bound, news.upper_bound)),
-        should_stop=stop,
-    )
-    if isinstance(found, Exception):
-        return one_line(found)
+    found = _find(task, stop, tell, level=point.level)
+    if isinstance(found, str):
+        return found
     if found.schedule is not None:
         # It may be one of the requests on time alone.
         on_time = np.flatnonzero(found.schedule.on_time(point.level)).tolist()
