@@ -43,6 +43,7 @@ from .problem.arrival_processes import (
     PoissonArrivals,
     SinusoidalArrivals,
 )
+from .problem.fleet_schedule import FleetSchedule
 from .problem.instance import Instance
 from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, save, save_schedule
 from .problem.memory_rule import MemoryRule
@@ -64,6 +65,7 @@ del _synthetic_traces, _traps, _variable_length_families
 
 __all__ = [
     "FileFormatError",
+    "FleetSchedule",
     "Instance",
     "InvalidTypeError",
     "InvalidValueError",

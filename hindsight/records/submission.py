@@ -15,6 +15,7 @@ from hindsight.certificates.format import (
     certificate_in,
 )
 from instances import (
+    FleetSchedule,
     Instance,
     LibraryEntry,
     PreemptiveSchedule,
@@ -132,7 +133,10 @@ def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
 
 
 def _of_schedule(
-    schedule: AnySchedule, store: RecordStore, entry: LibraryEntry | None, method: str
+    schedule: AnySchedule | FleetSchedule,
+    store: RecordStore,
+    entry: LibraryEntry | None,
+    method: str,
 ) -> list[Gain]:
     gains = []
     for one in _entries(schedule.instance.digest, entry):
@@ -146,10 +150,10 @@ def _of_schedule(
     return gains
 
 
-def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
+def _suited(schedule: AnySchedule | FleetSchedule, entry: LibraryEntry) -> AnySchedule | None:
     """Return the schedule in the form that an entry's goal needs, or None if it does not suit."""
     instance = entry.instance
-    if not isinstance(instance, Instance):
+    if not isinstance(instance, Instance) or isinstance(schedule, FleetSchedule):
         return None
     if entry.goal == "preemptive_total_latency":
         if isinstance(schedule, PreemptiveSchedule):

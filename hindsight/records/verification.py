@@ -16,7 +16,6 @@ import numpy as np
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
-from hindsight.integer_program.starts import latest_starts
 from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.minorants import affine_minorants
@@ -275,13 +274,16 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
     token-rounds together. So at most those of the smallest are on time that this has room for; the
     bound is the largest over all t and d.
     """
-    last = latest_starts(instance, limits)
-    able = np.flatnonzero(last >= instance.arrival_times)
+    outputs = instance.output_lengths
+    able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
     if not len(able):
         return len(instance)
     some = relaxed(instance.of(able))
     arrivals, late = some.arrival_times, 0
-    ends = last[able] + some.output_lengths
+    # A request runs without pauses, so that its first token also bounds its latency.
+    latency = np.minimum(limits.latency, limits.first_token + outputs - 1)
+    end_of_all = int(instance.arrival_times.max() + outputs.sum())
+    ends = arrivals + np.floor(np.minimum(latency[able], end_of_all)).astype(np.int64)
     for begin in np.unique(arrivals):
         for end in np.unique(ends):
             volumes = np.sort(some.volumes[(arrivals >= begin) & (ends <= end)])

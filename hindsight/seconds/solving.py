@@ -226,16 +226,19 @@ def refuse_beside_batch_time(**given: bool) -> None:
 
 
 def require_instance(requests: Workload | Instance) -> Instance:
-    """Return an instance as it is.
+    """Return an instance of one machine as it is.
 
     Raises
     ------
     InvalidTypeError
         It is not an instance; a workload requires a batch time.
+    InvalidValueError
+        It has several replicas.
     """
     refuse_seconds(requests)
     if not isinstance(requests, Instance):
         raise InvalidTypeError(None, "instance", requests, "is not an Instance")
+    requests.require_one_replica()
     return requests
 
 
@@ -264,6 +267,7 @@ def as_workload(requests: Workload | Instance) -> Workload:
         name=requests.name,
         metadata=requests.metadata,
         memory_rule=requests.memory_rule,
+        replicas=requests.replicas,
     )
 
 

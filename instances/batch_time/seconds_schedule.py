@@ -113,6 +113,7 @@ class SecondsSchedule(TimedSchedule):
     ) -> None:
         if not isinstance(workload, Workload):
             raise InvalidTypeError(None, "workload", workload, "is not a Workload")
+        workload.require_one_replica()
         table = _table(workload, stretches)
         columns = dict(zip(COLUMNS, map(read_only, table.T), strict=True))
         set_fields(self, workload=workload, batch_time=batch_time, **columns)

@@ -32,6 +32,10 @@ ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
 """Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""
 
 
+MOST_REPLICAS = 100_000
+"""Replicas beyond which a fleet is refused."""
+
+
 class Problem:
     """Base of an instance and a workload: the ways in which both are shown."""
 
@@ -40,8 +44,22 @@ class Problem:
     def __repr__(self: Any) -> str:
         label = f"{self.name!r}, " if self.name else ""
         rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
+        replicas = f", replicas={self.replicas}" if self.replicas > 1 else ""
         kind, count = type(self).__name__, len(self)
-        return f"{kind}({label}{count} requests, memory_limit={self.memory_limit}{rule})"
+        limit = f"memory_limit={self.memory_limit}{rule}{replicas}"
+        return f"{kind}({label}{count} requests, {limit})"
+
+    def require_one_replica(self: Any) -> None:
+        """Refuse a fleet where one machine is meant.
+
+        Raises
+        ------
+        InvalidValueError
+            There are several replicas.
+        """
+        if self.replicas > 1:
+            reason = "is not 1: one machine is needed here, such as alone() of it"
+            raise InvalidValueError(type(self).__name__, "replicas", self.replicas, reason)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one line a request: id, arrival, lengths.
@@ -74,6 +92,8 @@ class Instance(Problem):
         ``"allow_zero_prompt_length"`` set to True admits requests with s = 0.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted.
+    replicas : int, default 1
+        Number K of identical machines, each with this memory. A request stays on one of them.
 
     Raises
     ------
@@ -89,6 +109,7 @@ class Instance(Problem):
     name: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     memory_rule: MemoryRule = TOKENS
+    replicas: int = 1
 
     def __init__(
         self,
@@ -98,6 +119,7 @@ class Instance(Problem):
         metadata: Mapping[str, Any] | None = None,
         *,
         memory_rule: MemoryRule = TOKENS,
+        replicas: int = 1,
     ) -> None:
         if name is not None:
             name = as_name(name, "instance", "name")
@@ -113,10 +135,12 @@ class Instance(Problem):
         _check(labelled, limit, rule, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
         kept = MappingProxyType(details)
         set_fields(self, requests=labelled, memory_limit=limit, name=name)
-        set_fields(self, metadata=kept, memory_rule=rule)
+        set_fields(
+            self, metadata=kept, memory_rule=rule, replicas=as_replicas(replicas, "instance")
+        )
 
     @classmethod
-    def from_arrays(
+    def from_arrays(  # noqa: PLR0913
         cls,
         prompt_lengths: Sequence[int] | IntArray,
         output_lengths: Sequence[int] | IntArray,
@@ -127,6 +151,7 @@ class Instance(Problem):
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         memory_rule: MemoryRule = TOKENS,
+        replicas: int = 1,
     ) -> Instance:
         """Build an instance from columns of equal length n.
 
@@ -160,7 +185,8 @@ class Instance(Problem):
                 zip(arrivals, prompt_lengths, output_lengths, importance, strict=True)
             )
         ]
-        return cls(requests, memory_limit, name, metadata, memory_rule=memory_rule)
+        options: dict[str, Any] = {"memory_rule": memory_rule, "replicas": replicas}
+        return cls(requests, memory_limit, name, metadata, **options)
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -254,8 +280,8 @@ class Instance(Problem):
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
-        Weights enter where some is not 1. Ids, name and metadata do not: they change neither the
-        optimum nor a policy's run.
+        Weights enter where some is not 1, replicas where there are several. Ids, name and metadata
+        do not: they change neither the optimum nor a policy's run.
         """
         rows = np.column_stack([self.arrival_times, self.prompt_lengths, self.output_lengths])
         content = f"instance:1:{self.memory_limit}:{len(self)}:".encode() + rows.astype(
@@ -263,16 +289,19 @@ class Instance(Problem):
         ).tobytes(order="C")
         if self.is_weighted:
             content += b"weights:" + self.weights.astype("<i8").tobytes()
-        return hashlib.sha256(content + self.memory_rule.told.encode()).hexdigest()
+        content += (self.memory_rule.told + told_replicas(self.replicas)).encode()
+        return hashlib.sha256(content).hexdigest()
 
     def require_tokens(self) -> None:
-        """Refuse another memory rule where tokens are counted.
+        """Refuse a fleet, and another memory rule where tokens are counted.
 
         Raises
         ------
         InvalidValueError
-            It has one; `instances.problem.memory_translation` has instances in tokens beside it.
+            It is one, or has one; `instances.problem.memory_translation` has instances of one
+            machine, in tokens, beside it.
         """
+        self.require_one_replica()
         if self.memory_rule != TOKENS:
             reason = (
                 "is not counted in tokens, as needed here: take relaxed() or restricted() of it"
@@ -304,6 +333,21 @@ class Instance(Problem):
         chosen = [self.requests[position] for position in positions]
         return Instance(**self.__getstate__() | {"requests": chosen})
 
+    def alone(self, positions: Sequence[int] | IntArray | None = None) -> Instance:
+        """The requests at these positions, in this order, or all of them, on one machine."""
+        chosen = self.requests if positions is None else self.of(positions).requests
+        return Instance(**self.__getstate__() | {"requests": chosen, "replicas": 1})
+
+    def with_replicas(self, replicas: int) -> Instance:
+        """The same requests on another number of machines.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            No whole number, or below 1.
+        """
+        return Instance(**self.__getstate__() | {"replicas": replicas})
+
     def under(self, memory_rule: MemoryRule) -> Instance:
         """The same requests and memory under another memory rule.
 
@@ -313,6 +357,22 @@ class Instance(Problem):
             A request that could never run under it.
         """
         return Instance(**self.__getstate__() | {"memory_rule": memory_rule})
+
+
+def as_replicas(given: object, owner: str) -> int:
+    """Return a number of replicas, checked.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        It is no whole number, or below 1 or above `MOST_REPLICAS`.
+    """
+    return as_integer(given, owner, "replicas", minimum=1, maximum=MOST_REPLICAS)
+
+
+def told_replicas(replicas: int) -> str:
+    """Return what a digest says of several replicas; "" of one."""
+    return f"replicas:{replicas}" if replicas > 1 else ""
 
 
 def _label(requests: Iterable[Request]) -> tuple[Request, ...]:

@@ -11,6 +11,7 @@ from instances.errors import FileFormatError, InvalidTypeError, InvalidValueErro
 from instances.files import check_shape, parse_json, read_bytes, write_atomically
 from instances.validation import as_integer
 
+from .fleet_schedule import FleetSchedule, as_assignment, by_replica
 from .instance import Instance
 from .memory_rule import TOKENS, MemoryRule
 from .preemptive_schedule import PreemptiveSchedule
@@ -129,6 +130,7 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "name": instance.name,
         "memory_limit": instance.memory_limit,
         **({} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}),
+        **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
         "metadata": dict(instance.metadata),
         "requests": [
             {key: getattr(request, key) for key in REQUEST_KEYS}
@@ -148,7 +150,7 @@ def from_document(document: Any, path: str = "document") -> Instance:
     InvalidValueError, InvalidTypeError
         What `Request` and `Instance` refuse.
     """
-    optional = ("name", "metadata", "memory_rule")
+    optional = ("name", "metadata", "memory_rule", "replicas")
     _check_keys(document, path, FORMAT, ("memory_limit", "requests"), optional)
     if not isinstance(document["requests"], list):
         raise FileFormatError(path, "'requests' is not a list")
@@ -165,6 +167,7 @@ def from_document(document: Any, path: str = "document") -> Instance:
         document.get("name"),
         document.get("metadata"),
         memory_rule=_memory_rule(document.get("memory_rule", {}), path),
+        replicas=document.get("replicas", 1),
     )
 
 
@@ -243,8 +246,10 @@ def load(path: str | os.PathLike[str]) -> Instance:
     return from_document(parse_json(read_bytes(path), path), str(path))
 
 
-def save_schedule(schedule: Schedule | PreemptiveSchedule, path: str | os.PathLike[str]) -> None:
-    """Write a schedule of either kind, feasible or not, with its instance, as JSON.
+def save_schedule(
+    schedule: Schedule | PreemptiveSchedule | FleetSchedule, path: str | os.PathLike[str]
+) -> None:
+    """Write a schedule in rounds, feasible or not, with its instance, as JSON.
 
     Raises
     ------
@@ -258,15 +263,32 @@ def save_schedule(schedule: Schedule | PreemptiveSchedule, path: str | os.PathLi
         "version": VERSION,
         "instance": to_document(schedule.instance),
     }
-    if isinstance(schedule, Schedule):
-        document["start_times"] = schedule.start_times.tolist()
-    else:
-        document["stretches"] = schedule.stretches
+    document |= schedule_document(schedule)
     _write(document, path)
 
 
-def load_schedule(path: str | os.PathLike[str]) -> Schedule | PreemptiveSchedule:
-    """Read a schedule written by `save_schedule`: a `PreemptiveSchedule` if it has stretches.
+def schedule_document(schedule: Schedule | PreemptiveSchedule | FleetSchedule) -> dict[str, Any]:
+    """Return the rounds of a schedule, and the replica of each request of a fleet, for JSON."""
+    if isinstance(schedule, Schedule):
+        return {"start_times": schedule.start_times.tolist()}
+    if isinstance(schedule, PreemptiveSchedule):
+        return {"stretches": schedule.stretches}
+    document: dict[str, Any] = {"assignment": schedule.assignment.tolist()}
+    for own, part in zip(schedule.positions, schedule.parts, strict=True):
+        if part is not None:
+            for key, rounds in schedule_document(part).items():
+                column = document.setdefault(key, [None] * len(schedule.problem))
+                for position, one in zip(own.tolist(), rounds, strict=True):
+                    column[position] = one
+    return document
+
+
+def load_schedule(
+    path: str | os.PathLike[str],
+) -> Schedule | PreemptiveSchedule | FleetSchedule:
+    """Read a schedule written by `save_schedule`.
+
+    It is a `PreemptiveSchedule` if it has stretches, and a `FleetSchedule` if it has an assignment.
 
     Like any schedule it may be infeasible: ask its ``violations``.
 
@@ -282,7 +304,9 @@ def load_schedule(path: str | os.PathLike[str]) -> Schedule | PreemptiveSchedule
     return schedule_from(parse_json(read_bytes(path), path), path)
 
 
-def schedule_from(document: Any, path: str | os.PathLike[str]) -> Schedule | PreemptiveSchedule:
+def schedule_from(
+    document: Any, path: str | os.PathLike[str]
+) -> Schedule | PreemptiveSchedule | FleetSchedule:
     """The same of what a file holds.
 
     Raises
@@ -294,14 +318,38 @@ def schedule_from(document: Any, path: str | os.PathLike[str]) -> Schedule | Pre
     """
     name = str(path)
     kinds = ("start_times", "stretches")
-    _check_keys(document, name, SCHEDULE_FORMAT, ("instance",), optional=kinds)
+    _check_keys(document, name, SCHEDULE_FORMAT, ("instance",), (*kinds, "assignment"))
     given = [key for key in kinds if key in document]
     if len(given) != 1:
         raise FileFormatError(path, "holds not one of 'start_times' and 'stretches'")
     instance, rounds = from_document(document["instance"], name), document[given[0]]
     if not isinstance(rounds, list):
         raise FileFormatError(path, f"{given[0]!r} is not a list")
-    if given == ["start_times"]:
+    if "assignment" in document:
+        return _fleet_schedule(instance, document["assignment"], rounds, given[0], path)
+    return _machine_schedule(instance, rounds, given[0], path)
+
+
+def _fleet_schedule(
+    instance: Instance, assignment: Any, rounds: list[Any], kind: str, path: Any
+) -> FleetSchedule:
+    if not isinstance(assignment, list):
+        raise FileFormatError(path, "'assignment' is not a list")
+    replicas = as_assignment(instance, assignment)
+    if len(rounds) != len(instance):
+        raise FileFormatError(path, f"{kind!r} has not one entry for each request")
+    parts = []
+    for own in by_replica(replicas, instance.replicas):
+        there = [rounds[position] for position in own.tolist()]
+        part = _machine_schedule(instance.alone(own), there, kind, path) if there else None
+        parts.append(part)
+    return FleetSchedule(instance, replicas, parts)
+
+
+def _machine_schedule(
+    instance: Instance, rounds: list[Any], kind: str, path: Any
+) -> Schedule | PreemptiveSchedule:
+    if kind == "start_times":
         return Schedule(instance, rounds)
     for position, own in enumerate(rounds):
         if not isinstance(own, list) or not all(isinstance(stretch, list) for stretch in own):

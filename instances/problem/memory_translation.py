@@ -70,6 +70,19 @@ def restricted(problem: Problem) -> Problem:
     return _in_tokens(problem, slack, limit)
 
 
+def pooled(instance: Instance) -> Instance:
+    """One machine, in tokens, with the memory of all replicas together.
+
+    In rounds, and there alone, it is a relaxation. The replicas' rounds are the same, and what all
+    of them hold in one is at most K times what a replica can hold, so every schedule of the fleet
+    is one of this machine. In seconds a round of it would last longer than each of theirs.
+    """
+    one = relaxed(instance)
+    if instance.replicas == 1:
+        return one
+    return Instance(one, instance.replicas * one.memory_limit, one.name, one.metadata)
+
+
 def _counts_tokens(problem: Instance | Workload) -> bool:
     rule = problem.memory_rule
     if isinstance(problem, Workload):
@@ -96,9 +109,10 @@ def _in_tokens(problem: Problem, slack: IntArray, limit: int) -> Problem:
             name=problem.name,
             metadata=metadata,
             memory_rule=MemoryRule(prompt_allocation=problem.memory_rule.prompt_allocation),
+            replicas=problem.replicas,
         )
     requests = [
         replace(request, prompt_length=prompt)
         for request, prompt in zip(problem, prompts.tolist(), strict=True)
     ]
-    return Instance(requests, limit, problem.name, metadata)
+    return Instance(requests, limit, problem.name, metadata, replicas=problem.replicas)

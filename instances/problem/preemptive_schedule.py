@@ -60,6 +60,7 @@ class PreemptiveSchedule(RoundSchedule):
     def __init__(
         self, instance: Instance, stretches: Sequence[Sequence[Sequence[int] | IntArray]]
     ) -> None:
+        instance.require_one_replica()
         if len(stretches) != len(instance):
             raise InvalidValueError(
                 "preemptive schedule",

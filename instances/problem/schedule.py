@@ -50,17 +50,23 @@ class Violation:
         The round of a memory violation, or None.
     amount : int
         Rounds too early, or tokens above M or the usable blocks.
+    replica : int or None, default None
+        The replica, in a fleet.
     """
 
     kind: Literal["early-start", "memory"]
     request_id: RequestId | None
     round_index: int | None
     amount: int
+    replica: int | None = None
 
     def __str__(self) -> str:
+        where = _on(self.replica)
         if self.kind == "early-start":
-            return f"request {self.request_id!r} starts {self.amount} rounds before it arrives"
-        return f"round {self.round_index} holds {self.amount} tokens more than memory_limit"
+            early = f"{self.amount} rounds before it arrives{where}"
+            return f"request {self.request_id!r} starts {early}"
+        excess = f"{self.amount} tokens more than memory_limit{where}"
+        return f"round {self.round_index} holds {excess}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +88,15 @@ class SecondsViolation:
         The round, from 1, or None.
     amount : float
         Seconds too early, tokens above that, or tokens too many or missing.
+    replica : int or None, default None
+        The replica, in a fleet.
     """
 
     kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
     request_id: RequestId | None
     round_index: int | None
     amount: float
+    replica: int | None = None
 
     def __str__(self) -> str:
         where = f"request {self.request_id!r}"
@@ -99,7 +108,11 @@ class SecondsViolation:
             "order": f"{where} does not go on in {at} where it was",
             "prompt": f"{where} processes {self.amount:g} prompt tokens too many from {at} on",
             "output": f"{where} is {self.amount:g} output tokens off when it is last served",
-        }[self.kind]
+        }[self.kind] + _on(self.replica)
+
+
+def _on(replica: int | None) -> str:
+    return "" if replica is None else f" on replica {replica}"
 
 
 class StretchColumns(NamedTuple):
@@ -356,6 +369,7 @@ class Schedule(RoundSchedule):
     start_times: IntArray
 
     def __init__(self, instance: Instance, start_times: Sequence[int] | IntArray) -> None:
+        instance.require_one_replica()
         if len(start_times) != len(instance):
             raise InvalidValueError(
                 "schedule",

@@ -16,7 +16,12 @@ from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
 from .arrival_source import Arrival, FixedArrivals
-from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance, Problem
+from .instance import (
+    ALLOW_ZERO_PROMPT_LENGTH,
+    Instance,
+    Problem,
+    told_replicas,
+)
 from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
 
@@ -44,6 +49,8 @@ class Workload(FixedArrivals, Problem):
         `Instance`.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted.
+    replicas : int, default 1
+        Number K of identical machines, each with this memory, as in `Instance`.
 
     Attributes
     ----------
@@ -51,7 +58,7 @@ class Workload(FixedArrivals, Problem):
         Read-only.
     prompt_lengths, output_lengths : Sequence[int] or int64 array, shape (n,)
         Read-only.
-    ids, memory_limit, name, metadata, memory_rule
+    ids, memory_limit, name, metadata, memory_rule, replicas
         As given.
 
     Raises
@@ -62,7 +69,7 @@ class Workload(FixedArrivals, Problem):
 
     unit = "s"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         arrival_times: Sequence[float] | FloatArray,
         prompt_lengths: Sequence[int] | IntArray,
@@ -73,6 +80,7 @@ class Workload(FixedArrivals, Problem):
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         memory_rule: MemoryRule = TOKENS,
+        replicas: int = 1,
     ) -> None:
         zero_prompt = (metadata or {}).get(ALLOW_ZERO_PROMPT_LENGTH) is True
         lengths = Instance.from_arrays(
@@ -82,6 +90,7 @@ class Workload(FixedArrivals, Problem):
             name=name,
             metadata={ALLOW_ZERO_PROMPT_LENGTH: zero_prompt},
             memory_rule=memory_rule,
+            replicas=replicas,
         )
         times = _times(arrival_times, len(lengths))
         labels = tuple(range(len(lengths))) if ids is None else tuple(map(as_request_id, ids))
@@ -99,6 +108,7 @@ class Workload(FixedArrivals, Problem):
         self.name = lengths.name
         self.metadata = deepcopy(dict(metadata or {}))
         self.memory_rule = lengths.memory_rule
+        self.replicas = lengths.replicas
         columns = (times, self.prompt_lengths, self.output_lengths)
         rows = zip(*[column.tolist() for column in columns], labels, strict=True)
         self._arrivals = [Arrival(*row) for row in rows]
@@ -138,33 +148,45 @@ class Workload(FixedArrivals, Problem):
             name=lengths.name,
             metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
             memory_rule=lengths.memory_rule,
+            replicas=lengths.replicas,
         )
 
     def of(self, positions: Sequence[int] | IntArray) -> Workload:
         """The requests at these positions, which ascend, with their ids."""
         chosen = np.asarray(positions)
-        return Workload(
-            self.arrival_times[chosen],
-            self.prompt_lengths[chosen],
-            self.output_lengths[chosen],
-            memory_limit=self.memory_limit,
+        return self._with(
+            arrival_times=self.arrival_times[chosen],
+            prompt_lengths=self.prompt_lengths[chosen],
+            output_lengths=self.output_lengths[chosen],
             ids=[self.ids[position] for position in chosen.tolist()],
-            name=self.name,
-            metadata=self.metadata,
-            memory_rule=self.memory_rule,
         )
+
+    def alone(self, positions: Sequence[int] | IntArray | None = None) -> Workload:
+        """The requests at these positions, which ascend, or all of them, on one machine."""
+        return (self if positions is None else self.of(positions))._with(replicas=1)
+
+    def with_replicas(self, replicas: int) -> Workload:
+        """The same requests on another number of machines.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            No whole number, or below 1.
+        """
+        return self._with(replicas=replicas)
 
     @property
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
-        Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
+        Replicas enter where there are several. Ids, name and metadata do not: they change neither
+        the optimum nor a policy's run.
         """
         columns = self.arrival_times + 0.0, self.prompt_lengths, self.output_lengths
         content = hashlib.sha256(f"workload:1:{self.memory_limit}:{len(self)}:".encode())
         for column in columns:
             content.update(column.astype("<f8").tobytes())
-        content.update(self.memory_rule.told.encode())
+        content.update((self.memory_rule.told + told_replicas(self.replicas)).encode())
         return content.hexdigest()
 
     def faster(self, factor: float) -> Workload:

@@ -84,6 +84,7 @@ class ServiceModel:
             instance.name,
             metadata,
             memory_rule=instance.memory_rule,
+            replicas=instance.replicas,
         )
 
 

@@ -36,6 +36,7 @@ def problem_document(problem: AnyProblem) -> dict[str, Any]:
         "name": problem.name,
         "memory_limit": problem.memory_limit,
         **({} if problem.memory_rule == TOKENS else {"memory_rule": asdict(problem.memory_rule)}),
+        **({"replicas": problem.replicas} if problem.replicas > 1 else {}),
         "metadata": problem.metadata,
         "requests": [list(row) for row in zip(*columns, strict=True)],
     }
@@ -60,6 +61,7 @@ def problem_of(document: Mapping[str, Any]) -> AnyProblem:
             name=document["name"],
             metadata=document["metadata"],
             memory_rule=MemoryRule(**document.get("memory_rule", {})),
+            replicas=document.get("replicas", 1),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidTypeError("workload", "document", type(error).__name__, str(error)) from None

@@ -17,6 +17,7 @@ import numpy as np
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
+from instances.problem.instance import Problem
 from instances.problem.workload import refuse_seconds
 from instances.service_level import AnyLevel, ServiceLevel, limits_of
 from instances.validation import as_integer
@@ -118,6 +119,8 @@ def simulate(  # noqa: PLR0913
         raise InvalidTypeError(None, "predictions", predictions, reason)
     if not isinstance(service_model, ServiceModel):
         raise InvalidTypeError(None, "service_model", service_model, "is no ServiceModel")
+    if isinstance(arrivals, Problem):
+        arrivals.require_one_replica()
     seed = as_integer(seed, None, "seed", minimum=0)
     if max_rounds is not None:
         max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)

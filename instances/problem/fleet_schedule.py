@@ -1,0 +1,230 @@
+"""Schedules of a fleet: which replica serves each request, and a schedule for each replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from instances.arrays import IntArray, read_only
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import as_integer, set_fields
+
+from .instance import Instance
+from .schedule import Schedule, TimedSchedule
+from .workload import Workload
+
+
+@dataclass(frozen=True, eq=False)
+class FleetSchedule(TimedSchedule):
+    """A replica for each request, and a schedule of one machine for each replica.
+
+    Replicas share nothing but the requests, so all costs and violations are those of the parts.
+
+    Parameters
+    ----------
+    fleet : Instance or Workload
+        The requests, with any number of replicas.
+    assignment : Sequence[int] or int64 array
+        Replica of each request, 0 to K - 1, shape (n,).
+    parts : Sequence[Schedule, PreemptiveSchedule, SecondsSchedule or None]
+        Part k is a schedule of ``fleet.alone(positions of replica k)``; None where it serves
+        nothing.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A replica that is none, a wrong count, or a part that is a schedule of other requests.
+    """
+
+    fleet: Instance | Workload
+    assignment: IntArray
+    parts: tuple[Any, ...]
+
+    def __init__(
+        self,
+        fleet: Instance | Workload,
+        assignment: Sequence[int] | IntArray,
+        parts: Sequence[TimedSchedule | None],
+    ) -> None:
+        replicas = as_assignment(fleet, assignment)
+        parts = tuple(parts)
+        if len(parts) != fleet.replicas:
+            reason = f"differs from the {fleet.replicas} replicas"
+            raise InvalidValueError("fleet schedule", "len(parts)", len(parts), reason)
+        set_fields(self, fleet=fleet, assignment=replicas, parts=parts)
+        for replica, (own, part) in enumerate(zip(self.positions, parts, strict=True)):
+            if part is not None and not isinstance(part, TimedSchedule):
+                raise InvalidTypeError("fleet schedule", "part", part, "is no schedule")
+            requests = None if part is None else part.problem.digest
+            if requests != (fleet.alone(own).digest if len(own) else None):
+                reason = f"is of other requests than the {len(own)} assigned to replica {replica}"
+                raise InvalidValueError("fleet schedule", "part", part, reason)
+
+    @classmethod
+    def from_starts(
+        cls,
+        instance: Instance,
+        assignment: Sequence[int] | IntArray,
+        start_times: Sequence[int] | IntArray,
+    ) -> FleetSchedule:
+        """Build a schedule in rounds without preemption from replicas and starts, shape (n,).
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            A replica that is none, a start that is no whole number, or a wrong count.
+        """
+        replicas = as_assignment(instance, assignment)
+        if len(start_times) != len(instance):
+            reason = f"differs from the {len(instance)} requests"
+            raise InvalidValueError("schedule", "len(start_times)", len(start_times), reason)
+        parts = [
+            Schedule(instance.alone(own), [start_times[i] for i in own.tolist()])
+            if len(own)
+            else None
+            for own in by_replica(replicas, instance.replicas)
+        ]
+        return cls(instance, replicas, parts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FleetSchedule):
+            return NotImplemented
+        same = np.array_equal(self.assignment, other.assignment)
+        return same and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash((self.assignment.tobytes(), self.parts))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
+        return type(self), (self.problem, self.assignment.tolist(), self.parts)
+
+    def __repr__(self) -> str:
+        return f"FleetSchedule({self.problem!r}, total_latency={self.total_latency:.6g})"
+
+    @property
+    def problem(self) -> Instance | Workload:
+        """The requests scheduled, and their replicas."""
+        return self.fleet
+
+    @property
+    def instance(self) -> Instance:
+        """The instance scheduled, of a fleet in rounds.
+
+        Raises
+        ------
+        InvalidTypeError
+            The fleet is scheduled in seconds.
+        """
+        if not isinstance(self.problem, Instance):
+            raise InvalidTypeError("fleet schedule", "problem", self.problem, "is no Instance")
+        return self.problem
+
+    @cached_property
+    def positions(self) -> tuple[IntArray, ...]:
+        """Positions of the requests of each replica, which ascend."""
+        return by_replica(self.assignment, self.problem.replicas)
+
+    @property
+    def start_times(self) -> IntArray:
+        """Round before the first of each request, of a fleet in rounds, shape (n,)."""
+        starts: IntArray = self._column("start_times", np.dtype(np.int64))
+        return starts
+
+    @cached_property
+    def completion_times(self) -> npt.NDArray[Any]:
+        """C_i, on the clock, shape (n,), read-only."""
+        return self._column("completion_times", self._clock)
+
+    @cached_property
+    def first_token_times(self) -> npt.NDArray[Any]:
+        """When the first token of each request is out, on the clock, shape (n,), read-only."""
+        return self._column("first_token_times", self._clock)
+
+    @cached_property
+    def total_latency(self) -> Any:
+        """TEL: the sum of w_i (C_i - a_i) over all replicas, in units of the clock."""
+        return sum(part.total_latency for part in self.parts if part is not None)
+
+    @property
+    def total_waiting(self) -> int:
+        """Total latency beyond the sum of w_i o_i, of a fleet in rounds."""
+        return int(self.total_latency) - self.instance.total_output_length
+
+    @property
+    def makespan(self) -> Any:
+        """The last completion, on the clock."""
+        return max(part.makespan for part in self.parts if part is not None)
+
+    def violations(self) -> list[Any]:
+        """Every broken rule of every replica, with the replica named."""
+        return [
+            replace(violation, replica=replica)
+            for replica, part in enumerate(self.parts)
+            if part is not None
+            for violation in part.violations()
+        ]
+
+    def moved(self, instance: Instance, rounds: IntArray) -> FleetSchedule:
+        """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
+        parts = [
+            None if part is None else part.moved(instance.alone(own), rounds[own])
+            for own, part in zip(self.positions, self.parts, strict=True)
+        ]
+        return FleetSchedule(instance, self.assignment, parts)
+
+    def picture(self) -> str:
+        """Memory over time of each replica, one SVG below the other."""
+        return "".join(part.picture() for part in self.parts if part is not None)
+
+    @property
+    def _clock(self) -> np.dtype[Any]:
+        return np.dtype(np.int64 if isinstance(self.problem, Instance) else np.float64)
+
+    def _column(self, name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        column = np.zeros(len(self.problem), dtype=dtype)
+        for own, part in zip(self.positions, self.parts, strict=True):
+            if part is not None:
+                column[own] = getattr(part, name)
+        return read_only(column, dtype)
+
+    def _times(self) -> dict[str, npt.NDArray[Any]]:
+        return {"replica": self.assignment, "completion_time": self.completion_times}
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "replicas": self.problem.replicas,
+            "requests by replica": ", ".join(str(len(own)) for own in self.positions),
+            "mean latency": f"{self.mean_latency:.6g} {self.problem.unit}",
+        }
+
+
+def by_replica(assignment: IntArray, replicas: int) -> tuple[IntArray, ...]:
+    """Return the positions of the requests of each replica, which ascend."""
+    return tuple(np.flatnonzero(assignment == replica) for replica in range(replicas))
+
+
+def as_assignment(problem: Instance | Workload, assignment: Sequence[int] | IntArray) -> IntArray:
+    """Return the replica of each request as a read-only column, checked.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        An entry that is no replica, or a wrong count.
+    """
+    if len(assignment) != len(problem):
+        reason = f"differs from the {len(problem)} requests"
+        raise InvalidValueError("fleet schedule", "len(assignment)", len(assignment), reason)
+    most = problem.replicas - 1
+    return read_only(
+        [
+            as_integer(one, f"request {label!r}", "replica", minimum=0, maximum=most)
+            for label, one in zip(problem.ids, assignment, strict=True)
+        ],
+        np.int64,
+    )
