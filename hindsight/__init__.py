@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from .seconds.results import SecondsProgress as SecondsProgress
     from .seconds.results import SecondsResult as SecondsResult
     from .service.attainment import attainment as attainment
+    from .service.capacity import CapacityResult as CapacityResult
+    from .service.capacity import fewest_replicas as fewest_replicas
     from .service.results import AttainmentProgress as AttainmentProgress
     from .service.results import AttainmentResult as AttainmentResult
     from .service.tails import TailResult as TailResult
@@ -105,6 +107,7 @@ _NAMES = {
     "relaxation.methods": ("relax",),
     "seconds.results": ("SecondsProgress", "SecondsResult"),
     "service.attainment": ("attainment",),
+    "service.capacity": ("CapacityResult", "fewest_replicas"),
     "service.results": ("AttainmentProgress", "AttainmentResult"),
     "service.tails": ("TailResult", "tail"),
     "solver": ("solve",),

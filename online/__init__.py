@@ -9,6 +9,7 @@ from instances.version import package_version as _package_version
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
+from .comparison.blame import Blame, blame
 from .comparison.comparing import compare
 from .comparison.ratios import MismatchError, Ratio, ratio, share_of_attainable
 from .policy_interface.lookahead import PriorityPolicy
@@ -40,6 +41,7 @@ __all__ = [
     "PREFILL_ROUND",
     "TOKEN_PER_ROUND",
     "AffineTime",
+    "Blame",
     "BucketPredictions",
     "Decision",
     "ExactPredictions",
@@ -60,6 +62,7 @@ __all__ = [
     "Run",
     "ServiceModel",
     "UnitTime",
+    "blame",
     "compare",
     "make_policy",
     "policy_names",

@@ -137,6 +137,11 @@ class Interval:
         all_known = len(uppers) == len(intervals)
         return cls(max(lowers, default=None), max(uppers, default=None) if all_known else None)
 
+    @classmethod
+    def sum_of(cls, intervals: Sequence[Interval]) -> Interval:
+        """Bound a sum: it lies between the sums of the ends, where all are known."""
+        return cls.mean_of(intervals).times(len(intervals)) if intervals else cls.between(0, 0)
+
     @property
     def is_exact(self) -> bool:
         """Tell whether both ends are known and equal."""
@@ -146,6 +151,12 @@ class Interval:
         """Subtract it from a number."""
         ends = (self.upper, self.lower)
         return Interval(*(None if end is None else number - end for end in ends))
+
+    def times(self, factor: Latency) -> Interval:
+        """Multiply by a number that is not below 0."""
+        return Interval(
+            *(None if end is None else end * factor for end in (self.lower, self.upper))
+        )
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

@@ -215,12 +215,6 @@ class Measured:
         return sum(map(Fraction, self.latencies.tolist()), Fraction(0)) / len(self.latencies)
 
 
-def scaled(interval: Interval, factor: Fraction) -> Interval:
-    """Multiply both ends, where they are known."""
-    ends = (interval.lower, interval.upper)
-    return Interval(*(None if end is None else end * factor for end in ends))
-
-
 @dataclass(frozen=True)
 class Saving:
     """Part of today's mean latency that the best possible saves.
@@ -242,7 +236,7 @@ class Saving:
     @property
     def share(self) -> Interval:
         """The same, as a share of the mean latency."""
-        return scaled(self.seconds, 1 / self.mean_latency)
+        return self.seconds.times(1 / self.mean_latency)
 
     @property
     def is_negligible(self) -> bool:

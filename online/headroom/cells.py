@@ -8,8 +8,6 @@ from fractions import Fraction
 from online.comparison.ratios import Interval, rounded
 from online.runtime.table import Table
 
-from .answer import scaled
-
 DECIMALS = 3
 """Of seconds; shares in per cent have one."""
 
@@ -28,7 +26,7 @@ def per_cent(value: Fraction | float | Interval | None) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, Interval):
-        return scaled(value, Fraction(100)).text(1)
+        return value.times(100).text(1)
     return rounded(100 * value, 1)
 
 

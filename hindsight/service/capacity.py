@@ -1,0 +1,146 @@
+"""The fewest replicas that serve a share of the requests on time, or an interval around them.
+
+Another replica may stay empty, so the most requests on time do not fall with the replicas. Where a
+number of replicas is proved to have too few on time, so have all smaller ones; where a schedule
+reaches the share, so does one on every larger number. Both ends are found by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hindsight.runtime.search import Search
+from hindsight.seconds.solving import as_workload, require_instance
+from instances import Instance, Workload
+from instances.batch_time import BatchTime
+from instances.service_level import AnyLevel
+from instances.validation import as_number
+
+from .attainment import attainment
+from .results import AttainmentProgress, AttainmentResult
+from .rounds import ALONE
+from .seconds import OWN_TIME
+
+PROBE_SHARE = 0.25
+"""Share of the time left for each number of replicas that is tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class CapacityResult:
+    """An interval around the fewest replicas that serve a share of the requests on time.
+
+    Attributes
+    ----------
+    problem : Instance or Workload
+        The requests; its own number of replicas does not matter.
+    level : ServiceLevel or Sequence[ServiceLevel]
+        When a request is on time.
+    share : float
+        Share of the requests that must be on time.
+    lower_bound : int or None
+        No scheduler and router reach the share with fewer replicas. None where no number of
+        replicas suffices, as too many requests would be late even alone.
+    upper_bound : int or None
+        A known schedule reaches the share with so many replicas; None where none is known.
+    tried : tuple[AttainmentResult, ...]
+        Most requests on time with each number of replicas tried, fewest replicas first.
+    """
+
+    problem: Instance | Workload
+    level: AnyLevel
+    share: float
+    lower_bound: int | None
+    upper_bound: int | None
+    tried: tuple[AttainmentResult, ...]
+
+    def __repr__(self) -> str:
+        told = f"[{self.lower_bound}, {self.upper_bound}] replicas"
+        return f"CapacityResult({self.problem!r}, {100 * self.share:g} % on time with {told})"
+
+
+def fewest_replicas(
+    problem: Workload | Instance,
+    level: AnyLevel,
+    share: float = 0.99,
+    time_limit: float | None = None,
+    *,
+    batch_time: BatchTime | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    should_stop: Callable[[], bool] | None = None,
+) -> CapacityResult:
+    """Find the fewest replicas with which any scheduler and router reach a share on time.
+
+    The arrivals and the memory of each replica stay as they are.
+
+    Parameters
+    ----------
+    problem : Workload or Instance
+        The requests. A workload requires a batch time.
+    level : ServiceLevel or Sequence[ServiceLevel]
+        When a request is on time.
+    share : float, default 0.99
+        Share of the requests that must be on time, above 0, at most 1.
+    time_limit : float or None, default None
+        Seconds, shared by the numbers of replicas that are tried, or None.
+    batch_time, threads, seed, should_stop
+        See `hindsight.attainment`.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A parameter is invalid.
+    """
+    search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
+    share = as_number(share, None, "share", above=0, maximum=1)
+    problem = require_instance(problem) if batch_time is None else as_workload(problem)
+    # In floats 0.07 times 100 is a little more than 7.
+    needed, most = max(1, math.ceil(share * len(problem) * (1 - 1e-12))), len(problem)
+    clock, known = search.clock, dict[int, AttainmentResult]()
+
+    def tried(replicas: int) -> AttainmentResult:
+        if replicas in known:
+            return known[replicas]
+        decided = [False]
+
+        def hear(news: AttainmentProgress) -> None:
+            decided[0] = news.lower_bound >= needed or news.upper_bound < needed
+
+        left = clock.limit_left()
+        known[replicas] = attainment(
+            problem.with_replicas(replicas),
+            level,
+            None if left is None else PROBE_SHARE * left,
+            batch_time=batch_time,
+            threads=search.threads,
+            seed=search.seed,
+            progress=hear,
+            should_stop=lambda: decided[0] or clock.must_stop(),
+        )
+        return known[replicas]
+
+    def is_hopeless(found: AttainmentResult) -> bool:
+        # Requests that are late alone are late on every number of replicas.
+        return found.upper_bound < needed and found.best_bound in (ALONE, OWN_TIME)
+
+    with clock.listening():
+        largest = 1
+        while tried(largest).lower_bound < needed and largest < most:
+            if is_hopeless(known[largest]):
+                break
+            largest = min(2 * largest, most)
+        counts = range(1, largest + 1)
+        lower = bisect_left(counts, True, key=lambda one: tried(one).upper_bound >= needed)
+        upper = bisect_left(counts, True, key=lambda one: tried(one).lower_bound >= needed)
+    hopeless = lower == most or is_hopeless(known[largest])
+    return CapacityResult(
+        problem=problem,
+        level=level,
+        share=share,
+        lower_bound=None if hopeless else lower + 1,
+        upper_bound=upper + 1 if upper < largest else None,
+        tried=tuple(known[one] for one in sorted(known)),
+    )
