@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import FileFormatError, printable
+from instances.errors import FileFormatError, InvalidValueError, printable
 
 from .held_rows import HeldRows
 from .reading import TraceReader
 from .row import MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
+from .shared_prefixes import shared_prefixes
 
 PIECE = 2**14
 """Requests whose times between tokens are put in order at once."""
@@ -64,6 +65,13 @@ class RequestLog:
         What was assumed in reading it.
     skipped : SkippedRows
         Left out because they cannot be read, by reason.
+    workers : object array of str or None, shape (n,), or None
+        Label of the replica that served each request, None where its row names none; None where the
+        log names none at all.
+    prompt_blocks : object array of PromptBlocks or None, shape (n,), or None
+        Hashes of prompts, where the log has some and was read with ``block_hashes``.
+    shared_tokens : int64 array, shape (n,), or None
+        Tokens by which `without_shared_prefixes` has shortened each prompt; None before.
     """
 
     source: str
@@ -86,6 +94,9 @@ class RequestLog:
     out_of_order: int
     note: str | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
+    workers: npt.NDArray[np.object_] | None = None
+    prompt_blocks: npt.NDArray[np.object_] | None = None
+    shared_tokens: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -111,6 +122,72 @@ class RequestLog:
             if isinstance(column, np.ndarray) and not name.startswith("inter_token")
         }
         return replace(self, inter_token_times=times, inter_token_offsets=offsets, **columns)
+
+    def without_shared_prefixes(
+        self,
+        *,
+        block_size: int | None = None,
+        cache_block_size: int | None = None,
+        outputs: bool = True,
+    ) -> RequestLog:
+        """The log with every prompt shortened by what another of its requests could supply.
+
+        A lower bound for these requests holds for every scheduler of the whole ones, whatever its
+        cache of prefixes does; `instances.traces.shared_prefixes` says under which conditions.
+        Choose windows of the log afterwards: what is outside a window supplies prefixes too.
+
+        Parameters
+        ----------
+        block_size : int or None, default None
+            Tokens of a block of the log; None takes it as the log has it.
+        cache_block_size : int or None, default None
+            Tokens of a block of the cache; None means that it shares blocks of the log.
+        outputs : bool, default True
+            Whether a prompt may go on with what another request generated, as in a conversation.
+
+        Raises
+        ------
+        InvalidValueError
+            There are no hashes, or they do not go with the prompts, or prompts are shortened
+            already.
+        """
+        if self.shared_tokens is not None:
+            raise InvalidValueError(
+                None, "prompt_lengths", self.source, "are without shared prefixes already"
+            )
+        blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
+        sizes = {one.block_size for one in blocks if one is not None}
+        if not sizes:
+            reason = "holds no hashes of blocks: read the log with block_hashes=True; mooncake and "
+            reason += "dynamo are formats that have them"
+            raise InvalidValueError(None, "prompt_blocks", self.source, reason)
+        if block_size is None and len(sizes) > 1:
+            reason = "has blocks of several sizes"
+            raise InvalidValueError(None, "block_size", sorted(sizes), reason)
+        for k, one in enumerate(blocks):
+            if one is None:
+                row = int(self.row_numbers[k])
+                raise InvalidValueError(None, "prompt_blocks", f"row {row}", "has no hashes")
+        shared = shared_prefixes(
+            [one.hashes for one in blocks],
+            sizes.pop() if block_size is None else block_size,
+            self.prompt_lengths,
+            self.output_lengths if outputs else None,
+            cache_block_size=cache_block_size,
+        )
+        return replace(self, prompt_lengths=self.prompt_lengths - shared, shared_tokens=shared)
+
+    @property
+    def shared_note(self) -> str | None:
+        """What is said beside a bound for shortened prompts; None where none are shortened."""
+        if self.shared_tokens is None:
+            return None
+        tokens = int(self.shared_tokens.sum())
+        share = tokens / int(tokens + self.prompt_lengths.sum())
+        return (
+            f"prompts shortened by {tokens:,} tokens that other requests share "
+            f"({100 * share:.1f} % of all prompt tokens)"
+        )
 
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
@@ -148,6 +225,7 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     most_inter_token_times: int = MOST_INTER_TOKEN_TIMES,
     bad_rows: OnBadRows = "refuse",
+    block_hashes: bool = False,
 ) -> RequestLog:
     """Read a log or a trace as a whole, in order of arrival, with what it measured.
 
@@ -161,13 +239,15 @@ def read_log(
         Times between tokens to hold, 4 bytes each; of later requests only the mean is held.
     bad_rows : {"refuse", "skip"}, default "refuse"
         What becomes of rows that cannot be read, as in `open_trace`.
+    block_hashes : bool, default False
+        Whether to hold the hashes of prompts, 8 bytes a block and some 150 a request.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        As in `TraceReader`, or no request is left.
+        As in `TraceReader`, no request is left, or none has the worker that ``columns`` name.
     UnknownNameError, InvalidTypeError, InvalidValueError
         No format of the name given, or columns that do not say what is read.
     """
@@ -176,7 +256,7 @@ def read_log(
     with TraceReader(path, format, columns=columns, bad_rows=bad_rows) as reader:
         for row in reader.rows():
             if row.prompt_tokens and row.output_tokens:
-                held.append(row)
+                held.append(row if block_hashes else row._replace(blocks=None))
             else:
                 empty += 1
     if not len(held):
@@ -186,11 +266,15 @@ def read_log(
             f"{reader.without_output} without output length, {empty - reader.without_output} "
             f"empty{f', {reader.skipped}' if reader.skipped else ''})",
         )
+    arrays = held.arrays()
+    if columns and "worker" in columns and "workers" not in arrays:
+        reason = f"no request says which worker served it: {columns['worker']!r} is missing"
+        raise FileFormatError(path, reason)
     return RequestLog(
         source=printable(os.path.basename(os.fsdecode(path))),
         format=reader.format.name,
         has_arrival_times=reader.has_arrival_times,
-        **held.arrays(),
+        **arrays,
         inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
         rows=reader.skipped.rows,
         failed=reader.failed,
