@@ -86,8 +86,14 @@ def fewest_replicas(
         Share of the requests that must be on time, above 0, at most 1.
     time_limit : float or None, default None
         Seconds, shared by the numbers of replicas that are tried, or None.
-    batch_time, threads, seed, should_stop
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None counts in rounds.
+    threads : int or None, default None
         See `hindsight.attainment`.
+    seed : int, default 0
+        Seed of every random choice.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; returning True interrupts. With None Ctrl-C does.
 
     Raises
     ------

@@ -22,7 +22,7 @@ that no router could: another routing may suit poor schedulers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -65,8 +65,8 @@ class Blame:
         """Put it together from intervals around the optimum of each replica and of the fleet."""
         assigned = Interval.sum_of(parts)
         # What holds of every routing holds of this one; its schedules are schedules of the fleet.
-        assigned = Interval(_known(max, assigned.lower, best.lower), assigned.upper)
-        best = Interval(best.lower, _known(min, assigned.upper, best.upper))
+        assigned = Interval.common_to([assigned, Interval(best.lower, None)])
+        best = Interval.common_to([best, Interval(None, assigned.upper)])
         return cls(Fraction(latency), assigned, best, requests)
 
     @property
@@ -123,7 +123,9 @@ def blame(
         Seconds of a round; None counts in rounds.
     time_limit : float or None, default None
         Seconds for everything, half of it for the fleet, or None.
-    seed, threads
+    seed : int, default 0
+        Seed of every random choice.
+    threads : int or None, default None
         See `hindsight.solve`.
 
     Raises
@@ -146,12 +148,6 @@ def blame(
 
     known = [enclosed(part, 1 / len(parts)) for part in parts]
     return Blame.of(Fraction(total_latency), known, enclosed(problem, 1.0), len(problem))
-
-
-def _known(choose: Callable[[list[Fraction]], Fraction], *ends: Fraction | None) -> Fraction | None:
-    """Choose among the ends that are known."""
-    there = [end for end in ends if end is not None]
-    return choose(there) if there else None
 
 
 def _loss(interval: Interval) -> Interval:

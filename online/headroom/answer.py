@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from instances import ServiceLevel, Workload
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
 from instances.batch_time import BatchTime
+from online.comparison.blame import Blame
 from online.comparison.ratios import Interval
 
 from .on_time import MEASURED, ROUNDING, OnTimePoint
@@ -20,8 +22,15 @@ from .waiting import OverTime
 P99 = 0.99
 """Of n requests, the latency at place n times this, rounded up, from the shortest."""
 
+LOGGED = "as in the log"
+"""The router where every request goes to the replica that the log names."""
+
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
+
+
+if TYPE_CHECKING:
+    from hindsight import CapacityResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,14 @@ class PolicyRun:
         Seconds from the arrival of each request to its completion and to its first token.
     over_time : OverTime or None
         Queue and memory.
+    router : str or None
+        What sent the requests to replicas; None on one machine.
+    assignment : int64 array or None
+        Replica of each request.
+    assigned : Interval or None
+        Around the least mean latency of all schedulers that leave each request on its replica.
+    by_replica : tuple[OverTime, ...]
+        Queue and memory of each replica.
     """
 
     policy: str
@@ -51,6 +68,10 @@ class PolicyRun:
     latencies: FloatArray | None = None
     first_tokens: FloatArray | None = None
     over_time: OverTime | None = None
+    router: str | None = None
+    assignment: IntArray | None = None
+    assigned: Interval | None = None
+    by_replica: tuple[OverTime, ...] = ()
 
     @property
     def p99(self) -> Fraction | None:
@@ -100,7 +121,7 @@ class BestPossible:
 
 @dataclass(frozen=True, eq=False)
 class CurvePoint:
-    """The same requests with another memory, or arriving faster or slower.
+    """The same requests with another memory, other replicas, or arriving faster or slower.
 
     Attributes
     ----------
@@ -114,6 +135,8 @@ class CurvePoint:
         None where it could not be found.
     runs : tuple[PolicyRun, ...]
         The policies that were run there, without queue and memory.
+    replicas : int
+        How many there are.
     """
 
     memory_limit: int
@@ -121,6 +144,7 @@ class CurvePoint:
     load: float | None
     best: BestPossible | None
     runs: tuple[PolicyRun, ...]
+    replicas: int = 1
 
     def joined(self, other: CurvePoint) -> CurvePoint:
         """Add what else was computed there; a policy's run is a schedule too."""
@@ -138,6 +162,9 @@ def carried_over(points: Sequence[CurvePoint], last_arrival: float) -> list[Curv
     **More memory.** A schedule also fits in more memory, under rules in blocks too, as usable
     blocks do not fall with M. Its rounds last as long there: a batch time is given the batch, and
     not M. So schedules carry to a larger M, and lower bounds to a smaller one.
+
+    **More replicas.** One more may stay empty. So schedules carry to more replicas, and lower
+    bounds to fewer.
 
     **Slower arrivals.** Multiply all arrivals by c >= 1, and let the round that began at t begin at
     c t: a round of length D ends at c t + D <= c (t + D), so rounds stay disjoint and serve nobody
@@ -181,17 +208,24 @@ def _carried(known: CurvePoint, to: CurvePoint, last_arrival: float) -> BestPoss
     differs = []
     if to.memory_limit != known.memory_limit:
         differs.append(f"M = {known.memory_limit}")
+    if to.replicas != known.replicas:
+        differs.append(f"{known.replicas} replicas")
     if slower != 1:
         differs.append(f"arrivals x{known.faster:g}")
     where = " with " + ", ".join(differs) if differs else ""
     if lower is not None:
-        holds = slower <= 1 and to.memory_limit <= known.memory_limit
+        holds = slower <= 1 and _is_no_more(to, known)
         lower = max(Fraction(0), lower * slower - rounding) if holds else None
     if upper is not None:
-        holds = slower >= 1 and to.memory_limit >= known.memory_limit
+        holds = slower >= 1 and _is_no_more(known, to)
         upper = upper * slower + rounding if holds else None
     interval = Interval(lower, upper)
     return BestPossible(interval, best.bound + where, best.certified, best.schedule + where)
+
+
+def _is_no_more(one: CurvePoint, other: CurvePoint) -> bool:
+    """Tell whether one has neither more memory nor more replicas than the other."""
+    return one.memory_limit <= other.memory_limit and one.replicas <= other.replicas
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +320,12 @@ class Headroom:
         Requests on time at that level, at others and at other loads, by level and load.
     p99 : Interval or None
         Seconds around the least p99 latency of every scheduler.
+    routers : tuple[str, ...]
+        Routers of a fleet, today's first; ``runs`` are under this one.
+    routed : tuple[PolicyRun, ...]
+        Runs of a fleet whose losses are told, under all routers.
+    capacity : CapacityResult or None
+        The fewest replicas that meet the level.
     """
 
     workload: Workload
@@ -305,12 +345,39 @@ class Headroom:
     level: ServiceLevel | None = None
     on_time: tuple[OnTimePoint, ...] = ()
     p99: Interval | None = None
+    routers: tuple[str, ...] = ()
+    routed: tuple[PolicyRun, ...] = ()
+    capacity: CapacityResult | None = None
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas."""
+        return self.workload.replicas
 
     @property
     def on_time_here(self) -> OnTimePoint | None:
         """Requests on time at the level asked for; None without one."""
         here = (one for one in self.on_time if one.scale == one.faster == 1)
-        return next(here, None)
+        return next((one for one in here if one.replicas == self.replicas), None)
+
+    @property
+    def blames(self) -> list[tuple[str, str, Blame]]:
+        """Who serves, what routes, and what each loses of a request's latency, today's first."""
+        if self.best is None:
+            return []
+        known: list[tuple[str, str, Fraction | None, Interval | None]] = []
+        logged = (run.assigned for run in self.routed if run.router == LOGGED)
+        if self.measured is not None:
+            known.append((MEASURED, LOGGED, self.measured.mean_latency, next(logged, None)))
+        known += [
+            (run.policy, run.router or "", run.mean_latency, run.assigned) for run in self.routed
+        ]
+        best = self.best.mean_latency
+        return [
+            (policy, router, Blame.of(mean, [assigned], best, 1))
+            for policy, router, mean, assigned in known
+            if mean is not None and assigned is not None
+        ]
 
     def run(self, policy: str, error: float = 0.0) -> PolicyRun | None:
         """Find the run of a policy, if it completed."""
@@ -354,7 +421,15 @@ class Headroom:
     def memory_curve(self) -> list[CurvePoint]:
         """Points at the log's own load, by M."""
         points = [one for one in self._all_points if one.faster == 1]
+        points = [one for one in points if one.replicas == self.replicas]
         return sorted(points, key=lambda one: one.memory_limit)
+
+    @property
+    def replica_curve(self) -> list[CurvePoint]:
+        """Points at the log's own load and M, by replicas."""
+        own, *others = self._all_points
+        others = [one for one in others if one.replicas != own.replicas]
+        return sorted([own, *others], key=lambda one: one.replicas)
 
     @property
     def load_curve(self) -> list[CurvePoint]:
@@ -369,5 +444,6 @@ class Headroom:
         """The log itself as a point, then the others."""
         runs = (self.run(self.baseline), self.run(self.challenger))
         known = tuple(run for run in runs if run is not None)
-        own = CurvePoint(self.workload.memory_limit, 1.0, self.load, self.best, known)
+        limit = self.workload.memory_limit
+        own = CurvePoint(limit, 1.0, self.load, self.best, known, self.replicas)
         return [own, *self.points]

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog, Workload
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_rule import TOKENS, MemoryRule
+from instances.problem.request import RequestId
 from instances.validation import as_integer, as_number
 
 from .answer import Measured
@@ -116,6 +117,51 @@ def requests_of_log(  # noqa: C901
     first = kept.times_to_first_token if np.isfinite(kept.times_to_first_token).all() else None
     measured = Measured(latencies, first) if whole and faster == 1 else None
     return workload, measured, facts
+
+
+def replicas_of_log(
+    log: RequestLog, workload: Workload, replicas: int | None = None
+) -> tuple[Workload, IntArray | None, dict[str, str]]:
+    """Give requests of a log their replicas, and each request the one that the log names.
+
+    Parameters
+    ----------
+    log : RequestLog
+        The log.
+    workload : Workload
+        Some of its requests, by their ids.
+    replicas : int or None, default None
+        How many there are; None takes as many as the log names, or 1.
+
+    Returns
+    -------
+    tuple[Workload, int64 array or None, dict[str, str]]
+        The requests on these replicas; the replica of each, if the log names all of them; and what
+        was found, by name.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        No number of replicas, or fewer than the log names.
+    """
+    labels: dict[RequestId, str | None] = {}
+    if log.workers is not None:
+        labels.update(zip(log.ids, log.workers.tolist(), strict=True))
+    served = [labels.get(one) for one in workload.ids]
+    named = sorted({one for one in served if one is not None})
+    count = max(1, len(named)) if replicas is None else replicas
+    count = as_integer(count, None, "replicas", minimum=1)
+    if len(named) > count:
+        reason = f"is less than the {len(named)} workers that the log names"
+        raise InvalidValueError(None, "replicas", count, reason)
+    facts, assignment = {}, None
+    if count > 1 and named and None not in served:
+        facts["routing"] = f"that of the log, which names {len(named)} workers"
+        assignment = np.array([named.index(one) for one in served if one is not None])
+    elif named and None in served:
+        known = f"{len(served) - served.count(None)} of {len(served)}"
+        facts["routing"] = f"left out: the log names the worker of {known} requests"
+    return workload.with_replicas(count), assignment, facts
 
 
 def _latencies(log: RequestLog) -> FloatArray:

@@ -7,29 +7,47 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.interruption import interruption
 from hindsight.seconds.solving import as_workload
 from instances import ServiceLevel, Workload
+from instances.arrays import IntArray
 from instances.batch_time import BatchTime
+from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import Interval, rounded_down, rounded_up
+from online.comparison.ratios import NOTHING, Interval, rounded_down, rounded_up
 from online.comparison.running import find_optimum, run_policy
-from online.comparison.trial import one_line
+from online.comparison.trial import Trial, one_line
 from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime.processes import run_tasks
 
-from .answer import P99, BestPossible, CurvePoint, Headroom, Measured, PolicyRun, carried_over
+from .answer import (
+    LOGGED,
+    P99,
+    BestPossible,
+    CurvePoint,
+    Headroom,
+    Measured,
+    PolicyRun,
+    carried_over,
+)
 from .on_time import LEVEL_FACTORS, MEASURED, OnTimePoint, carried_on_time, scaled_level
-from .waiting import load, over_time, stretch_seconds
+from .waiting import OverTime, load, over_time, stretch_seconds, together
+
+if TYPE_CHECKING:
+    from hindsight import CapacityResult
 
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
+
+TODAY_SHARE, ROUTED_SHARE, CAPACITY_SHARE = 0.1, 0.01, 0.1
+"""Of the time limit: for the best schedules with today's routing, with that of another run, and for
+the fewest replicas."""
 
 STOP_SHARE, LEAVE_SHARE = 0.95, 0.99
 """Of the time limit, after which what is not done is to end, as that takes its time too; and after
@@ -56,11 +74,14 @@ PROPOSED = (
 )
 """What is proposed for it; 5 tokens of ageing a second let nobody wait for minutes."""
 
+ROUTERS = ("least-requests", "round-robin", "least-tokens")
+"""Routers of a fleet unless others are asked for; the first stands for what is there today."""
+
 BY_DEADLINE = PolicySpec("vllm", {"order": "deadline"})
 """What is proposed where there is a service level."""
 
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
-ON_TIME, TAIL = "requests on time", "p99 latency"
+ON_TIME, TAIL, CAPACITY = "requests on time", "p99 latency", "fewest replicas"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +91,7 @@ class Task:
     Attributes
     ----------
     kind : str
-        `SEARCH`, `POLICY`, `POINT`, `ON_TIME` or `TAIL`.
+        `SEARCH`, `POLICY`, `POINT`, `ON_TIME`, `TAIL` or `CAPACITY`.
     workload : Workload
         The requests.
     batch_time : BatchTime
@@ -93,6 +114,14 @@ class Task:
         Service level that policies are told.
     on_time : OnTimePoint or None
         What is known at a level before anything is computed.
+    router : str or None
+        What sends requests to replicas; None on one machine.
+    assignment : int64 array or None
+        Replica of each request, where the router is `LOGGED`.
+    routing_limit : float
+        Seconds to enclose the least latency with a run's routing; 0 leaves it out.
+    share : float
+        Share of the requests that the fewest replicas must have on time.
     """
 
     kind: str
@@ -107,15 +136,24 @@ class Task:
     then: Task | None = None
     level: ServiceLevel | None = None
     on_time: OnTimePoint | None = None
+    router: str | None = None
+    assignment: IntArray | None = None
+    routing_limit: float = 0.0
+    share: float = 0.99
 
     def follows(self, result: Any) -> list[Task]:
         """List what is to be done next, with this result."""
         completed = isinstance(result, PolicyRun) and result.mean_latency is not None
         return [self.then] if self.then is not None and completed else []
 
+    def behind(self, router: str) -> Task:
+        """Make the same run behind another router."""
+        return replace(self, router=router, assignment=None, name=f"{self.name} behind {router}")
+
     def predicted(self, error: float) -> Task:
         """Make the same run on predicted output lengths."""
-        return replace(self, error=error, name=f"{self.name}, lengths off by {error:g}")
+        name = f"{self.name}, lengths off by {error:g}"
+        return replace(self, error=error, name=name, routing_limit=0.0)
 
 
 @dataclass(frozen=True)
@@ -148,6 +186,9 @@ def measure_headroom(  # noqa: PLR0913
     jobs: int = 1,
     seed: int = 0,
     level: ServiceLevel | None = None,
+    routers: Sequence[str] = (),
+    assignment: IntArray | None = None,
+    share: float = 0.99,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
     """Measure how much latency could have been saved at most, and which policy gets how much of it.
@@ -157,7 +198,7 @@ def measure_headroom(  # noqa: PLR0913
     Parameters
     ----------
     workload : Workload
-        The requests.
+        The requests, and the number of replicas.
     batch_time : BatchTime
         Seconds of a round.
     policies : Sequence[AnyPolicy] or None, default None
@@ -179,6 +220,13 @@ def measure_headroom(  # noqa: PLR0913
         Seed of every random choice.
     level : ServiceLevel or None, default None
         Also find the most requests that can be on time, at this level and around it.
+    routers : Sequence[str], default ()
+        Routers of several replicas; the first stands for what is there today. Without any, those of
+        ``assignment`` and `ROUTERS`.
+    assignment : int64 array or None, default None
+        Replica that served each request in the log; this routing is then today's.
+    share : float, default 0.99
+        Find the fewest replicas with which so large a share can be on time.
     progress : Callable[[HeadroomProgress], None] or None, default None
         Told of every task done and of every improvement of the interval.
 
@@ -200,8 +248,15 @@ def measure_headroom(  # noqa: PLR0913
         others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
-    whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level)
-    tasks = _tasks(whole, list(chosen.values()), (current, other), error)
+    names = [] if workload.replicas == 1 else _routers(routers, assignment)
+    whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, share=share)
+    if names:
+        whole = replace(whole, router=names[0], assignment=assignment)
+    # Engines meet every router; others do where they are named.
+    everywhere = [
+        one for one in chosen.values() if names and (policies is not None or not _comes_late(one))
+    ]
+    tasks = _tasks(whole, list(chosen.values()), (current, other), error, names, everywhere)
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
@@ -248,7 +303,14 @@ def measure_headroom(  # noqa: PLR0913
         seconds=began.seconds(),
         interrupted=interrupted,
         level=level,
+        routers=tuple(names),
     )
+
+
+def _routers(routers: Sequence[str], assignment: IntArray | None) -> list[str]:
+    """Name the routers, today's first."""
+    logged = [] if assignment is None else [LOGGED]
+    return list(dict.fromkeys([*logged, *(routers or ROUTERS)]))
 
 
 def _comes_late(spec: PolicySpec) -> bool:
@@ -263,36 +325,61 @@ def _on_time_tasks(whole: Task) -> list[Task]:
     if level is None:
         return []
     scales = [(replace(whole, kind=ON_TIME), scale) for scale in LEVEL_FACTORS]
-    loads = [(one, 1.0) for one in _around(scales[0][0]) if one.faster != 1]
+    memory = whole.workload.memory_limit
+    around = [one for one in _around(scales[0][0]) if one.workload.memory_limit == memory]
+    loads = [(one, 1.0) for one in around]
     tasks = []
     for task, scale in [*scales, *loads]:
         scaled, count = scaled_level(level, scale), len(whole.workload)
         point = OnTimePoint(task.workload, scaled, scale, task.faster, count)
         name = f"{ON_TIME}, limits x{scale:g}, arrivals x{task.faster:g}"
+        if task.workload.replicas != whole.workload.replicas:
+            name = f"{ON_TIME}, {task.workload.replicas} replicas"
         limit = 2 * POINT_SHARE * (whole.time_limit or 0.0)
         tasks.append(replace(task, on_time=point, name=name, time_limit=limit))
     limit = SEARCH_SHARE / 2 * (whole.time_limit or 0.0)
     longer = replace(tasks[0], time_limit=limit, name=ON_TIME)
-    return [*tasks, longer, replace(whole, kind=TAIL, time_limit=limit / 2, name=TAIL)]
+    tasks += [longer, replace(whole, kind=TAIL, time_limit=limit / 2, name=TAIL)]
+    if whole.router is None:
+        return tasks
+    limit = CAPACITY_SHARE * (whole.time_limit or 0.0)
+    return [*tasks, replace(whole, kind=CAPACITY, time_limit=limit, name=CAPACITY)]
 
 
 def _tasks(
-    whole: Task, specs: Sequence[PolicySpec], compared: tuple[PolicySpec, ...], error: float
+    whole: Task,
+    specs: Sequence[PolicySpec],
+    compared: tuple[PolicySpec, ...],
+    error: float,
+    routers: Sequence[str],
+    everywhere: Sequence[PolicySpec],
 ) -> list[Task]:
-    """List the tasks by importance, but for the long search, which begins early."""
+    """List the tasks by importance, but for the long search, which begins early.
+
+    Policies run behind the first router, and ``everywhere`` behind all.
+    """
     time_limit, on_time = whole.time_limit or 0.0, _on_time_tasks(whole)
-    needed, others = [], []
+    needed, others, elsewhere = [], [], []
     for spec in specs:
         task = replace(whole, kind=POLICY, specs=(spec,), name=spec.label)
+        limit = max(LEAST_SECONDS, POLICY_SHARE * time_limit)
+        if spec in everywhere:
+            task = replace(task, routing_limit=ROUTED_SHARE * time_limit)
+            elsewhere += [replace(task, time_limit=limit).behind(one) for one in routers[1:]]
         if spec in compared:
             # Without those compared there is nothing to say: they take what they need.
             needed.append(task)
         else:
-            task = replace(task, time_limit=max(LEAST_SECONDS, POLICY_SHARE * time_limit))
+            task = replace(task, time_limit=limit)
             others.append(replace(task, then=task.predicted(error)) if error else task)
+    if routers:
+        needed[0] = replace(needed[0], routing_limit=TODAY_SHARE * time_limit)
     around = _around(replace(whole, kind=POINT))
     enclosed = [replace(one, name=f"{SEARCH} at {one.name}") for one in around]
     around = [replace(one, specs=compared, name=f"policies at {one.name}") for one in around]
+    if whole.assignment is not None:
+        # The log routes to its own replicas only.
+        around = [one for one in around if one.workload.replicas == whole.workload.replicas]
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
         replace(whole, time_limit=SEARCH_SHARE * time_limit / (2 if on_time else 1)),
@@ -301,6 +388,7 @@ def _tasks(
         # An interval takes seconds, and the policies beside it minutes.
         *enclosed,
         *on_time[1:],
+        *elsewhere,
         *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
         *others,
@@ -314,13 +402,17 @@ def _around(task: Task) -> list[Task]:
     limit, rule = given.memory_limit, given.memory_rule
     sizes = zip(given.prompt_lengths.tolist(), given.output_lengths.tolist(), strict=True)
     needed = max(rule.peak_blocks(*size) for size in sizes)
-    points = []
+    points: list[tuple[int, float, int]] = []
+    replicas = given.replicas
+    if replicas > 1:
+        others = dict.fromkeys((replicas + 1, replicas - 1, 2 * replicas, (replicas + 1) // 2))
+        points += [(limit, 1.0, one) for one in others]
     for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True):
         if rule.usable_blocks(round(limit * factor)) >= needed:
-            points.append((round(limit * factor), 1.0))
+            points.append((round(limit * factor), 1.0, replicas))
         # What all arrives at once arrives no faster.
         if given.arrival_times[-1] > 0:
-            points.append((limit, faster))
+            points.append((limit, faster, replicas))
     return [
         replace(
             task,
@@ -332,18 +424,19 @@ def _around(task: Task) -> list[Task]:
                 ids=given.ids,
                 name=given.name,
                 memory_rule=rule,
+                replicas=there,
             ),
             time_limit=POINT_SHARE * (task.time_limit or 0.0),
             faster=faster,
-            name=f"M = {memory_limit}, arrivals x{faster:g}",
+            name=f"M = {memory_limit}, arrivals x{faster:g}"
+            if there == replicas
+            else f"{there} replicas",
         )
-        for memory_limit, faster in points
+        for memory_limit, faster, there in points
     ]
 
 
-def _perform(
-    task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
-) -> PolicyRun | CurvePoint | BestPossible | OnTimePoint | Interval | str:
+def _perform(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> Any:
     """Do a task, or say why nothing comes of it: minutes of others' work do not go with it."""
     try:
         if task.kind == SEARCH:
@@ -352,6 +445,8 @@ def _perform(
             return attain(task, stop, tell)
         if task.kind == TAIL:
             return shortest_tail(task, stop)
+        if task.kind == CAPACITY:
+            return fewest_replicas(task, stop)
         return point(task, stop) if task.kind == POINT else play(task, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
@@ -360,16 +455,9 @@ def _perform(
 def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
     """Run a policy, and check what it did."""
     (spec,) = task.specs
-    trial = run_policy(
-        task.workload,
-        spec,
-        task.seed,
-        predictions=RelativePredictions(task.error) if task.error else None,
-        time_limit=task.time_limit,
-        stop=stop,
-        batch_time=task.batch_time,
-        level=task.level,
-    )
+    if task.router is not None:
+        return _play_behind_router(task, stop or never)
+    trial = _trial(task, task.workload, stop)
     run = trial.run
     if trial.mean_latency is None or trial.reason is not None or run is None:
         return PolicyRun(spec.label, task.error, None, trial.reason or trial.status)
@@ -381,6 +469,68 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         first_tokens=run.first_token_times - run.arrival_times,
         over_time=over_time(run, stretch_seconds(task.workload)),
     )
+
+
+def _trial(task: Task, workload: Workload, stop: Callable[[], bool] | None) -> Trial:
+    """Run the policy of a task on one machine."""
+    return run_policy(
+        workload,
+        task.specs[0],
+        task.seed,
+        predictions=RelativePredictions(task.error) if task.error else None,
+        time_limit=task.time_limit,
+        stop=stop,
+        batch_time=task.batch_time,
+        level=task.level,
+    )
+
+
+def _play_behind_router(task: Task, stop: Callable[[], bool]) -> PolicyRun:
+    """Run a policy on every replica, and enclose the best with the same routing."""
+    (spec,), workload = task.specs, task.workload
+    assignment = task.assignment
+    if assignment is None:
+        assignment = np.arange(len(workload)) % workload.replicas  # STAND-IN
+    own = by_replica(assignment, workload.replicas)
+    failed = PolicyRun(spec.label, task.error, None, router=task.router)
+    latencies, first_tokens = np.zeros((2, len(workload)))
+    total, seconds = Fraction(0), stretch_seconds(workload)
+    parts = []
+    for positions in own:
+        if not len(positions):
+            parts.append(OverTime(seconds, np.zeros(1), np.zeros(1)))
+            continue
+        trial = _trial(task, workload.alone(positions), stop)
+        run = trial.run
+        if trial.mean_latency is None or trial.reason is not None or run is None:
+            return replace(failed, reason=trial.reason or trial.status)
+        total += trial.mean_latency * len(positions)
+        latencies[positions] = run.latencies
+        first_tokens[positions] = run.first_token_times - run.arrival_times
+        parts.append(over_time(run, seconds))
+    return replace(
+        failed,
+        mean_latency=total / len(workload),
+        latencies=latencies,
+        first_tokens=first_tokens,
+        over_time=together(parts),
+        assignment=assignment,
+        assigned=enclose_routing(task, own, stop) if task.routing_limit else None,
+        by_replica=tuple(parts),
+    )
+
+
+def enclose_routing(task: Task, own: Sequence[IntArray], stop: Callable[[], bool]) -> Interval:
+    """Enclose the least mean latency of all schedulers that leave requests on their replicas."""
+    parts = [positions for positions in own if len(positions)]
+    totals = []
+    for positions in parts:
+        workload = task.workload.alone(positions)
+        limit = task.routing_limit / len(parts)
+        found = search(replace(task, workload=workload, time_limit=limit), stop)
+        known = NOTHING if isinstance(found, str) else found.mean_latency
+        totals.append(known.times(len(positions)))
+    return Interval.sum_of(totals).times(Fraction(1, len(task.workload)))
 
 
 def _find(
@@ -428,9 +578,10 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
     runs = []
     for spec in task.specs:
         run = play(replace(task, specs=(spec,), time_limit=None), stop)
-        runs.append(replace(run, over_time=None))
+        runs.append(replace(run, over_time=None, by_replica=()))
     loaded = load(task.workload, task.batch_time)
-    return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
+    limit, replicas = task.workload.memory_limit, task.workload.replicas
+    return CurvePoint(limit, task.faster, loaded, best, tuple(runs), replicas)
 
 
 def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint | str:
@@ -466,21 +617,71 @@ def shortest_tail(task: Task, stop: Callable[[], bool]) -> Interval:
     return Interval(Fraction(found.lower_bound), Fraction(found.upper_bound))
 
 
+def fewest_replicas(task: Task, stop: Callable[[], bool]) -> CapacityResult:
+    """Enclose the fewest replicas with which enough requests can be on time."""
+    import hindsight
+
+    assert task.level is not None
+    return hindsight.fewest_replicas(
+        task.workload,
+        task.level,
+        task.share,
+        task.time_limit,
+        batch_time=task.batch_time,
+        threads=1,
+        seed=task.seed,
+        should_stop=stop,
+    )
+
+
 def _on_time(
     found: Headroom, tasks: Sequence[Task], results: Sequence[tuple[Task, Any]]
 ) -> tuple[OnTimePoint, ...]:
     """Put together what is known of the requests on time, by level and load."""
     points, log = {}, found.measured
+    here, limit = (1.0, found.replicas), found.workload.memory_limit
+    curves = {
+        (one.faster, one.replicas): one.runs for one in found.points if one.memory_limit == limit
+    }
     for point in (task.on_time for task in tasks if task.on_time is not None):
-        there = [run for one in found.load_curve if one.faster == point.faster for run in one.runs]
-        if point.faster == 1 and log is not None:
+        place = (point.faster, point.replicas)
+        if place == here and log is not None:
             point = point.ran(MEASURED, 0.0, log.latencies, log.first_tokens)
-        for run in found.runs if point.faster == 1 else there:
+        for run in found.runs if place == here else curves.get(place, ()):
             point = point.ran(run.policy, run.error, run.latencies, run.first_tokens)
-        points[point.scale, point.faster] = point
+        points[point.scale, *place] = point
     computed = [result for _, result in results if isinstance(result, OnTimePoint)]
     joined = carried_on_time([*points.values(), *computed])[: len(points)]
-    return tuple(sorted(joined, key=lambda one: (one.scale, one.faster)))
+    return tuple(sorted(joined, key=lambda one: (one.scale, one.faster, one.replicas)))
+
+
+def _same_routing(routed: Sequence[PolicyRun]) -> list[PolicyRun]:
+    """Share what is known of equal assignments; a run is a schedule with its own."""
+    known: dict[bytes, list[Interval]] = {}
+    for run in routed:
+        if run.assigned is not None and run.assignment is not None:
+            intervals = known.setdefault(run.assignment.tobytes(), [])
+            intervals += [run.assigned, Interval(None, run.mean_latency)]
+    return [
+        replace(run, assigned=Interval.common_to(known[run.assignment.tobytes()]))
+        if run.assigned is not None and run.assignment is not None
+        else run
+        for run in routed
+    ]
+
+
+def _reached(
+    best: BestPossible, runs: Sequence[PolicyRun], routed: Sequence[PolicyRun]
+) -> BestPossible:
+    """Add the schedules of runs, and the best found with their routing."""
+    for run in runs:
+        best = best.reached(run.mean_latency, run.policy)
+    for run in routed:
+        who = f"{run.policy} behind {run.router}"
+        best = best.reached(run.mean_latency, who)
+        if run.assigned is not None:
+            best = best.reached(run.assigned.upper, f"search, routing of {who}")
+    return best
 
 
 def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any) -> Headroom:
@@ -495,12 +696,14 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     best: BestPossible | None = None
     why: str | None = None
     runs: list[PolicyRun] = []
-    points: dict[tuple[int, float], CurvePoint] = {}
+    routed: list[PolicyRun] = []
+    points: dict[tuple[int, float, int], CurvePoint] = {}
     for task, result in results:
         if task.kind == POLICY:
-            failed = isinstance(result, str)
-            label = task.specs[0].label
-            runs.append(PolicyRun(label, task.error, None, result) if failed else result)
+            failed = PolicyRun(task.specs[0].label, task.error, None, router=task.router)
+            run = replace(failed, reason=result) if isinstance(result, str) else result
+            runs += [run] if task.router == tasks[0].router else []
+            routed += [run] if task.routing_limit else []
         elif isinstance(result, str):
             if task.kind == SEARCH:
                 why = result
@@ -509,15 +712,15 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         elif task.kind == SEARCH:
             best = result if best is None else best.joined(result)
         elif task.kind == POINT:
-            place = (result.memory_limit, result.faster)
-            known_there = points.get(place, CurvePoint(*place, result.load, None, ()))
+            place = (result.memory_limit, result.faster, result.replicas)
+            known_there = points.get(place, replace(result, best=None, runs=()))
             points[place] = known_there.joined(result)
             lacks = [run.policy for run in result.runs if run.mean_latency is None]
             missing += [f"{task.name}: {', '.join(lacks)}"] if lacks else []
-    for run in runs:
-        best = None if best is None else best.reached(run.mean_latency, run.policy)
+    routed = _same_routing(routed)
+    best = None if best is None else _reached(best, runs, routed)
     loaded = load(workload, batch_time)
-    own = CurvePoint(workload.memory_limit, 1.0, loaded, best, ())
+    own = CurvePoint(workload.memory_limit, 1.0, loaded, best, (), workload.replicas)
     last_arrival = float(workload.arrival_times[-1])
     own, *others = carried_over([own, *points.values()], last_arrival)
     names = [task.name for task in tasks if not task.error]
@@ -528,7 +731,9 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         best=own.best,
         no_best=None if own.best is not None else why,
         runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
-        points=tuple(sorted(others, key=lambda one: (one.memory_limit, one.faster))),
+        points=tuple(sorted(others, key=lambda one: (one.memory_limit, one.faster, one.replicas))),
+        routed=tuple(routed),
+        capacity=next((result for task, result in results if task.kind == CAPACITY), None),
         unfinished=tuple(dict.fromkeys(missing)),
         **known,
     )

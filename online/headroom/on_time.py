@@ -70,6 +70,11 @@ class OnTimePoint:
     kept: Mapping[tuple[str, float], BoolArray] = field(default_factory=dict, repr=False)
 
     @property
+    def replicas(self) -> int:
+        """Number of replicas."""
+        return self.workload.replicas
+
+    @property
     def best(self) -> tuple[str, BoolArray]:
         """Name of the schedule with most requests on time, and which these are."""
         known = [(name, one) for (name, _), one in self.kept.items() if name != MEASURED]
@@ -110,8 +115,14 @@ class OnTimePoint:
         last = Fraction(float(self.workload.arrival_times[-1])) * here
         more = ROUNDING * last if here < there else 0
         limits = zip(asdict(self.level).values(), asdict(other.level).values(), strict=True)
-        return here <= there and all(
-            Fraction(mine) * here >= Fraction(its) * there + more for mine, its in limits if mine
+        return (
+            here <= there
+            and self.replicas >= other.replicas
+            and all(
+                Fraction(mine) * here >= Fraction(its) * there + more
+                for mine, its in limits
+                if mine
+            )
         )
 
 
@@ -125,6 +136,9 @@ def carried_on_time(points: Sequence[OnTimePoint]) -> list[OnTimePoint]:
 
     **Longer limits.** Who is on time stays on time where limits are longer. So schedules carry to
     longer limits, and upper bounds to shorter ones.
+
+    **More replicas.** One more may stay empty. So schedules carry to more replicas, and upper
+    bounds to fewer.
 
     **Slower arrivals.** Multiply all arrivals by c >= 1, and let the round that ended at t end at
     c t. A round of length D then begins at c t - D >= c (t - D), so rounds stay disjoint and serve
@@ -142,6 +156,8 @@ def carried_on_time(points: Sequence[OnTimePoint]) -> list[OnTimePoint]:
             (name, kept), where = known.best, ""
             if (known.scale, known.faster) != (to.scale, to.faster):
                 where = f" with limits x{known.scale:g}, arrivals x{known.faster:g}"
+            if known.replicas != to.replicas:
+                where += f" with {known.replicas} replicas"
             if to.allows(known) and kept.sum() > one.best[1].sum():
                 one = replace(one, kept={**one.kept, (name + where, 0.0): kept})
             if known.allows(to) and known.upper < one.upper:

@@ -19,6 +19,9 @@ from .on_time import CAUSES, MEASURED, OnTimePoint, causes_of, share
 
 LEVELS = "Requests on time with shorter or longer limits"
 LOADS = "Requests on time with arrivals slower or faster"
+FEWEST = "Requests on time with another number of replicas"
+CURVES = {"levels": LEVELS, "loads": LOADS, "fewest": FEWEST}
+"""Titles by the name of the section."""
 
 ATTAINABLE = (
     "On time: a request that keeps every limit. Attainable: the largest share of requests on time "
@@ -42,10 +45,15 @@ def within(level: ServiceLevel) -> str:
     return ", ".join(f"{name.replace('_', ' ')} <= {one:g} s" for name, one in limits if one)
 
 
-def levels_and_loads(found: Headroom) -> tuple[list[OnTimePoint], list[OnTimePoint]]:
-    """Return the points at the log's own load, and those at the level asked for."""
-    loads = [one for one in found.on_time if one.scale == 1]
-    return [one for one in found.on_time if one.faster == 1], loads if len(loads) > 1 else []
+def on_time_curves(found: Headroom) -> dict[str, list[OnTimePoint]]:
+    """Return the points at other levels, at other loads, and on other numbers of replicas."""
+    here = [one for one in found.on_time if one.replicas == found.replicas]
+    curves = {
+        "levels": [one for one in here if one.faster == 1],
+        "loads": [one for one in here if one.scale == 1],
+        "fewest": [one for one in found.on_time if one.scale == one.faster == 1],
+    }
+    return {name: points for name, points in curves.items() if name == "levels" or len(points) > 1}
 
 
 def compared(found: Headroom, point: OnTimePoint) -> dict[str, BoolArray]:
@@ -120,12 +128,11 @@ def on_time_tables(found: Headroom) -> dict[str, Table]:
     own = found.on_time_here
     if own is None:
         return {}
-    levels, loads = levels_and_loads(found)
+    curves = on_time_curves(found).items()
     return {
         "on-time": _policies(found, own),
         "late": _causes(found, own),
-        "levels": _curve(found, levels, LEVELS),
-        "loads": _curve(found, loads, LOADS),
+        **{name: _curve(found, points, CURVES[name]) for name, points in curves},
     }
 
 
@@ -190,6 +197,8 @@ def _curve(found: Headroom, points: Sequence[OnTimePoint], title: str) -> Table:
         row = {"limits x": f"{one.scale:g}"}
         if title == LOADS:
             row = {"arrivals x": f"{one.faster:g}", "load": f"{one.faster * (found.load or 0):.3f}"}
+        elif title == FEWEST:
+            row = {"replicas": str(one.replicas)}
         there = compared(found, one)
         row["attainable, %"] = per_cent(one.attainable)
         shares = {name: share(kept) for name, kept in there.items()}
@@ -207,6 +216,7 @@ def on_time_record(found: Headroom) -> dict[str, Any]:
         {
             "limits_times": one.scale,
             "faster": one.faster,
+            **({"replicas": one.replicas} if found.routers else {}),
             "attainable": list(one.attainable.ends),
             "bound": one.bound,
             "certified": one.certified,

@@ -11,9 +11,11 @@ from online.report.self_contained import page_table, self_contained_page
 
 from .answer import CurvePoint, Headroom
 from .cells import per_cent, seconds, told
+from .fleet_tables import REPLICAS, todays_run
 from .on_time import MEASURED, OnTimePoint, share
-from .on_time_tables import LEVELS, LOADS, compared, levels_and_loads
+from .on_time_tables import CURVES, compared, on_time_curves
 from .tables import LOAD, MEMORY, fields, notes, sentence, shown, tables
+from .waiting import OverTime
 
 COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
 BEST, BEST_THERE = charts.PALE_BLUE, charts.GREEN
@@ -24,12 +26,18 @@ LINE_COLOURS = (charts.RED, charts.BLUE, charts.BROWN)
 
 LOAD_AXIS = "machine seconds asked for in a second"
 
+PALE = charts.PALE_BLUE
+"""Colour of the replicas between the fullest and the emptiest."""
+
 DASHES = ("2 3", "7 3")
 
 WIDE = 4.0
 """The largest of all means beside the least, from where on a linear axis would merge the small."""
 
-FIRST = ("on-time", "late", "levels", "loads", "savings", "policies", "failures")
+FIRST = (
+    *("on-time", "late", "levels", "loads", "fewest", "savings", "routers", "policies", "balance"),
+    "failures",
+)
 """Tables that stand before those about the requests."""
 
 
@@ -52,8 +60,10 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         "stretches": _over_time_picture(found),
         "memory": _curve_picture("memory", found.memory_curve, f"{best} {MEMORY.lower()}"),
         "load": _curve_picture("load", loads, f"{best} {LOAD.lower()}"),
+        "replicas": _curve_picture("replicas", found.replica_curve, f"{best} {REPLICAS.lower()}"),
+        "balance": _balance_picture(found),
     }
-    for name, points in zip(("levels", "loads"), levels_and_loads(found), strict=True):
+    for name, points in on_time_curves(found).items():
         pictures[name] = _on_time_picture(name, found, points)
     sections = {
         name: f"<section>\n<h2>{escape(table.title)}</h2>\n{pictures.get(name, '')}"
@@ -130,15 +140,42 @@ def _over_time_picture(found: Headroom) -> str:
     runs = [(run.policy, run.over_time) for run in shown(found) if run.over_time is not None]
     if not runs:
         return ""
-    seconds = runs[0][1].seconds
-    last = seconds * max(len(each.queue) for _, each in runs)
+    parts = [each for _, each in runs]
+    drawn = _over_time(list(zip(parts, COLOURS, strict=False)), "")
+    return _picture("over-time", _lines([policy for policy, _ in runs]), *drawn)
+
+
+def _balance_picture(found: Headroom) -> str:
+    """Draw the same for each replica of today's run: the fullest, the emptiest, and the others."""
+    today = todays_run(found)
+    if today is None:
+        return ""
+    by_memory = sorted(enumerate(today.by_replica), key=lambda one: -float(one[1].memory.sum()))
+    (most, _), *others, (least, _) = by_memory
+    signs = {
+        charts.RED: f"replica {most}, which holds most",
+        charts.BLUE: f"replica {least}, which holds least",
+        **({PALE: "the others"} if others else {}),
+    }
+    colours = {most: charts.RED, least: charts.BLUE}
+    # The others first, as they lie below.
+    parts = [(each, colours.get(k, PALE)) for k, each in (*others, by_memory[-1], by_memory[0])]
+    entries = [(SIGN.segment((0, 1), 0.5, colour), name) for colour, name in signs.items()]
+    drawn = _over_time(parts, ", by replica")
+    return _picture("balance", charts.legend(entries), *drawn)
+
+
+def _over_time(parts: Sequence[tuple[OverTime, str]], what: str) -> list[str]:
+    """Draw queues and memory over time, each in its colour."""
+    seconds = parts[0][0].seconds
+    last = seconds * max(len(each.queue) for each, _ in parts)
     x = Axis(0, last, "seconds since the first arrival", grid=True)
-    most = max(1.0, *(float(each.queue.max()) for _, each in runs))
+    most = max(1.0, *(float(each.queue.max()) for each, _ in parts))
     drawn = []
     for label, high in (("requests waiting", 1.05 * most), ("memory held, % of M", 105)):
         plot = Plot(x, Axis(0, high, label, grid=True), 150)
         marks = []
-        for (_, each), colour in zip(runs, COLOURS, strict=False):
+        for each, colour in parts:
             values = each.queue if label == "requests waiting" else 100 * each.memory
             corners = [
                 (k * seconds, value)
@@ -146,15 +183,15 @@ def _over_time_picture(found: Headroom) -> str:
                 for k in (begin, begin + 1)
             ]
             marks.append(plot.line(corners, colour))
-        drawn.append(plot.drawn(f"{label}, over time", marks))
-    return _picture("over-time", _lines([policy for policy, _ in runs]), *drawn)
+        drawn.append(plot.drawn(f"{label}, over time{what}", marks))
+    return drawn
 
 
 def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
     """Draw mean latencies and the best possible where the memory or the load is another."""
-    of_memory = name == "memory"
-    at = {one: float(one.memory_limit if of_memory else one.load or 0) for one in points}
-    title = "M, tokens" if of_memory else LOAD_AXIS
+    titles = {"memory": "M, tokens", "load": LOAD_AXIS, "replicas": "replicas"}
+    field, title = "memory_limit" if name == "memory" else name, titles[name]
+    at = {one: float(getattr(one, field) or 0) for one in points}
     lines: dict[str, list[tuple[float, float, str]]] = {}
     for one in points:
         for run in one.runs:
@@ -171,18 +208,20 @@ def _curve_picture(name: str, points: Sequence[CurvePoint], label: str) -> str:
     ]
     figures = [mean for line in lines.values() for _, mean, _ in line]
     figures += [end for _, low, high, _ in known for end in (low, high)]
-    if not figures:
+    if not figures or len(points) < 2:
         return ""
     first, last = min(at.values()), max(at.values())
     pad = 0.04 * ((last - first) or last or 1)
-    plot = Plot(Axis(first - pad, last + pad, title, grid=True), _latency_axis(figures), 240)
+    x = Axis(first - pad, last + pad, title, whole=name == "replicas", grid=True)
+    plot = Plot(x, _latency_axis(figures), 240)
     return _curve(name, label, plot, known, lines, "best possible")
 
 
 def _on_time_picture(name: str, found: Headroom, points: Sequence[OnTimePoint]) -> str:
     """Draw who is on time and the attainable where the limits or the load are others."""
-    of_load = name == "loads"
-    at = {one: one.faster * (found.load or 0) if of_load else one.scale for one in points}
+    fields = {"levels": "scale", "loads": "faster", "fewest": "replicas"}
+    times = (found.load or 0) if name == "loads" else 1
+    at = {one: getattr(one, fields[name]) * times for one in points}
     if len(at) < 2:
         return ""
     lines: dict[str, list[tuple[float, float, str]]] = {}
@@ -194,10 +233,11 @@ def _on_time_picture(name: str, found: Headroom, points: Sequence[OnTimePoint]) 
         low, high = (100 * (end or 0) for end in one.attainable.ends)
         known.append((where, low, high, f"on time {per_cent(one.attainable)} %"))
     ends = (0.96 * min(at.values()), max(at.values()) / 0.96)
-    title = LOAD_AXIS if of_load else "limits, times those asked for"
-    x = Axis(*ends, title, log=not of_load, grid=True)
+    titles = {"loads": LOAD_AXIS, "fewest": "replicas"}
+    title = titles.get(name, "limits, times those asked for")
+    x = Axis(*ends, title, log=name == "levels", whole=name == "fewest", grid=True)
     plot = Plot(x, Axis(0, 105, "on time, %", grid=True), 240)
-    label = f"{LOADS if of_load else LEVELS}, and the attainable"
+    label = f"{CURVES[name]}, and the attainable"
     return _curve(name, label, plot, known, lines, "attainable")
 
 

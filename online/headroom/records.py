@@ -15,6 +15,7 @@ from online.runtime.table import Table
 
 from .answer import BestPossible, Headroom, PolicyRun
 from .cells import NOTHING, per_cent, seconds, table_of
+from .fleet_tables import fleet_record
 from .on_time_tables import on_time_record
 from .tables import sentence
 
@@ -45,6 +46,7 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
     points = [
         {
             "memory_limit": one.memory_limit,
+            **({"replicas": one.replicas} if found.routers else {}),
             "faster": one.faster,
             "load": one.load,
             "best_possible": _best(one.best),
@@ -69,6 +71,7 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
         "unfinished": list(found.unfinished),
         "interrupted": found.interrupted,
         "seconds": found.seconds,
+        **fleet_record(found),
         **on_time_record(found),
     }
 

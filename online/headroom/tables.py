@@ -14,6 +14,14 @@ from online.runtime.table import Table
 
 from .answer import NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving
 from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of, told
+from .fleet_tables import (
+    LOSSES,
+    REPLICAS,
+    behind,
+    blame_sentences,
+    capacity_sentences,
+    fleet_tables,
+)
 from .on_time import MEASURED
 from .on_time_tables import on_time_fields, on_time_notes, on_time_sentences, on_time_tables
 from .waiting import length_classes, own_seconds
@@ -44,6 +52,9 @@ CARRIED = (
     "join the intervals by straight lines, which prove nothing between the points."
 )
 
+NO_TABLE = table_of("", [])
+"""Keeps the place of one that stands elsewhere."""
+
 LITTLE = Fraction(1, 10)
 """Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
@@ -53,7 +64,8 @@ def sentence(found: Headroom) -> str:
 
     With a service level, what is on time comes first.
     """
-    return " ".join([*on_time_sentences(found), _of_latency(found)])
+    on_time = [*on_time_sentences(found), *capacity_sentences(found)]
+    return " ".join([*on_time, _of_latency(found)])
 
 
 def _of_latency(found: Headroom) -> str:
@@ -61,7 +73,7 @@ def _of_latency(found: Headroom) -> str:
     if best is not None and measured is not None and found.contradicts:
         return (
             f"The log's own mean latency is {seconds(measured.mean_latency)} s, but with this "
-            "batch time no scheduler could reach less than "
+            f"batch time no {_anybody(found)} could reach less than "
             f"{_at_least(best.mean_latency.lower)} s: the batch time is too slow for the machine "
             "of the log, or the memory limit too small. So no savings are given."
         )
@@ -70,25 +82,33 @@ def _of_latency(found: Headroom) -> str:
         return f"No answer: {_why_not(found)}."
     words = []
     for saving in savings:
-        today = "The log" if saving.today == MEASURED else f"{saving.today} (simulated)"
+        today = f"{saving.today}{behind(found)} (simulated)"
+        today = "The log" if saving.today == MEASURED else today
         words.append(f"{today} has a mean latency of {seconds(saving.mean_latency)} s.")
         # The table has both; of the simulated one the answer says only if there is little to gain.
         if saving is savings[0] or saving.is_negligible:
-            words.append(_could_be_saved(saving))
+            words.append(_could_be_saved(saving, _anybody(found)))
+    if not savings[0].is_negligible:
+        words += blame_sentences(found)
     # Policies are simulated: what they save is of what is simulated too, where that ended.
     if saving.today != MEASURED and not saving.is_negligible:
         words += _policies_save(found, saving)
     return " ".join(words)
 
 
-def _could_be_saved(saving: Saving) -> str:
-    """Tell what no scheduler could save more than, and what a known schedule saves."""
+def _anybody(found: Headroom) -> str:
+    """Name who could save something."""
+    return "router and schedulers" if found.routers else "scheduler"
+
+
+def _could_be_saved(saving: Saving, anybody: str) -> str:
+    """Tell what nobody could save more than, and what a known schedule saves."""
     low = saving.seconds.lower or Fraction(0)
     # Whatever a scheduler does, it saves no more than all of it.
     high = saving.mean_latency if saving.seconds.upper is None else saving.seconds.upper
     share = high / saving.mean_latency
     limit = (
-        f"scheduler could save more than {rounded_up(high, DECIMALS)} s "
+        f"{anybody} could save more than {rounded_up(high, DECIMALS)} s "
         f"({rounded_up(100 * share, 1)} %) of it"
     )
     if not saving.is_negligible:
@@ -162,17 +182,18 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         f"{np.mean(column):.1f} on average, at most {int(np.max(column))} tokens"
         for column in (workload.prompt_lengths, workload.output_lengths)
     )
-    in_blocks = f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
+    in_blocks = "" if rule == TOKENS else f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
+    on = f" on each of {found.replicas} replicas" if found.routers else ""
     described = {
         "requests": str(len(workload)),
         **facts,
         "arrivals over": f"{span:.1f} s",
         "prompts": prompts,
         "outputs": outputs,
-        "memory limit M": f"{workload.memory_limit} tokens{'' if rule == TOKENS else in_blocks}",
+        "memory limit M": f"{workload.memory_limit} tokens{on}{in_blocks}",
         "load": "all arrive at once"
         if found.load is None
-        else f"{found.load:.3f} machine seconds asked for in a second, at full memory",
+        else f"{found.load:.3f} machine seconds asked for in a second{on}, at full memory",
         **on_time_fields(found),
     }
     if best is None:
@@ -190,15 +211,18 @@ def tables(found: Headroom) -> dict[str, Table]:
     """Make every table that has rows, in order, by the name of its section."""
     made = {
         "savings": _savings(found),
+        "routers": NO_TABLE,
         "policies": _policies(found),
+        "balance": NO_TABLE,
         "failures": _failures(found),
         "stretches": _stretches(found),
         "classes": _classes(found),
         "percentiles": _percentiles(found),
+        "replicas": _curve(found, found.replica_curve, REPLICAS),
         "memory": _curve(found, found.memory_curve, MEMORY),
         "load": _curve(found, found.load_curve, LOAD),
     }
-    made = {**on_time_tables(found), **made}
+    made = {**on_time_tables(found), **made, **fleet_tables(found)}
     return {name: table for name, table in made.items() if table.rows}
 
 
@@ -266,11 +290,11 @@ def _failures(found: Headroom) -> Table:
     """Show the policies without a result, and why."""
     rows = [
         {
-            "policy": run.policy,
+            "policy": run.policy + (f" behind {run.router}" if run.router else ""),
             "output lengths": told(run.error),
             "why not": run.reason or "unknown",
         }
-        for run in found.runs
+        for run in dict.fromkeys([*found.runs, *found.routed])
         if run.mean_latency is None
     ]
     columns = ["policy", "output lengths", "why not"]
@@ -369,6 +393,7 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
         today = means.get(found.baseline)
         best = None if one.best is None else one.best.mean_latency
         row = {
+            **({"replicas": str(one.replicas)} if title == REPLICAS else {}),
             "M, tokens": str(one.memory_limit),
             "arrivals x": f"{one.faster:g}",
             "load": NOTHING if one.load is None else f"{one.load:.3f}",
@@ -383,7 +408,8 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
                 row["could be saved, %"] = per_cent(saving.share)
         rows.append(row)
     columns = list(rows[0]) if rows else []
-    main = [*columns[:2], *columns[-1:], *columns[3:-1], *columns[2:3]]
+    first = columns.index("load") if columns else 0
+    main = [*columns[:first], *columns[-1:], *columns[first + 1 : -1], *columns[first : first + 1]]
     return table_of(title, rows, (), main)
 
 
@@ -399,6 +425,8 @@ def notes(found: Headroom) -> list[str]:
             "No policy's share of what could be saved is given: no schedule is known that saves "
             f"{float(100 * NEGLIGIBLE):g} % of the mean latency."
         )
+    if found.blames:
+        said.append(LOSSES)
     if found.points:
         said.append(CARRIED)
     if any(run.error for run in found.runs):

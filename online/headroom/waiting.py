@@ -6,6 +6,7 @@ these figures describe and prove nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,16 @@ def over_time(run: Run, seconds: float) -> OverTime:
     )
 
 
+def together(parts: Sequence[OverTime]) -> OverTime:
+    """Sum up the queues of replicas, and average their memory."""
+    most = max(len(one.queue) for one in parts)
+    queue, memory = (
+        np.array([np.pad(getattr(one, name), (0, most - len(one.queue))) for one in parts])
+        for name in ("queue", "memory")
+    )
+    return OverTime(parts[0].seconds, queue.sum(axis=0), memory.mean(axis=0))
+
+
 def _seconds_since(moments: FloatArray, now: Any) -> FloatArray:
     """Sum over ``moments`` the seconds since then, at each time ``now``."""
     ordered = np.sort(moments)
@@ -131,15 +142,16 @@ def load(workload: Workload, batch_time: BatchTime) -> float | None:
     """Compute the machine seconds asked for in a second, from the first arrival to the last.
 
     A request asks for d1 a token processed and d2 + d0 / M a token held for a round, which is
-    what it costs in rounds that fill the memory: above 1 nobody keeps up. None where all arrive at
-    once.
+    what it costs in rounds that fill the memory, and replicas share what is asked for: above 1
+    nobody keeps up. None where all arrive at once.
     """
     span = float(workload.arrival_times[-1] - workload.arrival_times[0])
     if span <= 0:
         return None
     limit = workload.memory_limit
     parts = _parts(workload, batch_time)
-    return max(float((work + d0 / limit * held).sum()) for d0, _, work, held in parts) / span
+    asked = max(float((work + d0 / limit * held).sum()) for d0, _, work, held in parts)
+    return asked / span / workload.replicas
 
 
 def backlogs(workload: Workload, batch_time: BatchTime) -> FloatArray:
@@ -147,12 +159,13 @@ def backlogs(workload: Workload, batch_time: BatchTime) -> FloatArray:
 
     A request asks for as much as in `load`. No scheduler that serves all of them has less left: it
     is what remains on a machine that is never idle while there is work, and whose rounds are full.
+    Replicas are one machine of their speed: it has no less done at any time.
     """
     arrivals = workload.arrival_times
     last = np.searchsorted(arrivals, arrivals, "right") - 1
     found = []
     for d0, _, work, held in _parts(workload, batch_time):
-        asked = work + d0 / workload.memory_limit * held
+        asked = (work + d0 / workload.memory_limit * held) / workload.replicas
         done = np.cumsum(asked)
         idle = np.minimum.accumulate(done - asked - arrivals)
         found.append((done - arrivals - idle)[last] - asked)

@@ -1,0 +1,180 @@
+"""Several replicas and their routers in words, in tables cell by cell, and as JSON."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
+from online.runtime.table import Table
+
+from .answer import LOGGED, Headroom, PolicyRun
+from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of
+from .on_time import MEASURED
+from .on_time_tables import within
+
+REPLICAS = "With another number of replicas"
+"""Title of the curve."""
+
+LOSSES = (
+    "Lost by the router: what no scheduler wins back while every request stays on its replica, the "
+    "best mean latency with this routing less the best possible. Lost by the schedulers: the mean "
+    "latency less the best with this routing, which better schedulers win back without another "
+    "router. Both are intervals, rounded outwards, and add up to what could be saved."
+)
+
+
+def behind(found: Headroom, router: str | None = None) -> str:
+    """Say behind which router and on how many replicas, for several."""
+    if not found.routers:
+        return ""
+    router = found.routers[0] if router is None else router
+    routed = "routed as in the log" if router == LOGGED else f"behind the router {router}"
+    return f" {routed} on {found.replicas} replicas"
+
+
+def blame_sentences(found: Headroom) -> list[str]:
+    """Tell what better schedulers alone could save, and what the router costs."""
+    # What the log measured counts, unless the batch time does not allow it.
+    todays = [one for one in found.blames if one[1] == found.routers[0]]
+    todays = [one for one in todays if one[0] in (MEASURED, found.baseline)]
+    todays = [one for one in todays if not one[2].contradicts]
+    if not todays:
+        return []
+    _, _, blame = todays[0]
+    alone, router = blame.scheduler_loss, blame.router_loss
+    words = []
+    if alone.upper is not None:
+        known = f"a schedule that saves {_least(alone)} s is known"
+        known = known if float(_least(alone)) else "no schedule that saves anything is known"
+        most = rounded_up(alone.upper, DECIMALS)
+        words.append(
+            f"With every request left on its replica, better schedulers could save at most {most} "
+            f"s of it, and {known}."
+        )
+    most = NOTHING if router.upper is None else f"at most {rounded_up(router.upper, DECIMALS)} s"
+    if float(_least(router)):
+        between = f"at least {_least(router)} s{most and ' and '}{most}"
+        words.append(
+            f"The router costs {between} of it: no scheduler on the replicas wins it back."
+        )
+    elif most:
+        words.append(f"The router costs {most} of it; that it costs anything is not proved.")
+    return words + _best_router(found)
+
+
+def _best_router(found: Headroom) -> list[str]:
+    """Tell behind which router the baseline is fastest."""
+    runs = [run for run in found.routed if run.policy == found.baseline and run.mean_latency]
+    runs.sort(key=lambda run: run.mean_latency or 0)
+    if len(runs) < 2:
+        return []
+    if runs[0].router == found.routers[0]:
+        return [f"Of {len(runs)} routings, {found.baseline} is fastest with today's."]
+    return [
+        f"Of {len(runs)} routings, {found.baseline} is fastest behind the router "
+        f"{runs[0].router}: {seconds(runs[0].mean_latency)} s."
+    ]
+
+
+def capacity_sentences(found: Headroom) -> list[str]:
+    """Tell how few replicas can meet the service level."""
+    known = found.capacity
+    if known is None or found.level is None:
+        return []
+    asked = f"{100 * known.share:g} % on time within {within(found.level)}"
+    if known.lower_bound is None:
+        return [f"No number of replicas has {asked}: too many requests are late even alone."]
+    fewer = f"fewer than {known.lower_bound} replicas cannot, whatever the router and schedulers"
+    if known.lower_bound == 1:
+        fewer = "one replica may do"
+    reached = f"with {known.upper_bound} a schedule that does is known"
+    if known.upper_bound is None:
+        reached = "no number is known that does"
+    return [f"To have {asked}, {fewer}, and {reached}."]
+
+
+def fleet_tables(found: Headroom) -> dict[str, Table]:
+    """Make the tables of routers and of replicas; none on one machine."""
+    if not found.routers:
+        return {}
+    return {"routers": _routers(found), "balance": _balance(found)}
+
+
+def _routers(found: Headroom) -> Table:
+    """Show what each router and policy loses, the fastest first."""
+    rows = []
+    for policy, router, blame in sorted(found.blames, key=lambda one: one[2].latency):
+        told = not blame.contradicts
+        rows.append(
+            {
+                "router": router,
+                "policy": policy,
+                "mean latency, s": seconds(blame.latency),
+                "lost by the router, s": seconds(blame.router_loss),
+                "lost by the schedulers, s": seconds(blame.scheduler_loss) if told else NOTHING,
+                "could be saved, s": seconds(blame.saving) if told else NOTHING,
+            }
+        )
+    return table_of("What routers and schedulers lose", rows, ["router", "policy"])
+
+
+def todays_run(found: Headroom) -> PolicyRun | None:
+    """Find the run of today's policy and router, if it has replicas to show."""
+    today = found.run(found.baseline)
+    return today if today is not None and today.by_replica else None
+
+
+def _balance(found: Headroom) -> Table:
+    """Show what each replica has to do under today's policy and router."""
+    today, workload = todays_run(found), found.workload
+    if today is None or today.assignment is None or today.latencies is None:
+        return table_of("", [])
+    stretches = max(len(one.queue) for one in today.by_replica)
+    rows = []
+    for replica, over_time in enumerate(today.by_replica):
+        own = np.flatnonzero(today.assignment == replica)
+        rows.append(
+            {
+                "replica": str(replica),
+                "requests": str(len(own)),
+                "prompt tokens": str(int(workload.prompt_lengths[own].sum())),
+                "output tokens": str(int(workload.output_lengths[own].sum())),
+                "mean queue": rounded(float(over_time.queue.sum()) / stretches, 1),
+                "memory held, %": per_cent(float(over_time.memory.sum()) / stretches),
+                "mean latency, s": seconds(float(today.latencies[own].mean()))
+                if len(own)
+                else NOTHING,
+            }
+        )
+    return table_of(f"Load by replica: {found.baseline}{behind(found)}", rows)
+
+
+def fleet_record(found: Headroom) -> dict[str, Any]:
+    """Write the same as JSON, in seconds; nothing on one machine."""
+    if not found.routers:
+        return {}
+    losses = [
+        {
+            "router": router,
+            "policy": policy,
+            "mean_latency": float(blame.latency),
+            "best_with_routing": list(blame.assigned.ends),
+            "lost_by_router": list(blame.router_loss.ends),
+            "lost_by_schedulers": list(blame.scheduler_loss.ends),
+            "could_be_saved": list(blame.saving.ends),
+        }
+        for policy, router, blame in found.blames
+    ]
+    record: dict[str, Any] = {"replicas": found.replicas, "routers": list(found.routers)}
+    if found.capacity is not None:
+        known = found.capacity
+        fewest = [known.lower_bound, known.upper_bound]
+        record["fewest_replicas"] = {"share": known.share, "interval": fewest}
+    return {"fleet": {**record, "losses": losses}}
+
+
+def _least(interval: Interval) -> str:
+    return rounded_down(interval.lower or Fraction(0), DECIMALS)
