@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from instances.version import package_version as _package_version
 
 from . import policies as _policies  # registers the policies
+from . import routers as _routers  # registers the routers
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .comparison.blame import Blame, blame
@@ -31,11 +32,20 @@ from .policy_interface.predictions import (
     ProportionalPredictions,
     RelativePredictions,
 )
-from .policy_interface.specs import make_policy
+from .policy_interface.router import (
+    ReplicaView,
+    Router,
+    RouterError,
+    register_router,
+    router_names,
+)
+from .policy_interface.specs import make_policy, make_router
+from .simulation.fleet import simulate_fleet
+from .simulation.fleet_run import FleetRun
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
 
-del _policies
+del _policies, _routers
 
 __all__ = [
     "PREFILL_ROUND",
@@ -45,6 +55,7 @@ __all__ = [
     "BucketPredictions",
     "Decision",
     "ExactPredictions",
+    "FleetRun",
     "IncompleteRunError",
     "IntervalPredictions",
     "KnowledgeError",
@@ -59,18 +70,25 @@ __all__ = [
     "ProportionalPredictions",
     "Ratio",
     "RelativePredictions",
+    "ReplicaView",
+    "Router",
+    "RouterError",
     "Run",
     "ServiceModel",
     "UnitTime",
     "blame",
     "compare",
     "make_policy",
+    "make_router",
     "policy_names",
     "policy_parameters",
     "ratio",
     "register_policy",
+    "register_router",
+    "router_names",
     "share_of_attainable",
     "simulate",
+    "simulate_fleet",
 ]
 
 __version__: str

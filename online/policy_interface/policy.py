@@ -310,6 +310,8 @@ class Setup:
         How memory is counted, for policies that count it themselves.
     batch_time : BatchTime or None, default None
         Seconds of each round, which a server may have measured; None in the round model.
+    replicas : int, default 1
+        Machines of the fleet, for routers.
     """
 
     memory_limit: int
@@ -317,6 +319,7 @@ class Setup:
     rng: np.random.Generator
     memory_rule: MemoryRule = TOKENS
     batch_time: BatchTime | None = None
+    replicas: int = 1
 
 
 class Policy(ABC):
@@ -398,28 +401,29 @@ class Policy(ABC):
 
 
 class UndeclaredGenerator(np.random.Generator):
-    """Generator of a policy that is not `Policy.randomized`: its use raises a `PolicyError`.
+    """Generator of a policy or router that is not ``randomized``: its use raises a `PolicyError`.
 
     Runs of such a policy count as equal for all seeds, so that only one is made.
     """
 
-    def __init__(self, policy_name: str) -> None:
+    def __init__(self, name: str, kind: str = "policy") -> None:
         super().__init__(np.random.PCG64(0))
-        self._policy_name = policy_name
+        self._owner = f"{kind} {name!r}"
+        self._made_of = name, kind
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_"):
             return super().__getattribute__(name)
         raise PolicyError(
-            f"policy {self._policy_name!r} draws from Setup.rng and does not say so: "
+            f"{self._owner} draws from Setup.rng and does not say so: "
             "write randomized = True in its class"
         )
 
     def __repr__(self) -> str:
-        return f"UndeclaredGenerator({self._policy_name!r})"
+        return f"UndeclaredGenerator{self._made_of}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._policy_name,)
+        return type(self), self._made_of
 
 
 PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
@@ -475,7 +479,7 @@ def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
     return named_parameters(_POLICIES[name])
 
 
-def named_parameters(factory: Callable[..., Policy]) -> dict[str, inspect.Parameter]:
+def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the parameters of a class or function that can be given by name."""
     return {
         key: parameter
@@ -484,7 +488,7 @@ def named_parameters(factory: Callable[..., Policy]) -> dict[str, inspect.Parame
     }
 
 
-def is_own(policy: Callable[..., Policy]) -> bool:
+def is_own(policy: Callable[..., Any]) -> bool:
     """Tell whether it is user-defined rather than from this package."""
     return policy.__module__.partition(".")[0] != __name__.partition(".")[0]
 

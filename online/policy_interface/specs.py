@@ -1,4 +1,4 @@
-"""Policies and their parameters: by name, as classes and objects, or out of the user's files."""
+"""Policies and routers with parameters: by name, as classes and objects, or from files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
+from instances.registry import Registry
 from instances.settings import parse_settings
 from instances.sources import UNSTORED, loaded_modules, remember, user_sources
 from instances.user_modules import attribute_of, described, import_source, is_file_name
 from online.policy_interface.policy import (
+    _POLICIES,
     Policy,
     is_own,
     named_parameters,
@@ -29,28 +31,44 @@ from online.policy_interface.policy import (
     policy_names,
     policy_parameters,
 )
+from online.policy_interface.router import _ROUTERS, Router
+
+Made = TypeVar("Made", Policy, Router)
 
 
 @dataclass(frozen=True)
-class PolicySpec:
-    """A policy with its parameters: by registered name, or given as what makes it.
+class Spec(Generic[Made]):
+    """A policy or router with its parameters: by registered name, or given as what makes it.
 
     Attributes
     ----------
     name : str
-        The registered name, or what the policy given is called.
+        The registered name, or what the thing given is called.
     params : Mapping[str, Any]
         Its parameters.
-    given : Callable[..., Policy] or Policy or None
+    given : Callable or Policy or Router or None
         The class or function that makes it, or an object, of which every run has a copy, as it is;
         None takes what is registered by the name.
     digest : str or None
         That of its code, where it was `pinned` or comes from another process.
+    kind : ClassVar[str]
+        What errors call it.
+    base : ClassVar[type]
+        The class that all of the kind extend.
+    registry : ClassVar[Registry]
+        Those that are registered.
+    extends : ClassVar[str]
+        What the message about another class says of its bases.
     """
+
+    kind: ClassVar[str]
+    base: ClassVar[Any]
+    registry: ClassVar[Registry[Any]]
+    extends: ClassVar[str]
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    given: Callable[..., Policy] | Policy | None = field(default=None, repr=False)
+    given: Callable[..., Made] | Made | None = field(default=None, repr=False)
     digest: str | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -59,34 +77,114 @@ class PolicySpec:
         settings = ", ".join(f"{key}={value}" for key, value in sorted(self.params.items()))
         return f"{self.name}({settings})" if settings else self.name
 
-    def make(self) -> Policy:
-        """Return a fresh policy.
+    @classmethod
+    def read(cls, text: str, folder: str | os.PathLike[str] = ".") -> Self:
+        """Read a text, see `read_policy`."""
+        kind = cls.kind
+        name, _, settings = text.partition(":")
+        if is_file_name(name) and not settings:
+            module = import_source(name, folder, kind)
+            raise InvalidValueError(None, kind, text, f"is a file: add {cls._choice(module)}")
+        found = _TEXT.fullmatch(text)
+        if found is None and is_file_name(name):
+            reason = "is not of the form FILE.py:CLASS or FILE.py:CLASS(KEY=VALUE, ...)"
+            raise InvalidValueError(None, kind, text, reason)
+        if found is None or name in cls.registry:
+            return cls(name, parse_settings(filter(None, settings.split(",")), f"--{kind}"))
+        where, name, arguments = found["where"], found["name"].strip(), found["arguments"]
+        if where is None:
+            known = named_parameters(cls.registry[name]) if name in cls.registry else {}
+            return cls(name, _literals(kind, text, arguments, list(known)))
+        module = import_source(where, folder, kind)
+        given = attribute_of(module, name)
+        if given is None:
+            reason = f"is not in {where}: write {cls._choice(module)}"
+            raise InvalidValueError(None, kind, text, reason)
+        if not isinstance(given, cls.base) and not callable(given):
+            reason = f"is no {cls.base.__name__}: write {cls._choice(module)}"
+            raise InvalidValueError(None, kind, text, reason)
+        spec = cls.of(given)
+        if not arguments:
+            return spec
+        if isinstance(given, cls.base):
+            raise InvalidValueError(None, kind, text, "is an object, which takes no arguments")
+        literals = _literals(kind, text, arguments, list(named_parameters(given)))
+        return cls(spec.name, literals, spec.given)
+
+    @classmethod
+    def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
+        """Return what stands for one as a spec, see `as_spec`."""
+        kind, base = cls.kind, cls.base
+        if isinstance(thing, cls):
+            return thing
+        if isinstance(thing, str):
+            return cls.read(thing, folder)
+        if isinstance(thing, functools.partial) and not thing.args:
+            spec = cls.of(thing.func, folder)
+            return cls(spec.name, {**spec.params, **thing.keywords}, spec.given)
+        # What runs is what was imported, and not what is saved until it is asked for its digest.
+        remember(getattr(thing, "__module__", ""))
+        if isinstance(thing, base):
+            return cls(thing.name, _settings_of(thing), thing)
+        if isinstance(thing, type) and issubclass(thing, base):
+            name = getattr(thing, "name", thing.__name__)
+            registered = name in cls.registry and not is_own(thing)
+            return cls(name, {}, None if registered else thing)
+        if isinstance(thing, type):
+            reason = f"is no {kind}: it {cls.extends}"
+            raise InvalidTypeError(None, kind, thing.__name__, reason)
+        if not callable(thing):
+            reason = f"is no {kind}: give a name, 'FILE.py:CLASS', a {base.__name__} or its class"
+            raise InvalidTypeError(None, kind, thing, reason)
+        name = getattr(thing, "__name__", type(thing).__name__)
+        if name.isidentifier():
+            return cls(name, {}, thing)
+        made = cls(name, {}, thing).make()
+        return cls(made.name, _settings_of(made), made)
+
+    @classmethod
+    def _choice(cls, module: ModuleType) -> str:
+        """Name those of a module, to be written after it."""
+        names = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, cls.base)
+            or (
+                (isinstance(value, type) and issubclass(value, cls.base) and is_own(value))
+                and not inspect.isabstract(value)
+            )
+        ]
+        none = f"a file or module that has a {cls.base.__name__}"
+        return " or ".join(f":{name}" for name in names) or none
+
+    def make(self) -> Made:
+        """Return a fresh one.
 
         Raises
         ------
         UnknownNameError
-            No such policy; the message lists those that are.
+            No such name; the message lists those that are.
         InvalidValueError, InvalidTypeError
-            A parameter missing, unknown or out of range, or what is given makes no policy.
+            A parameter missing, unknown or out of range, or what is given makes none.
         """
-        own = self._own()
+        own: Any = self._own()
         if own is None:
-            check_parameters(f"policy {self.name!r}", policy_parameters(self.name), self.params)
-            return policy_class(self.name)(**self.params)
-        if isinstance(own, Policy):
-            return copy.deepcopy(own)
+            maker = self.registry[self.name]
+            check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), self.params)
+            return cast(Made, maker(**self.params))
+        if isinstance(own, self.base):
+            return cast(Made, copy.deepcopy(own))
         if inspect.isabstract(own):
             missing = ", ".join(sorted(getattr(own, "__abstractmethods__", ())))
             reason = f"is an abstract class: it lacks {missing}"
-            raise InvalidTypeError(None, "policy", self.name, reason)
-        check_parameters(f"policy {self.name!r}", named_parameters(own), self.params)
+            raise InvalidTypeError(None, self.kind, self.name, reason)
+        check_parameters(f"{self.kind} {self.name!r}", named_parameters(own), self.params)
         refusals = (InvalidValueError, InvalidTypeError)
-        made = described(lambda: own(**self.params), self.label, "policy", refusals)
-        if not isinstance(made, Policy):
-            raise InvalidTypeError(
-                None, "policy", self.label, f"makes {made!r}, which is no Policy"
-            )
-        return made
+        made = described(lambda: own(**self.params), self.label, self.kind, refusals)
+        if not isinstance(made, self.base):
+            reason = f"makes {made!r}, which is no {self.base.__name__}"
+            raise InvalidTypeError(None, self.kind, self.label, reason)
+        return cast(Made, made)
 
     @property
     def sources(self) -> str | None:
@@ -95,16 +193,16 @@ class PolicySpec:
         Raises
         ------
         UnknownNameError
-            No such policy.
+            No such name.
         InvalidValueError
             A file of it was edited after it was imported, or cannot be read.
         """
         own = self._own()
         if self.digest or own is None:
             return self.digest
-        return user_sources(own, f"policy {self.name!r}")
+        return user_sources(own, f"{self.kind} {self.name!r}")
 
-    def pinned(self) -> PolicySpec:
+    def pinned(self) -> Self:
         """A copy that keeps its code and the digest of it, whatever is registered later.
 
         Raises
@@ -124,34 +222,54 @@ class PolicySpec:
         """
         self.__reduce__()
 
-    def _own(self) -> Callable[..., Policy] | Policy | None:
-        """Return the user-defined class or object; None for a policy of this package."""
-        return own_policy(self.name) if self.given is None else self.given
+    def _own(self) -> Callable[..., Made] | Made | None:
+        """Return the user-defined class or object; None for one of this package."""
+        if self.given is not None:
+            return self.given
+        registered = self.registry[self.name]
+        return registered if is_own(registered) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The user's own policies are sent as they are here, with the modules they stand in.
+        """The user's own are sent as they are here, with the modules they stand in.
 
         No process has what a notebook defines, and what stands in a file may be edited meanwhile.
         """
-        own = self._own()
+        own: Any = self._own()
         if own is None:
             return type(self), (self.name, dict(self.params))
-        sent = vars(self).get("_sent")
+        sent: Any = vars(self).get("_sent")
         if sent is None or sent[0] is not own:
-            sources = None
+            sources: str | None = None
             with contextlib.suppress(InvalidValueError):
                 sources = self.sources
-            sent = own, *_pickled(self.name, own, sources)
+            sent = (own, *_pickled(self, own, sources))
             object.__setattr__(self, "_sent", sent)
-        return _received, (self.name, dict(self.params), *sent[1:])
+        return _received, (type(self), self.name, dict(self.params), *sent[1:])
+
+
+class PolicySpec(Spec[Policy]):
+    """A policy with its parameters."""
+
+    kind, base, registry = "policy", Policy, _POLICIES
+    extends = "extends neither online.PriorityPolicy nor online.Policy"
+
+
+class RouterSpec(Spec[Router]):
+    """A router with its parameters."""
+
+    kind, base, registry = "router", Router, _ROUTERS
+    extends = "does not extend online.Router"
 
 
 AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
 """What stands for a policy: text as `read_policy` has it, an object, or what makes one."""
 
+AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
+"""What stands for a router: text like that of a policy, an object, or what makes one."""
 
-def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | None]:
-    """Pickle a policy; keep its digest if it is sent by value or has no file."""
+
+def _pickled(spec: Spec[Any], own: Any, sources: str | None) -> tuple[bytes, str | None]:
+    """Pickle what makes one; keep its digest if it is sent by value or has no file."""
     import cloudpickle
 
     failure: Exception | None = None
@@ -163,7 +281,7 @@ def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | Non
             except Exception as error:  # noqa: BLE001 (whatever its parts raise)
                 failure = failure or error
     reason = f"cannot be sent to other processes, only one can use it: {failure}"
-    raise InvalidValueError(None, "policy", name, reason) from failure
+    raise InvalidValueError(None, spec.kind, spec.name, reason) from failure
 
 
 @contextlib.contextmanager
@@ -182,8 +300,10 @@ def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _received(name: str, params: dict[str, Any], pickled: bytes, sources: str | None) -> PolicySpec:
-    return PolicySpec(name, params, _unpickled(pickled), sources)
+def _received(
+    kind: type[Spec[Any]], name: str, params: dict[str, Any], pickled: bytes, sources: str | None
+) -> Spec[Any]:
+    return kind(name, params, _unpickled(pickled), sources)
 
 
 @functools.lru_cache(maxsize=64)
@@ -214,51 +334,10 @@ def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
     InvalidValueError
         It cannot be read so, or no such file, module or policy is there.
     """
-    name, _, settings = text.partition(":")
-    if is_file_name(name) and not settings:
-        module = import_source(name, folder, "policy")
-        raise InvalidValueError(None, "policy", text, f"is a file: add {_choice(module)}")
-    found = _TEXT.fullmatch(text)
-    if found is None and is_file_name(name):
-        reason = "is not of the form FILE.py:CLASS or FILE.py:CLASS(KEY=VALUE, ...)"
-        raise InvalidValueError(None, "policy", text, reason)
-    if found is None or name in policy_names():
-        return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
-    where, name, arguments = found["where"], found["name"].strip(), found["arguments"]
-    if where is None:
-        known = policy_parameters(name) if name in policy_names() else {}
-        return PolicySpec(name, _literals(text, arguments, list(known)))
-    module = import_source(where, folder, "policy")
-    given = attribute_of(module, name)
-    if given is None:
-        raise InvalidValueError(None, "policy", text, f"is not in {where}: write {_choice(module)}")
-    if not isinstance(given, Policy) and not callable(given):
-        raise InvalidValueError(None, "policy", text, f"is no Policy: write {_choice(module)}")
-    spec = as_spec(given)
-    if not arguments:
-        return spec
-    if isinstance(given, Policy):
-        raise InvalidValueError(None, "policy", text, "is an object, which takes no arguments")
-    return PolicySpec(
-        spec.name, _literals(text, arguments, list(named_parameters(given))), spec.given
-    )
+    return PolicySpec.read(text, folder)
 
 
-def _choice(module: ModuleType) -> str:
-    """The policies of a module, to be named after it."""
-    names = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, Policy)
-        or (
-            (isinstance(value, type) and issubclass(value, Policy) and is_own(value))
-            and not inspect.isabstract(value)
-        )
-    ]
-    return " or ".join(f":{name}" for name in names) or "a file or module that has a Policy"
-
-
-def _literals(text: str, arguments: str | None, names: list[str]) -> dict[str, Any]:
+def _literals(kind: str, text: str, arguments: str | None, names: list[str]) -> dict[str, Any]:
     if not arguments:
         return {}
     try:
@@ -273,7 +352,7 @@ def _literals(text: str, arguments: str | None, names: list[str]) -> dict[str, A
     except (AssertionError, IndexError, SyntaxError, ValueError):
         pass
     reason = "has arguments that are no literals such as 0.2, 'text' or [1, 2]"
-    raise InvalidValueError(None, "policy", text, reason)
+    raise InvalidValueError(None, kind, text, reason)
 
 
 def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySpec:
@@ -284,39 +363,14 @@ def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySp
     InvalidValueError, InvalidTypeError
         It stands for no policy.
     """
-    if isinstance(policy, PolicySpec):
-        return policy
-    if isinstance(policy, str):
-        return read_policy(policy, folder)
-    if isinstance(policy, functools.partial) and not policy.args:
-        spec = as_spec(policy.func, folder)
-        return PolicySpec(spec.name, {**spec.params, **policy.keywords}, spec.given)
-    # What runs is what was imported, and not what is saved until it is asked for its digest.
-    remember(getattr(policy, "__module__", ""))
-    if isinstance(policy, Policy):
-        return PolicySpec(policy.name, _settings_of(policy), policy)
-    if isinstance(policy, type) and issubclass(policy, Policy):
-        name = getattr(policy, "name", policy.__name__)
-        registered = name in policy_names() and not is_own(policy)
-        return PolicySpec(name, {}, None if registered else policy)
-    if isinstance(policy, type):
-        reason = "is no policy: it extends neither online.PriorityPolicy nor online.Policy"
-        raise InvalidTypeError(None, "policy", policy.__name__, reason)
-    if not callable(policy):
-        reason = "is no policy: give a name, 'FILE.py:CLASS', a Policy or its class"
-        raise InvalidTypeError(None, "policy", policy, reason)
-    name = getattr(policy, "__name__", type(policy).__name__)
-    if name.isidentifier():
-        return PolicySpec(name, {}, policy)
-    made = PolicySpec(name, {}, policy).make()
-    return PolicySpec(made.name, _settings_of(made), made)
+    return PolicySpec.of(policy, folder)
 
 
-def _settings_of(policy: Policy) -> dict[str, Any]:
+def _settings_of(thing: Policy | Router) -> dict[str, Any]:
     """Return the parameters of an object that differ from their defaults, where it stores them."""
     found = {}
-    for key, parameter in named_parameters(type(policy)).items():
-        value = getattr(policy, key, getattr(policy, f"_{key}", None))
+    for key, parameter in named_parameters(type(thing)).items():
+        value = getattr(thing, key, getattr(thing, f"_{key}", None))
         # An array or an object is told by the digest alone.
         with contextlib.suppress(TypeError, ValueError):
             if value is not None and value != parameter.default:
@@ -358,9 +412,37 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     MissingParameterError
         A parameter without a default is not given.
     """
-    spec = as_spec(policy)
-    if params and isinstance(spec.given, Policy):
-        raise InvalidTypeError(None, "policy", policy, "is an object, which takes no arguments")
+    return _made(as_spec(policy), params)
+
+
+def make_router(router: AnyRouter, /, **params: Any) -> Router:
+    """Make a fresh router; of an object, a copy.
+
+    Parameters
+    ----------
+    router : AnyRouter
+        A name, text such as ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a
+        router, a `RouterSpec` or a `Router`.
+    **params : Any
+        Parameters of the router, beside those that the text gives.
+
+    Raises
+    ------
+    UnknownNameError
+        No such router; the message lists those that are.
+    InvalidValueError, InvalidTypeError
+        A parameter it does not have, a bad value, or nothing that stands for a router.
+    MissingParameterError
+        A parameter without a default is not given.
+    """
+    return _made(RouterSpec.of(router), params)
+
+
+def _made(spec: Spec[Made], params: Mapping[str, Any]) -> Made:
+    if params and isinstance(spec.given, spec.base):
+        raise InvalidTypeError(
+            None, spec.kind, spec.given, "is an object, which takes no arguments"
+        )
     return replace(spec, params={**spec.params, **params}).make()
 
 

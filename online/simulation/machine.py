@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +49,34 @@ class TimedStretch(NamedTuple):
     start_time: float
     round_ends: FloatArray | None
 
+    @property
+    def end_time(self) -> float:
+        """Return the clock at the end of the last round."""
+        if self.round_ends is None:
+            return self.first_round - 1 + self.rounds
+        return float(self.round_ends[-1])
+
+    def until(self, arrival: float | None) -> TimedStretch:
+        """Return the rounds up to the first that ends at or after an arrival, or all of them."""
+        if arrival is None:
+            return self
+        if self.round_ends is None:
+            rounds = max(1, math.ceil(arrival) - self.first_round + 1)
+        else:
+            rounds = int(np.searchsorted(self.round_ends, arrival, "left")) + 1
+        if rounds >= self.rounds:
+            return self
+        ends = None if self.round_ends is None else self.round_ends[:rounds]
+        return self._replace(rounds=rounds, round_ends=ends)
+
+    def memory_at(self, time: float) -> int:
+        """Return the tokens held when the rounds that end by a time have run."""
+        if self.round_ends is None:
+            ended = max(0, math.floor(time) - self.first_round + 1)
+        else:
+            ended = int(np.searchsorted(self.round_ends, time, "right"))
+        return self.memory + self.batch_size * (ended - 1)
+
 
 class Pause(NamedTuple):
     """Rounds in which part of the batch was held.
@@ -79,6 +107,9 @@ class Machine:
 
     Attributes
     ----------
+    horizon : float
+        Time on the clock before which all arrivals are known: no round that ends later is carried
+        out. Infinite, unless a router is still to send requests.
     running : dict[int, RunningRequest]
         Requests in the batch by index, in order of admission.
     meters
@@ -99,6 +130,7 @@ class Machine:
         batch_time: BatchTime | None,
         rule: MemoryRule = TOKENS,
     ) -> None:
+        self.horizon = math.inf
         self.running: dict[int, RunningRequest] = {}
         self.meters = Meters()
         self.state = State(memory_limit, self.running, self.meters)
@@ -121,6 +153,8 @@ class Machine:
         # Requests in the batch that have not advanced yet, and that have not emitted a token.
         self._fresh: dict[int, RunningRequest] = {}
         self._silent: dict[int, RunningRequest] = {}
+        # Rounds planned and not yet carried out.
+        self._under_way: TimedStretch | None = None
 
     def know(self, output_length: int) -> None:
         """Register the true output length of the next request by order of appearance."""
@@ -165,11 +199,14 @@ class Machine:
     def advance(  # noqa: C901
         self,
         decision: Decision,
-        next_arrival: float | None,
+        next_arrival: Callable[[], float | None],
         max_rounds: int | None,
         policy_name: str,
-    ) -> tuple[list[TimedStretch], Pause | None, list[int]]:
+    ) -> Generator[float, None, tuple[list[TimedStretch], Pause | None, list[int]]]:
         """Run rounds up to the next epoch; returns what ran, who was held, and who completed.
+
+        Before what goes beyond the horizon it yields the time that this has to reach.
+        ``next_arrival`` tells of the arrivals known.
 
         Raises
         ------
@@ -213,14 +250,16 @@ class Machine:
             limits.append(1)
         if max_rounds is not None:
             limits.append(max(1, max_rounds - now))
-        if next_arrival is not None and self.batch_time is None:
-            limits.append(max(1, math.ceil(next_arrival) - now))
+        arrival = next_arrival()
+        if arrival is not None and self.batch_time is None:
+            limits.append(max(1, math.ceil(arrival) - now))
         rounds = min(limits)
         if self._counts_more:
             rounds = self._fitting(rounds, held, chunks, policy_name)
         held_memory = self._held_memory(moved, chunks, frozen=frozen) if held else 0
         meters.memory += entering
-        stretches = self._run(rounds, growth, next_arrival, fresh, chunks, held_memory)
+        stretches = yield from self._run(rounds, growth, next_arrival, fresh, chunks, held_memory)
+        self._under_way = None
         rounds = meters.round_index - now
         for index, running in fresh.items():
             running.prompt_left = 0
@@ -288,11 +327,11 @@ class Machine:
         self,
         rounds: int,
         growth: int,
-        next_arrival: float | None,
+        next_arrival: Callable[[], float | None],
         fresh: dict[int, RunningRequest],
         chunks: dict[int, int],
         held_memory: int,
-    ) -> list[TimedStretch]:
+    ) -> Generator[float, None, list[TimedStretch]]:
         meters = self.meters
         unstored = self._unstored(fresh, chunks) if self._counts_more else 0
         chunk_tokens = sum(chunks.values())
@@ -329,21 +368,46 @@ class Machine:
                 # One addition a round, begun first: the clock must not depend on how rounds are
                 # cut into stretches.
                 ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
-                if next_arrival is not None:
-                    block = min(block, int(np.searchsorted(ends, next_arrival, "left")) + 1)
+                if (arrival := next_arrival()) is not None:
+                    block = min(block, int(np.searchsorted(ends, arrival, "left")) + 1)
                     ends = ends[:block]
-            stretches.append(
-                TimedStretch(meters.round_index + 1, block, memory, growth, begun, ends)
-            )
+            ran = TimedStretch(meters.round_index + 1, block, memory, growth, begun, ends)
+            if self.horizon < math.inf:
+                ran = yield from self._known(ran, next_arrival)
+                block, ends = ran.rounds, ran.round_ends
+            stretches.append(ran)
             meters.round_index += block
             meters.memory += growth * block
             meters.time = meters.round_index if ends is None else float(ends[-1])
             new_requests = new_prompt_tokens = new_squares = new_past = 0
             chunk_past += chunk_squares * block
             remaining -= block
-            if ends is not None and next_arrival is not None and meters.time >= next_arrival:
-                break
+            if remaining:
+                while meters.time >= self.horizon:
+                    yield meters.time
+                arrival = next_arrival()
+                if arrival is not None and meters.time >= arrival:
+                    break
         return stretches
+
+    def _known(
+        self, planned: TimedStretch, next_arrival: Callable[[], float | None]
+    ) -> Generator[float, None, TimedStretch]:
+        """Return the rounds up to the next arrival, once none that is unknown can end them."""
+        self._under_way = planned
+        while self._under_way.end_time > self.horizon:
+            yield self._under_way.end_time
+            self._under_way = planned.until(next_arrival())
+        return self._under_way
+
+    def tokens(self, time: float) -> int:
+        """Return the KV tokens stored at a time up to the horizon, rounds that ended by then run.
+
+        Those of requests that start are their prompts, until their first round ends.
+        """
+        if self._under_way is not None:
+            return self._under_way.memory_at(time)
+        return self.meters.memory - (self._unstored({}, {}) if self._counts_more else 0)
 
     def _attention(self, prompts: list[tuple[RunningRequest, int]]) -> tuple[int, int]:
         """Return squares and products of prompt tokens in the next round: see `BatchStretch`."""

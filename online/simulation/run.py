@@ -43,8 +43,59 @@ class NoScheduleError(ValueError):
     """No schedule of the kind that was asked for has the completions of this run."""
 
 
+class Served:
+    """Base of runs of one machine and of a fleet: what follows from the columns of requests."""
+
+    ids: Any
+    arrival_times: Any
+    completion_times: Any
+    output_lengths: Any
+
+    def per_request(self) -> dict[str, Any]:
+        """Return columns of shape (n,) by name."""
+        raise NotImplementedError
+
+    @cached_property
+    def latencies(self) -> FloatArray:
+        """Return completion minus arrival of each request, on the clock, shape (n,)."""
+        latencies: FloatArray = self.completion_times - self.arrival_times
+        return latencies
+
+    def on_time(self, level: AnyLevel) -> BoolArray:
+        """Tell which requests are on time, shape (n,); those left unserved are late.
+
+        Parameters
+        ----------
+        level : ServiceLevel or Sequence[ServiceLevel]
+            One for all requests, or one for each in the instance's order; in rounds, or in seconds
+            for a run with a batch time.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            Neither a level nor one for each request.
+        """
+        columns = self.per_request()
+        limits = limits_of(level, len(self.ids))
+        return limits.on_time(columns["e2el"], columns["ttft"], self.output_lengths)
+
+    def attainment(self, level: AnyLevel) -> float:
+        """Return the share of requests on time, see `on_time`; NaN without requests."""
+        return float(self.on_time(level).mean()) if self.ids else float("nan")
+
+    def frame(self) -> Any:
+        """Return `per_request` as a pandas DataFrame, one line per request.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame(self.per_request())
+
+
 @dataclass(frozen=True)
-class Run:
+class Run(Served):
     """Record of a policy on an instance.
 
     Attributes
@@ -275,11 +326,6 @@ class Run:
         return schedule
 
     @cached_property
-    def latencies(self) -> FloatArray:
-        """Return completion minus arrival of each request, on the clock, shape (n,)."""
-        return self.completion_times - self.arrival_times
-
-    @cached_property
     def total_latency(self) -> int | float:
         """Return the sum of latencies: an integer in the round model, seconds otherwise.
 
@@ -317,28 +363,6 @@ class Run:
         """
         schedule = self.preemptive_schedule if self.keeps_tokens else self.schedule
         return schedule.total_waiting
-
-    def on_time(self, level: AnyLevel) -> BoolArray:
-        """Tell which requests are on time, shape (n,); those left unserved are late.
-
-        Parameters
-        ----------
-        level : ServiceLevel or Sequence[ServiceLevel]
-            One for all requests, or one for each in the instance's order; in rounds, or in seconds
-            for a run with a batch time.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            Neither a level nor one for each request.
-        """
-        columns = self.per_request()
-        limits = limits_of(level, len(self.ids))
-        return limits.on_time(columns["e2el"], columns["ttft"], self.output_lengths)
-
-    def attainment(self, level: AnyLevel) -> float:
-        """Return the share of requests on time, see `on_time`; NaN without requests."""
-        return float(self.on_time(level).mean()) if self.ids else float("nan")
 
     @property
     def mean_latency(self) -> float:
@@ -423,16 +447,6 @@ class Run:
             "restarts": np.maximum(0, starts - 1),
             "completed": done,
         }
-
-    def frame(self) -> Any:
-        """Return `per_request` as a pandas DataFrame, one line per request.
-
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(self.per_request())
 
     def _repr_html_(self) -> str:
         done = self.completion_rounds >= 0

@@ -9,7 +9,8 @@ before memory would overflow.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,53 +114,49 @@ def simulate(  # noqa: PLR0913
         raise InvalidTypeError(None, "arrivals", arrivals, reason)
     if not isinstance(policy, Policy):
         policy = make_policy(policy)
+    if isinstance(arrivals, Problem):
+        arrivals.require_one_replica()
+    seed, predictions, max_rounds = check_options(
+        arrivals, seed, predictions, batch_time, service_model, max_rounds
+    )
+    simulation = Simulation(
+        source, policy, seed, predictions, batch_time, service_model, levels_in_order(source, level)
+    )
+    simulation.begin(max_rounds, should_stop)
+    given = arrivals if isinstance(arrivals, Instance) else None
+    # A source built on an InstanceSource may add requests: only the plain one has a known order.
+    order = source.order if type(source) is InstanceSource else None
+    return simulation.finish(source, given, order)
+
+
+def check_options(
+    requests: Any,
+    seed: int,
+    predictions: PredictionModel | None,
+    batch_time: BatchTime | None,
+    service_model: ServiceModel,
+    max_rounds: int | None,
+) -> tuple[int, PredictionModel, int | None]:
+    """Check options of `simulate`; return seed, prediction model and limit on rounds."""
     predictions = ExactPredictions() if predictions is None else predictions
     if isinstance(predictions, type) or not callable(getattr(predictions, "predict", None)):
         reason = "is no prediction model, such as IntervalPredictions(1, 10)"
         raise InvalidTypeError(None, "predictions", predictions, reason)
     if not isinstance(service_model, ServiceModel):
         raise InvalidTypeError(None, "service_model", service_model, "is no ServiceModel")
-    if isinstance(arrivals, Problem):
-        arrivals.require_one_replica()
     seed = as_integer(seed, None, "seed", minimum=0)
     if max_rounds is not None:
         max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
     if batch_time is None:
-        refuse_seconds(arrivals, "arrivals")
+        refuse_seconds(requests, "arrivals")
     else:
         check_batch_time(batch_time)
-        if isinstance(arrivals, Instance):
-            arrivals.refuse_weights("is not 1: with a batch time every request counts alike")
-    try:
-        simulation = _Simulation(
-            source, policy, seed, predictions, batch_time, service_model, _levels(source, level)
-        )
-        policy.should_stop = should_stop
-        try:
-            status = simulation.loop(max_rounds, should_stop)
-        except DecisionStoppedError:
-            status = "time-limit"
-    except SystemExit as error:
-        # It would end whatever runs the policy, and may speak of success.
-        raise RuntimeError(f"policy {policy.name!r} asked to exit: {error!r}") from error
-    given = arrivals if isinstance(arrivals, Instance) else None
-    # A source built on an InstanceSource may add requests: only the plain one has a known order.
-    order = source.order if type(source) is InstanceSource else None
-    return simulation.recorder.finish(
-        source,
-        given,
-        order,
-        simulation.machine,
-        status=status,
-        policy_name=policy.name,
-        seed=seed,
-        decisions=simulation.decisions,
-        service_model=service_model,
-        drain_round=simulation.drain_round,
-    )
+        if isinstance(requests, Instance):
+            requests.refuse_weights("is not 1: with a batch time every request counts alike")
+    return seed, predictions, max_rounds
 
 
-def _levels(source: ArrivalSource, level: AnyLevel | None) -> Iterator[ServiceLevel | None]:
+def levels_in_order(source: ArrivalSource, level: AnyLevel | None) -> Iterator[ServiceLevel | None]:
     """Return the level of each request in order of appearance."""
     if level is None or isinstance(level, ServiceLevel):
         return itertools.repeat(level)
@@ -170,7 +167,18 @@ def _levels(source: ArrivalSource, level: AnyLevel | None) -> Iterator[ServiceLe
     return iter([level[position] for position in source.order])
 
 
-class _Simulation:
+class Simulation:
+    """One machine, its policy and what arrives, run up to any time at which all arrivals are known.
+
+    Attributes
+    ----------
+    status : RunStatus or None
+        How it ended; None as long as it goes on.
+    resume_at : float
+        Time that the horizon of the machine has to reach, or an arrival to come before, until it
+        can go on.
+    """
+
     def __init__(
         self,
         source: ArrivalSource,
@@ -184,8 +192,11 @@ class _Simulation:
         # Separate streams: a policy that draws more must not change predictions or arrivals.
         streams = [np.random.default_rng([seed, part]) for part in range(3)]
         source.reset(streams[0])
+        self.status: RunStatus | None = None
         self.source = source
         self.policy = policy
+        self.seed = seed
+        self._service_model = service_model
         self.predictions = predictions
         self.prediction_rng = streams[1]
         self._levels = levels
@@ -216,21 +227,66 @@ class _Simulation:
         self._epoch_round = -1
         self._epoch_decisions = 0
         self.drain_round: int | None = None
-        rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
-        policy.reset(Setup(limit, service_model, rng, rule, batch_time))
+        self._rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
+        self._setup = Setup(limit, service_model, self._rng, rule, batch_time)
 
-    def loop(  # noqa: C901
-        self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None
-    ) -> RunStatus:
+    def begin(self, max_rounds: int | None, should_stop: Callable[[], bool] | None) -> None:
+        """Prepare the policy, and run up to the horizon of the machine."""
+        self._steps = self._loop(max_rounds, should_stop)
+        self.proceed()
+
+    def proceed(self) -> None:
+        """Run up to the horizon of the machine."""
+        try:
+            self.resume_at = next(self._steps)
+            return
+        except StopIteration as ended:
+            self.status = self.status or ended.value
+        except DecisionStoppedError:
+            self.status = "time-limit"
+        except SystemExit as error:
+            # It would end whatever runs the policy, and may speak of success.
+            raise RuntimeError(f"policy {self.policy.name!r} asked to exit: {error!r}") from error
+        self.resume_at = math.inf
+
+    def finish(
+        self, source: ArrivalSource, given: Instance | None, order: Sequence[int] | None
+    ) -> Run:
+        """Return the record, see `Recorder.finish`."""
+        return self.recorder.finish(
+            source,
+            given,
+            order,
+            self.machine,
+            status=self.status,
+            policy_name=self.policy.name,
+            seed=self.seed,
+            decisions=self.decisions,
+            service_model=self._service_model,
+            drain_round=self.drain_round,
+        )
+
+    def _loop(  # noqa: C901
+        self, max_rounds: int | None, should_stop: Callable[[], bool] | None
+    ) -> Generator[float, None, RunStatus]:
+        """Go from epoch to epoch.
+
+        Where it cannot go on before more arrivals are known, it yields the time up to which they
+        have to be, infinity if the next one has to be itself.
+        """
         machine, policy, state = self.machine, self.policy, self.machine.state
+        policy.reset(self._setup)
+        policy.should_stop = should_stop
         while True:
+            while state.time >= machine.horizon:
+                yield state.time
             self._admit_arrivals()
             machine.meters.waiting_count = len(self._waiting)
             if not machine.running and not self._waiting:
                 if self._completed_now:
                     # An adaptive source may answer the last completions with new requests.
                     self._observe(Decision())
-                next_arrival = self.source.next_arrival()
+                next_arrival = yield from self._next_arrival()
                 if next_arrival is None:
                     return "completed"
                 if max_rounds is not None and state.round_index >= max_rounds:
@@ -254,20 +310,30 @@ class _Simulation:
             if self._apply(decision):
                 return "livelock"
             self._observe(decision)
-            next_arrival = self.source.next_arrival()
             # Where everything is held, nothing runs; in the round model the rounds pass anyway.
             paused = len(set(decision.hold)) == len(machine.running)
-            if paused and next_arrival is None and self._drains(decision):
+            if paused and (yield from self._drains(decision)):
                 continue
             if not machine.running or (paused and machine.batch_time is not None):
-                if not self._wait(decision, next_arrival, max_rounds):
+                if not (yield from self._wait(decision, max_rounds)):
                     return "stalled"
                 continue
-            stretches, pause, finished = machine.advance(
-                decision, next_arrival, max_rounds, policy.name
+            stretches, pause, finished = yield from machine.advance(
+                decision, self.source.next_arrival, max_rounds, policy.name
             )
             self.recorder.ran(stretches, pause)
             self._complete(finished)
+
+    def _next_arrival(self) -> Generator[float, None, float | None]:
+        """Return when the next request arrives, once that is known; None if there is none."""
+        while (arrival := self.source.next_arrival()) is None and self._more_may_come:
+            yield math.inf
+        return arrival
+
+    @property
+    def _more_may_come(self) -> bool:
+        """Tell whether requests may arrive, or may yet be sent here by a router."""
+        return self.machine.horizon < math.inf or self.source.next_arrival() is not None
 
     def _admit_arrivals(self) -> None:
         state = self.machine.state
@@ -372,10 +438,14 @@ class _Simulation:
                     f"was allotted {tokens} prompt tokens and has {running.prompt_left} left",
                 )
 
-    def _drains(self, decision: Decision) -> bool:
+    def _drains(self, decision: Decision) -> Generator[float, None, bool]:
         """Tell whether the policy, told that nothing more will come, wants to be asked again."""
         sent_back = decision.evict or decision.preempt
         if sent_back or decision.wake is not None or self.drain_round is not None:
+            return False
+        if type(self.policy).drain is Policy.drain:
+            return False
+        if (yield from self._next_arrival()) is not None:
             return False
         if not self.policy.drain(self.machine.state):
             return False
@@ -396,7 +466,7 @@ class _Simulation:
             return True
         patience = IDLE_EPOCHS + FRUITLESS_LIFETIMES * self._longest_rounds
         # A far-off arrival is no sign of a loop: count from there.
-        return self.source.next_arrival() is None and now - self._progress_round > patience
+        return now - self._progress_round > patience and not self._more_may_come
 
     @staticmethod
     def _capped(time: float, max_rounds: int | None) -> float:
@@ -405,7 +475,7 @@ class _Simulation:
     def _is_loop(self) -> bool:
         """Tell whether queue and batch occurred before with no arrival or completion between."""
         past = self.policy.memory_of_past()
-        if past is None or self.policy.randomized or self.source.next_arrival() is not None:
+        if past is None or self.policy.randomized or self._more_may_come:
             return False
         if self.machine.tokens_kept:
             # What the queue keeps grows from preemption to preemption: no state comes back.
@@ -435,26 +505,29 @@ class _Simulation:
             )
         self._completed_now = []
 
-    def _wait(self, decision: Decision, next_arrival: float | None, max_rounds: int | None) -> bool:
+    def _wait(self, decision: Decision, max_rounds: int | None) -> Generator[float, None, bool]:
         """Let time pass on an idle machine; False when nothing would ever happen."""
-        state = self.machine.state
-        if self.policy.counts_memory and self.machine.batch_time is not None:
+        machine = self.machine
+        unit = machine.batch_time is None
+        if self.policy.counts_memory and not unit:
             if decision.wake is not None:
                 # A step in which nothing runs takes no time.
                 return True
         elif (decision.evict or decision.preempt) and not self.policy.counts_memory:
             # An emptied batch: ask again at the same epoch, with the evicted in the queue.
             return True
-        if decision.wake is not None and self.machine.batch_time is None:
-            wake: float = max(decision.wake, state.round_index + 1)
-            wake = wake if next_arrival is None else min(wake, next_arrival)
-            self.machine.idle_until(self._capped(wake, max_rounds))
-            return True
-        if next_arrival is None:
-            return False
-        self.machine.idle_until(
-            self._capped(next_arrival, max_rounds if self.machine.batch_time is None else None)
-        )
+        if decision.wake is not None and unit:
+            until: float = max(decision.wake, machine.state.round_index + 1)
+            while until > machine.horizon and self.source.next_arrival() is None:
+                yield until
+            next_arrival = self.source.next_arrival()
+            until = until if next_arrival is None else min(until, next_arrival)
+        else:
+            next_arrival = yield from self._next_arrival()
+            if next_arrival is None:
+                return False
+            until = next_arrival
+        machine.idle_until(self._capped(until, max_rounds if unit else None))
         return True
 
     def _complete(self, finished: list[int]) -> None:

@@ -97,7 +97,7 @@ class Hashes(OneByOne):
 def simulation() -> Any:
     """The machinery around a policy's decision, found where no policy should look."""
     frame: Any = sys._getframe()
-    while type(frame.f_locals.get("self")).__name__ != "_Simulation":
+    while type(frame.f_locals.get("self")).__name__ != "Simulation":
         frame = frame.f_back
     return frame.f_locals["self"]
 

@@ -1,0 +1,185 @@
+"""Interface of a router: what it sees of the replicas, what it decides, and its registration."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.problem.request import RequestId
+from instances.registry import Registry
+from instances.validation import as_number
+
+from .policy import Setup, VisibleRequest
+
+
+class RouterError(RuntimeError):
+    """A router failed, or chose no replica; the message names router and request."""
+
+
+class ReplicaView:
+    """A replica as a router sees it, read-only.
+
+    What the replica did is known up to ``Router.delay`` before now, with the rounds that ended by
+    then and without what the replica decides at that very time. What the router sent is known at
+    once.
+    """
+
+    __slots__ = ("_replica",)
+
+    def __init__(self, replica: Any) -> None:
+        self._replica = replica
+
+    def __repr__(self) -> str:
+        counts = f"waiting={self.waiting}, running={self.running}, sent={self.sent}"
+        return f"ReplicaView({self.index}, {counts})"
+
+    @property
+    def index(self) -> int:
+        """The replica, from 0."""
+        return int(self._replica.index)
+
+    @property
+    def waiting(self) -> int:
+        """Requests in its queue, those on their way included."""
+        return self._replica.waiting  # type: ignore[no-any-return]
+
+    @property
+    def running(self) -> int:
+        """Requests in its batch."""
+        return self._replica.running  # type: ignore[no-any-return]
+
+    @property
+    def tokens(self) -> int:
+        """KV tokens that its batch has stored."""
+        return int(self._replica.stored_tokens())
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Prompt tokens of the requests waiting, and output tokens that they kept."""
+        return int(self._replica.waiting_tokens())
+
+    @property
+    def sent(self) -> int:
+        """Requests ever sent there."""
+        return len(self._replica.requests)
+
+    @property
+    def work(self) -> int:
+        """Prompt tokens and predicted output tokens of what was sent there and is not finished."""
+        return self._replica.work  # type: ignore[no-any-return]
+
+    @property
+    def unfinished(self) -> Collection[VisibleRequest]:
+        """What was sent there and is not finished, in order of sending."""
+        return self._replica.unfinished.values()  # type: ignore[no-any-return]
+
+    @property
+    def volumes(self) -> Sequence[int]:
+        """`VisibleRequest.volume` of each of those, sorted; not to be changed."""
+        return self._replica.volumes  # type: ignore[no-any-return]
+
+
+class Router(ABC):
+    """Sends each request to a replica when it arrives; there it stays.
+
+    `reset` is called once, then `route` for each request in order of arrival.
+
+    Parameters
+    ----------
+    delay : float, default 0.1
+        Age of what is known of the replicas, in seconds, in the round model in rounds.
+    sticky : str or Mapping[RequestId, Hashable] or None, default None
+        Keys of requests, such as their conversations: what has the key of an earlier request
+        follows it to its replica, and `route` is not asked. A mapping from ids to keys, where
+        requests without one are routed each by itself; or the name of an entry of the problem's
+        metadata, which is such a mapping or a list with a key or None for each request.
+
+    Attributes
+    ----------
+    name : ClassVar[str]
+        The registered name, set by `register_router`; the class's name otherwise.
+    randomized : ClassVar[bool]
+        Whether the router draws from `Setup.rng`, which it may not otherwise.
+    looks : ClassVar[bool]
+        Whether it looks at what replicas do. If not, it sees only ``index``, ``sent`` and what
+        follows from that alone, and all requests are routed before the first is served.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A delay that is no number >= 0, or keys that are neither of these.
+    """
+
+    name: ClassVar[str]
+    randomized: ClassVar[bool] = False
+    looks: ClassVar[bool] = True
+
+    def __init__(
+        self, delay: float = 0.1, sticky: str | Mapping[RequestId, Hashable] | None = None
+    ) -> None:
+        self.delay = as_number(delay, "router", "delay", minimum=0)
+        if sticky is not None and not isinstance(sticky, str | Mapping):
+            reason = "is neither a mapping from ids to keys nor the name of metadata"
+            raise InvalidTypeError("router", "sticky", sticky, reason)
+        self.sticky = sticky
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    def reset(self, setup: Setup) -> None:
+        """Forget everything and prepare for a run; ``setup.replicas`` is their number."""
+
+    @abstractmethod
+    def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
+        """Return the index of the replica that is to serve a request."""
+
+    def keys(self, problem: Any) -> Sequence[Hashable]:
+        """Return the key of each request of a problem, or None, in its order.
+
+        Raises
+        ------
+        InvalidValueError
+            The metadata have no such keys.
+        """
+        given: Any = self.sticky
+        if isinstance(given, str):
+            given = problem.metadata.get(given)
+            if not isinstance(given, Mapping) and (
+                not isinstance(given, list) or len(given) != len(problem)
+            ):
+                reason = "is not in the metadata of the requests, as a list with a key for each"
+                raise InvalidValueError("router", "sticky", self.sticky, reason)
+        if isinstance(given, Mapping):
+            return [given.get(identifier) for identifier in problem.ids]
+        return given or [None] * len(problem)
+
+
+RouterClass = TypeVar("RouterClass", bound=type[Router])
+
+_ROUTERS: Registry[Callable[..., Router]] = Registry("router")
+
+
+def register_router(name: str) -> Callable[[RouterClass], RouterClass]:
+    """Class decorator: register the router by name, for ``make_router(name, **params)``.
+
+    Raises
+    ------
+    ValueError
+        Another class has the name.
+    """
+
+    def register(router: RouterClass) -> RouterClass:
+        _ROUTERS.add(name, router)
+        router.name = name
+        return router
+
+    return register
+
+
+def router_names() -> list[str]:
+    """Return the registered router names, sorted."""
+    return _ROUTERS.names()

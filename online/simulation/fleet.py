@@ -1,0 +1,365 @@
+"""The simulator of fleets: several machines and a router on one clock.
+
+Each machine is advanced by itself, and no further than the router may see it: up to ``delay``
+before the arrival that is to be routed. Between two decisions of its policy nothing there changes
+but what grows by a known number a round, so the router sees the rounds under way as far as they
+have ended. A request sent there ends them early, as one that was known before would have.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from instances import Instance, InvalidTypeError, Workload
+from instances.arrays import IntArray
+from instances.problem.arrival_source import Arrival, ArrivalSource, FixedArrivals, InstanceSource
+from instances.problem.fleet_schedule import by_replica
+from instances.service_level import AnyLevel
+from instances.validation import as_integer
+from online.batch_time import BatchTime
+from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
+from online.policy_interface.policy import Policy, Setup, UndeclaredGenerator, VisibleRequest
+from online.policy_interface.predictions import Prediction, PredictionModel
+from online.policy_interface.router import ReplicaView, Router, RouterError
+from online.policy_interface.specs import AnyPolicy, AnyRouter, make_policy, make_router
+
+from .fleet_run import FleetRun
+from .run import Run
+from .simulator import (
+    Simulation,
+    check_options,
+    levels_in_order,
+    simulate,
+)
+
+
+def simulate_fleet(  # noqa: PLR0913
+    requests: Instance | ArrivalSource,
+    policy: AnyPolicy,
+    router: AnyRouter,
+    *,
+    seed: int = 0,
+    predictions: PredictionModel | None = None,
+    batch_time: BatchTime | None = None,
+    service_model: ServiceModel = TOKEN_PER_ROUND,
+    max_rounds: int | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    level: AnyLevel | None = None,
+) -> FleetRun:
+    """Run a fleet: a router, and an online policy on each replica.
+
+    The run of each replica is that of `simulate` on the requests sent there, with the seed that it
+    names and the predictions drawn here. With one replica it is `simulate`.
+
+    Parameters
+    ----------
+    requests : Instance or ArrivalSource
+        An `Instance`, or with a batch time a `Workload`, with any number of ``replicas``. What
+        reacts to a policy has one replica only.
+    policy : AnyPolicy
+        As in `simulate`. Each of several replicas has its own; of a `Policy` a copy.
+    router : AnyRouter
+        A registered name, text such as ``"least-requests(delay=0.1)"`` or
+        ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a router, or a `Router`,
+        of which a copy is taken.
+    seed : int, default 0
+        Of every random choice: of the router, the predictions, and each replica's policy.
+    predictions : PredictionModel or None, default None
+        What router and policies are told of output lengths; None tells the truth. They are drawn
+        in order of arrival, whoever routes.
+    batch_time : BatchTime or None, default None
+        Seconds of each round; None makes every round one unit of time.
+    service_model : ServiceModel, default TOKEN_PER_ROUND
+        How many rounds a request takes and what it holds in each.
+    max_rounds : int or None, default None
+        Rounds of each replica, as in `simulate`.
+    should_stop : Callable[[], bool] or None, default None
+        As in `simulate`, asked by every replica.
+    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
+        Service level that router and policies are told, as in `simulate`.
+
+    Returns
+    -------
+    FleetRun
+        With status ``"completed"`` unless requests were left unserved.
+
+    Raises
+    ------
+    RouterError
+        The router failed, or chose no replica.
+    UnknownNameError
+        No policy or router of that name.
+    PolicyError, InvalidTypeError, InvalidValueError, RuntimeError
+        As in `simulate`, or the router's ``sticky`` keys are not there.
+    """
+    made = make_router(router)
+    if getattr(requests, "replicas", 1) == 1:
+        run = simulate(
+            requests,
+            policy,
+            seed=seed,
+            predictions=predictions,
+            batch_time=batch_time,
+            service_model=service_model,
+            max_rounds=max_rounds,
+            should_stop=should_stop,
+            level=level,
+        )
+        problem = requests if isinstance(requests, Instance | Workload) else run.instance
+        everything = np.zeros(len(run.ids), dtype=np.int64)
+        return FleetRun(problem, made.name, seed, everything, (run,))
+    if not isinstance(requests, Instance | Workload):
+        reason = "is no Instance or Workload: what reacts to a policy has one replica"
+        raise InvalidTypeError(None, "requests", requests, reason)
+    seed, predictions, max_rounds = check_options(
+        requests, seed, predictions, batch_time, service_model, max_rounds
+    )
+    options = _Options(requests, policy, seed, batch_time, service_model, max_rounds, should_stop)
+    source = InstanceSource(requests) if isinstance(requests, Instance) else requests
+    order = np.array(source.order) if isinstance(source, InstanceSource) else np.arange(len(source))
+    rng = np.random.default_rng([seed, 1])
+    source.reset(rng)
+    arrivals = source.release(math.inf)
+    told = [predictions.predict(one.prompt_length, one.output_length, rng) for one in arrivals]
+    levels = levels_in_order(source, level)
+    sent = [
+        VisibleRequest(
+            index,
+            index if one.id is None else one.id,
+            one.time,
+            one.prompt_length,
+            prediction,
+            one.weight,
+            next(levels),
+        )
+        for index, (one, prediction) in enumerate(zip(arrivals, told, strict=True))
+    ]
+    fleet = [options.replica(index) for index in range(requests.replicas)]
+    keys = made.keys(requests)
+    options.reset(made)
+    assignment = np.zeros(len(arrivals), dtype=np.int64)
+    assignment[order] = _route(made, fleet, sent, arrivals, [keys[k] for k in order.tolist()])
+    own = by_replica(assignment, requests.replicas)
+    runs = tuple(options.run(one, own[one.index]) for one in fleet)
+    return FleetRun(requests, made.name, seed, assignment, runs)
+
+
+class _Options(NamedTuple):
+    """What all replicas of a run have in common."""
+
+    problem: Instance | Workload
+    policy: AnyPolicy
+    seed: int
+    batch_time: BatchTime | None
+    service_model: ServiceModel
+    max_rounds: int | None
+    should_stop: Callable[[], bool] | None
+
+    def reset(self, router: Router) -> None:
+        """Prepare the router."""
+        problem = self.problem
+        # The streams before it are those of a source, the predictions and a policy.
+        rng: np.random.Generator = np.random.default_rng([self.seed, 3])
+        setup = Setup(
+            problem.memory_limit,
+            self.service_model,
+            rng if router.randomized else UndeclaredGenerator(router.name, "router"),
+            problem.memory_rule,
+            self.batch_time,
+            problem.replicas,
+        )
+        try:
+            router.reset(setup)
+        except (Exception, SystemExit) as error:
+            raise _failed(router, error) from error
+
+    def replica(self, index: int) -> _Replica:
+        """Return a new machine with a policy of its own, to be sent requests."""
+        seed = self.seed
+        if index:
+            seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
+        policy = make_policy(self.policy)
+        replica = _Replica(index, self.problem, policy, seed, self.batch_time, self.service_model)
+        replica.begin(self.max_rounds, self.should_stop)
+        return replica
+
+    def run(self, replica: _Replica, own: IntArray) -> Run | None:
+        """Run a replica to its end; its record is that of the requests at these positions."""
+        if not len(own):
+            return None
+        replica.end()
+        if replica.status == "livelock":
+            # It was not caught as long as more might come, and would have been where that is known.
+            caught = self.replica(replica.index)
+            for request, arrival in replica.requests:
+                caught.send(request, arrival)
+            caught.end()
+            replica = caught
+        if isinstance(self.problem, Workload):
+            return replica.finish(replica.source, None, None)
+        alone = self.problem.alone(own)
+        return replica.finish(replica.source, alone, InstanceSource(alone).order)
+
+
+def _route(
+    router: Router,
+    fleet: list[_Replica],
+    sent: list[VisibleRequest],
+    arrivals: Sequence[Arrival],
+    keys: list[Hashable],
+) -> list[int]:
+    """Send every request to a replica, in order of arrival; return which."""
+    views = tuple(ReplicaView(one) for one in fleet)
+    homes: dict[Hashable, int] = {}
+    assignment = []
+    for request, arrival, key in zip(sent, arrivals, keys, strict=True):
+        if router.looks:
+            now = arrival.time - router.delay
+            for one in fleet:
+                one.now = now
+                if one.resume_at <= now:
+                    one.advance()
+        chosen = None if key is None else homes.get(key)
+        if chosen is None:
+            try:
+                chosen = router.route(request, views)
+            except (Exception, SystemExit) as error:
+                raise _failed(router, error, request) from error
+            if type(chosen) is not int or not 0 <= chosen < len(fleet):
+                owner = f"router {router.name!r}, request {request.id!r}"
+                chosen = as_integer(chosen, owner, "replica", minimum=0, maximum=len(fleet) - 1)
+            if key is not None:
+                homes[key] = chosen
+        fleet[chosen].send(request, arrival)
+        assignment.append(chosen)
+    return assignment
+
+
+def _failed(
+    router: Router, error: BaseException, request: VisibleRequest | None = None
+) -> RouterError:
+    where = "" if request is None else f", request {request.id!r}"
+    return RouterError(f"router {router.name!r}{where}: {type(error).__name__}: {error}")
+
+
+class _Sent(FixedArrivals):
+    """Requests that were sent to a replica so far."""
+
+    def __init__(self, problem: Instance | Workload) -> None:
+        self.name = problem.name
+        self.memory_limit, self.memory_rule = problem.memory_limit, problem.memory_rule
+        self._arrivals = []
+
+    def append(self, arrival: Arrival) -> None:
+        """Take one that is not earlier than those before."""
+        self._arrivals.append(arrival)
+
+    @property
+    def pending(self) -> int:
+        """Return the number of requests sent and not released."""
+        return len(self._arrivals) - self._position
+
+
+class _Told:
+    """Predictions that were drawn before."""
+
+    def __init__(self, requests: list[tuple[VisibleRequest, Arrival]]) -> None:
+        self._requests = iter(requests)
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """Return the next one."""
+        return next(self._requests)[0].prediction
+
+
+class _Replica(Simulation):
+    """A machine of a fleet, and what a router knows of it.
+
+    Attributes
+    ----------
+    now : float
+        Time of what is known of the machine.
+    requests : list[tuple[VisibleRequest, Arrival]]
+        All that were sent here.
+    unfinished : dict[int, VisibleRequest]
+        Those that are not finished, by position in that list.
+    volumes : list[int]
+        Their volumes, sorted.
+    waiting, running, work, prompts : int
+        See `ReplicaView`; prompt tokens of what is not finished.
+    """
+
+    source: _Sent
+
+    def __init__(
+        self,
+        index: int,
+        problem: Instance | Workload,
+        policy: Policy,
+        seed: int,
+        batch_time: BatchTime | None,
+        service_model: ServiceModel,
+    ) -> None:
+        self.requests: list[tuple[VisibleRequest, Arrival]] = []
+        # Iterators over a list go on where it has grown.
+        levels = (request.level for request, _ in self.requests)
+        source, told = _Sent(problem), _Told(self.requests)
+        super().__init__(source, policy, seed, told, batch_time, service_model, levels)
+        self.machine.horizon = 0.0
+        self.index = index
+        self.now = 0.0
+        self.unfinished: dict[int, VisibleRequest] = {}
+        self.volumes: list[int] = []
+        self.waiting = self.running = self.work = self.prompts = 0
+        self._prompts_running: int | None = None
+
+    def send(self, request: VisibleRequest, arrival: Arrival) -> None:
+        """Take a request that arrives."""
+        self.unfinished[len(self.requests)] = request
+        self.requests.append((request, arrival))
+        self.source.append(arrival)
+        insort(self.volumes, request.volume)
+        self.waiting += 1
+        self.work += request.prompt_length + request.prediction.point
+        self.prompts += request.prompt_length
+        self.resume_at = min(self.resume_at, arrival.time)
+
+    def advance(self) -> None:
+        """Run up to what is known now."""
+        self.machine.horizon = max(self.now, 0.0)
+        self.proceed()
+        # What is on its way is known to have been sent.
+        self.waiting = len(self._waiting) + self.source.pending
+        self.running = len(self.machine.running)
+        self._prompts_running = None
+
+    def end(self) -> None:
+        """Run to the end: nothing more is sent."""
+        self.now = math.inf
+        self.advance()
+
+    def stored_tokens(self) -> int:
+        """Return the KV tokens stored now."""
+        return self.machine.tokens(self.now)
+
+    def waiting_tokens(self) -> int:
+        """Return the prompt tokens of what waits, and the output tokens that it kept."""
+        if self._prompts_running is None:
+            running = self.machine.running.values()
+            kept = sum(self.machine.tokens_kept.values())
+            self._prompts_running = sum(one.request.prompt_length for one in running) - kept
+        return self.prompts - self._prompts_running
+
+    def _complete(self, finished: list[int]) -> None:
+        super()._complete(finished)
+        for index in finished:
+            request = self.unfinished.pop(index)
+            self.work -= request.prompt_length + request.prediction.point
+            self.prompts -= request.prompt_length
+            del self.volumes[bisect_left(self.volumes, request.volume)]
