@@ -73,10 +73,8 @@ def _best_router(found: Headroom) -> list[str]:
         return []
     if runs[0].router == found.routers[0]:
         return [f"Of {len(runs)} routings, {found.baseline} is fastest with today's."]
-    return [
-        f"Of {len(runs)} routings, {found.baseline} is fastest behind the router "
-        f"{runs[0].router}: {seconds(runs[0].mean_latency)} s."
-    ]
+    fastest = f"{runs[0].router}: {seconds(runs[0].mean_latency)} s"
+    return [f"Of {len(runs)} routings, {found.baseline} is fastest behind the router {fastest}."]
 
 
 def capacity_sentences(found: Headroom) -> list[str]:

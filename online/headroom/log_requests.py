@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog, Workload
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.validation import as_integer, as_number
+from online.policy_interface.policy import VisibleRequest
+from online.policy_interface.router import ReplicaView, Router
 
-from .answer import Measured
+from .answer import LOGGED, Measured
 
 TooLong = Literal["refuse", "drop"]
 
 NAMED = 3
 """Requests above M that are named."""
+
+WORKERS_NAMED = 8
+
+
+class LoggedRouter(Router):
+    """Every request goes to the replica that the log names.
+
+    Parameters
+    ----------
+    replicas : Mapping[RequestId, int]
+        Replica of each request by its id.
+    """
+
+    name = LOGGED
+    looks = False
+
+    def __init__(self, replicas: Mapping[RequestId, int]) -> None:
+        super().__init__(0.0)
+        self.replicas = replicas
+
+    def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
+        """Return the replica of the log."""
+        return self.replicas[request.id]
 
 
 def requests_of_log(  # noqa: C901
@@ -121,8 +147,8 @@ def requests_of_log(  # noqa: C901
 
 def replicas_of_log(
     log: RequestLog, workload: Workload, replicas: int | None = None
-) -> tuple[Workload, IntArray | None, dict[str, str]]:
-    """Give requests of a log their replicas, and each request the one that the log names.
+) -> tuple[Workload, LoggedRouter | None, dict[str, str]]:
+    """Give requests of a log their replicas, and the router that the log had.
 
     Parameters
     ----------
@@ -135,8 +161,8 @@ def replicas_of_log(
 
     Returns
     -------
-    tuple[Workload, int64 array or None, dict[str, str]]
-        The requests on these replicas; the replica of each, if the log names all of them; and what
+    tuple[Workload, LoggedRouter or None, dict[str, str]]
+        The requests on these replicas; the router, if the log names the replica of each; and what
         was found, by name.
 
     Raises
@@ -154,14 +180,16 @@ def replicas_of_log(
     if len(named) > count:
         reason = f"is less than the {len(named)} workers that the log names"
         raise InvalidValueError(None, "replicas", count, reason)
-    facts, assignment = {}, None
+    facts, router = {}, None
     if count > 1 and named and None not in served:
-        facts["routing"] = f"that of the log, which names {len(named)} workers"
-        assignment = np.array([named.index(one) for one in served if one is not None])
+        shown = [f"{k} is {one}" for k, one in enumerate(named[:WORKERS_NAMED])]
+        facts["replicas"] = ", ".join(shown) + (", ..." if len(named) > WORKERS_NAMED else "")
+        places = {one: k for k, one in enumerate(named)}
+        router = LoggedRouter({one: places[labels[one] or ""] for one in workload.ids})
     elif named and None in served:
         known = f"{len(served) - served.count(None)} of {len(served)}"
-        facts["routing"] = f"left out: the log names the worker of {known} requests"
-    return workload.with_replicas(count), assignment, facts
+        facts["routing of the log"] = f"left out: the log names the worker of {known} requests"
+    return workload.with_replicas(count), router, facts
 
 
 def _latencies(log: RequestLog) -> FloatArray:

@@ -19,12 +19,19 @@ from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import NOTHING, Interval, rounded_down, rounded_up
+from online.comparison.ratios import NOTHING, Interval, rounded_down, rounded_up, seconds_of
 from online.comparison.running import find_optimum, run_policy
-from online.comparison.trial import Trial, one_line
+from online.comparison.trial import COMPLETED, UNSERVED, one_line
 from online.policy_interface.predictions import RelativePredictions
-from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
+from online.policy_interface.specs import (
+    AnyPolicy,
+    AnyRouter,
+    PolicySpec,
+    RouterSpec,
+    policy_specs,
+)
 from online.runtime.processes import run_tasks
+from online.simulation.fleet import simulate_fleet
 
 from .answer import (
     LOGGED,
@@ -114,10 +121,8 @@ class Task:
         Service level that policies are told.
     on_time : OnTimePoint or None
         What is known at a level before anything is computed.
-    router : str or None
+    router : RouterSpec or None
         What sends requests to replicas; None on one machine.
-    assignment : int64 array or None
-        Replica of each request, where the router is `LOGGED`.
     routing_limit : float
         Seconds to enclose the least latency with a run's routing; 0 leaves it out.
     share : float
@@ -136,8 +141,7 @@ class Task:
     then: Task | None = None
     level: ServiceLevel | None = None
     on_time: OnTimePoint | None = None
-    router: str | None = None
-    assignment: IntArray | None = None
+    router: RouterSpec | None = None
     routing_limit: float = 0.0
     share: float = 0.99
 
@@ -146,9 +150,9 @@ class Task:
         completed = isinstance(result, PolicyRun) and result.mean_latency is not None
         return [self.then] if self.then is not None and completed else []
 
-    def behind(self, router: str) -> Task:
+    def behind(self, router: RouterSpec) -> Task:
         """Make the same run behind another router."""
-        return replace(self, router=router, assignment=None, name=f"{self.name} behind {router}")
+        return replace(self, router=router, name=f"{self.name} behind {router.label}")
 
     def predicted(self, error: float) -> Task:
         """Make the same run on predicted output lengths."""
@@ -186,8 +190,7 @@ def measure_headroom(  # noqa: PLR0913
     jobs: int = 1,
     seed: int = 0,
     level: ServiceLevel | None = None,
-    routers: Sequence[str] = (),
-    assignment: IntArray | None = None,
+    routers: Sequence[AnyRouter] = ROUTERS,
     share: float = 0.99,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
@@ -220,11 +223,8 @@ def measure_headroom(  # noqa: PLR0913
         Seed of every random choice.
     level : ServiceLevel or None, default None
         Also find the most requests that can be on time, at this level and around it.
-    routers : Sequence[str], default ()
-        Routers of several replicas; the first stands for what is there today. Without any, those of
-        ``assignment`` and `ROUTERS`.
-    assignment : int64 array or None, default None
-        Replica that served each request in the log; this routing is then today's.
+    routers : Sequence[AnyRouter], default `ROUTERS`
+        Routers of several replicas; the first stands for what is there today.
     share : float, default 0.99
         Find the fewest replicas with which so large a share can be on time.
     progress : Callable[[HeadroomProgress], None] or None, default None
@@ -248,20 +248,22 @@ def measure_headroom(  # noqa: PLR0913
         others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
-    names = [] if workload.replicas == 1 else _routers(routers, assignment)
+    ways = {} if workload.replicas == 1 else {one.label: one for one in map(RouterSpec.of, routers)}
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, share=share)
-    if names:
-        whole = replace(whole, router=names[0], assignment=assignment)
+    whole = replace(whole, router=next(iter(ways.values()), None))
     # Engines meet every router; others do where they are named.
     everywhere = [
-        one for one in chosen.values() if names and (policies is not None or not _comes_late(one))
+        one for one in chosen.values() if ways and (policies is not None or not _comes_late(one))
     ]
-    tasks = _tasks(whole, list(chosen.values()), (current, other), error, names, everywhere)
+    tasks = _tasks(
+        whole, list(chosen.values()), (current, other), error, list(ways.values()), everywhere
+    )
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
-    for spec in chosen.values() if jobs > 1 else ():
-        spec.check_sendable()
+    sent: list[PolicySpec | RouterSpec] = [*chosen.values(), *ways.values()]
+    for one in sent if jobs > 1 else ():
+        one.check_sendable()
     results: list[tuple[Task, Any]] = []
     total = len(tasks) + sum(task.then is not None for task in tasks)
 
@@ -303,14 +305,8 @@ def measure_headroom(  # noqa: PLR0913
         seconds=began.seconds(),
         interrupted=interrupted,
         level=level,
-        routers=tuple(names),
+        routers=tuple(ways),
     )
-
-
-def _routers(routers: Sequence[str], assignment: IntArray | None) -> list[str]:
-    """Name the routers, today's first."""
-    logged = [] if assignment is None else [LOGGED]
-    return list(dict.fromkeys([*logged, *(routers or ROUTERS)]))
 
 
 def _comes_late(spec: PolicySpec) -> bool:
@@ -351,7 +347,7 @@ def _tasks(
     specs: Sequence[PolicySpec],
     compared: tuple[PolicySpec, ...],
     error: float,
-    routers: Sequence[str],
+    routers: Sequence[RouterSpec],
     everywhere: Sequence[PolicySpec],
 ) -> list[Task]:
     """List the tasks by importance, but for the long search, which begins early.
@@ -377,7 +373,7 @@ def _tasks(
     around = _around(replace(whole, kind=POINT))
     enclosed = [replace(one, name=f"{SEARCH} at {one.name}") for one in around]
     around = [replace(one, specs=compared, name=f"policies at {one.name}") for one in around]
-    if whole.assignment is not None:
+    if whole.router is not None and whole.router.name == LOGGED:
         # The log routes to its own replicas only.
         around = [one for one in around if one.workload.replicas == whole.workload.replicas]
     return [
@@ -457,7 +453,16 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
     (spec,) = task.specs
     if task.router is not None:
         return _play_behind_router(task, stop or never)
-    trial = _trial(task, task.workload, stop)
+    trial = run_policy(
+        task.workload,
+        spec,
+        task.seed,
+        predictions=RelativePredictions(task.error) if task.error else None,
+        time_limit=task.time_limit,
+        stop=stop,
+        batch_time=task.batch_time,
+        level=task.level,
+    )
     run = trial.run
     if trial.mean_latency is None or trial.reason is not None or run is None:
         return PolicyRun(spec.label, task.error, None, trial.reason or trial.status)
@@ -471,58 +476,44 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
     )
 
 
-def _trial(task: Task, workload: Workload, stop: Callable[[], bool] | None) -> Trial:
-    """Run the policy of a task on one machine."""
-    return run_policy(
-        workload,
-        task.specs[0],
-        task.seed,
-        predictions=RelativePredictions(task.error) if task.error else None,
-        time_limit=task.time_limit,
-        stop=stop,
-        batch_time=task.batch_time,
-        level=task.level,
-    )
-
-
 def _play_behind_router(task: Task, stop: Callable[[], bool]) -> PolicyRun:
     """Run a policy on every replica, and enclose the best with the same routing."""
-    (spec,), workload = task.specs, task.workload
-    assignment = task.assignment
-    if assignment is None:
-        assignment = np.arange(len(workload)) % workload.replicas  # STAND-IN
-    own = by_replica(assignment, workload.replicas)
-    failed = PolicyRun(spec.label, task.error, None, router=task.router)
-    latencies, first_tokens = np.zeros((2, len(workload)))
-    total, seconds = Fraction(0), stretch_seconds(workload)
-    parts = []
-    for positions in own:
-        if not len(positions):
-            parts.append(OverTime(seconds, np.zeros(1), np.zeros(1)))
-            continue
-        trial = _trial(task, workload.alone(positions), stop)
-        run = trial.run
-        if trial.mean_latency is None or trial.reason is not None or run is None:
-            return replace(failed, reason=trial.reason or trial.status)
-        total += trial.mean_latency * len(positions)
-        latencies[positions] = run.latencies
-        first_tokens[positions] = run.first_token_times - run.arrival_times
-        parts.append(over_time(run, seconds))
+    (spec,), workload, router = task.specs, task.workload, task.router
+    assert router is not None
+    clock = Clock(task.time_limit, stop)
+    run = simulate_fleet(
+        workload,
+        spec.make(),
+        router,
+        seed=task.seed,
+        predictions=RelativePredictions(task.error) if task.error else None,
+        batch_time=task.batch_time,
+        level=task.level,
+        should_stop=clock.must_stop,
+    )
+    failed = PolicyRun(spec.label, task.error, None, router=router.label)
+    if run.status != COMPLETED:
+        return replace(failed, reason=UNSERVED[run.status])
+    schedules = [one for one in run.seconds_schedule.parts if one is not None]
+    total = sum(map(seconds_of, schedules), Fraction(0))
+    seconds = stretch_seconds(workload)
+    nothing = OverTime(seconds, np.zeros(1), np.zeros(1))
+    parts = [nothing if one is None else over_time(one, seconds) for one in run.runs]
     return replace(
         failed,
         mean_latency=total / len(workload),
-        latencies=latencies,
-        first_tokens=first_tokens,
+        latencies=run.latencies,
+        first_tokens=run.per_request()["ttft"],
         over_time=together(parts),
-        assignment=assignment,
-        assigned=enclose_routing(task, own, stop) if task.routing_limit else None,
+        assignment=run.assignment,
+        assigned=enclose_routing(task, run.assignment, stop) if task.routing_limit else None,
         by_replica=tuple(parts),
     )
 
 
-def enclose_routing(task: Task, own: Sequence[IntArray], stop: Callable[[], bool]) -> Interval:
+def enclose_routing(task: Task, assignment: IntArray, stop: Callable[[], bool]) -> Interval:
     """Enclose the least mean latency of all schedulers that leave requests on their replicas."""
-    parts = [positions for positions in own if len(positions)]
+    parts = [own for own in by_replica(assignment, task.workload.replicas) if len(own)]
     totals = []
     for positions in parts:
         workload = task.workload.alone(positions)
@@ -700,7 +691,8 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     points: dict[tuple[int, float, int], CurvePoint] = {}
     for task, result in results:
         if task.kind == POLICY:
-            failed = PolicyRun(task.specs[0].label, task.error, None, router=task.router)
+            failed = PolicyRun(task.specs[0].label, task.error, None)
+            failed = replace(failed, router=task.router.label) if task.router else failed
             run = replace(failed, reason=result) if isinstance(result, str) else result
             runs += [run] if task.router == tasks[0].router else []
             routed += [run] if task.routing_limit else []

@@ -182,7 +182,11 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         f"{np.mean(column):.1f} on average, at most {int(np.max(column))} tokens"
         for column in (workload.prompt_lengths, workload.output_lengths)
     )
-    in_blocks = "" if rule == TOKENS else f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
+    in_blocks = (
+        ""
+        if rule == TOKENS
+        else f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
+    )
     on = f" on each of {found.replicas} replicas" if found.routers else ""
     described = {
         "requests": str(len(workload)),
