@@ -29,13 +29,21 @@ from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
-from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
+from instances import (
+    FleetSchedule,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
 from .exact_search import ExactSearch
+from .fleet_orders import FleetOrders
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
 from .order_search import SecondsOrders
@@ -149,8 +157,11 @@ def solve_seconds(
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
     search.check_start(
-        (SecondsSchedule,),
-        lambda one: one.workload.digest == workload.digest and one.batch_time == batch_time,
+        (SecondsSchedule,) if workload.replicas == 1 else (FleetSchedule,),
+        lambda one: (
+            one.problem.digest == workload.digest
+            and all(getattr(part, "batch_time", None) == batch_time for part in one.machines)
+        ),
         "another workload or batch time",
     )
     recomputes = preemption == "recompute"
@@ -285,7 +296,7 @@ class SecondsInterval:
     first_token_bound: float = 0.0
     proof: SecondsProof | None = None
     log: list[SecondsProgress] = field(default_factory=list)
-    _schedule: SecondsSchedule | None = None
+    _schedule: SecondsSchedule | FleetSchedule | None = None
     _exact: Fraction | None = None
 
     def __post_init__(self) -> None:
@@ -293,7 +304,7 @@ class SecondsInterval:
         self.bounds = {NO_BOUND: none}
 
     @property
-    def schedule(self) -> SecondsSchedule:
+    def schedule(self) -> SecondsSchedule | FleetSchedule:
         """Return the best schedule so far."""
         assert self._schedule is not None
         return self._schedule
@@ -337,7 +348,7 @@ class SecondsInterval:
             raise KeyboardInterrupt
         self.clock.interrupt()
 
-    def offer(self, schedule: SecondsSchedule) -> None:
+    def offer(self, schedule: SecondsSchedule | FleetSchedule) -> None:
         """Take a schedule if it is better.
 
         Raises
@@ -416,10 +427,11 @@ class _Search:
         self._interval = interval
         self._threads = threads
         self._anneal = anneal
-        self._orders = SecondsOrders(
+        orders = SecondsOrders if interval.workload.replicas == 1 else FleetOrders
+        self._orders = orders(
             interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
         )
-        self._found: deque[SecondsSchedule] = deque()
+        self._found: deque[SecondsSchedule | FleetSchedule] = deque()
         self._over = threading.Event()
         self._failed: list[BaseException] = []
 
@@ -465,6 +477,8 @@ class _Search:
     def _search_exactly(self) -> None:
         """Search a few requests exactly, first with tokens kept, which bounds "recompute" too."""
         interval = self._interval
+        if interval.workload.replicas > 1:
+            return
         interval.phase = "exact search"
         share = SEARCH_SHARE * interval.clock.seconds_left()
         with interval.clock.within(share):
