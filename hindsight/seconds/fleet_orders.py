@@ -2,9 +2,10 @@
 
 *Assignments*: requests go, in order of arrival, to the replica where they cost least. There a
 machine of speed 1 serves the shortest charges first (`machine_bounds`), and a request costs what is
-left of shorter ones and its own charge for each longer one (Megow, Uetz and Vredeveld, 2006). It
-counts charges in few classes, or in one: then it is the least unfinished work. Or requests are
-dealt out in turn, those that arrive together by their charges.
+left of shorter ones and its own charge for each longer one (Megow, Uetz and Vredeveld, 2006). A
+long prompt delays all that run beside it, and fewer run where prompts are long. So replicas have
+ranges of prompts of their own, with equal work, and a request costs more the farther it is from
+its range. Or only these count, or requests are dealt out in turn.
 
 *Orders* are those of `order_search` and `preemptive_orders`, with one rule for all replicas.
 Annealing then changes the key of a request, sends it elsewhere, or swaps it for one that arrives at
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +47,12 @@ from .preemptive_orders import (
 
 CLASSES = 24
 """Classes of charges in an assignment by cost."""
+
+AFFINITIES = (0.2, 0.0)
+"""Costs of a range of prompts farther off, in charges of the request for each one that is there."""
+
+RANGE_POWER = 0.7
+"""Power of charges that all ranges of prompts have alike."""
 
 NEIGHBOURS = 3
 """Requests of each replica that arrive next to one that may be swapped for it, on either side."""
@@ -107,12 +115,12 @@ class FleetOrders:
 
         All orders are tried with the first assignment, and the best one with the others.
         """
-        assignment = self._by_cost(CLASSES)
+        assignment = self._by_cost(AFFINITIES[0])
         for way in self._ways():
             self._offer(assignment, way)
             if should_stop():
                 return self._schedule()
-        for other in (self._in_turn, lambda: self._by_cost(1)):
+        for other in (self._in_turn, self._by_prompt, partial(self._by_cost, AFFINITIES[1])):
             if should_stop():
                 break
             self._offer(other(), self._way)
@@ -138,25 +146,44 @@ class FleetOrders:
     def _total(self) -> float:
         return float(self._totals.sum())
 
-    def _by_cost(self, classes: int) -> IntArray:
-        """Return the assignment to where a request costs least, with charges in classes."""
+    def _by_cost(self, affinity: float) -> IntArray:
+        """Return the assignment to where a request costs least."""
         a, charges, logs = self._rounds.arrival, self._charges, np.log(self._charges)
-        place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * classes).astype(np.int64)
-        typical = np.bincount(place, charges, classes) / np.maximum(1, np.bincount(place))
+        place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
+        counts = np.bincount(place, minlength=CLASSES)
+        typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
         typical[typical == 0] = 1.0
         # No more replicas than requests are of use.
         used = min(self._fleet.replicas, len(a))
-        work, dealt, now = np.zeros((used, classes)), np.zeros(used, dtype=np.int64), 0.0
+        ranges = self._ranges
+        work, dealt, now = np.zeros((used, CLASSES)), np.zeros(used, dtype=np.int64), 0.0
         assignment = np.zeros(len(a), dtype=np.int64)
         for i in self._in_order.tolist():
             left = np.maximum(np.cumsum(work, axis=1) - (a[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), a[i], place[i]
-            longer = (work[:, c + 1 :] / typical[c + 1 :]).sum(axis=1)
-            best = np.lexsort((dealt, left[:, c] + charges[i] * longer))[0]
+            there = work / typical
+            cost = left[:, c] + charges[i] * there[:, c + 1 :].sum(axis=1)
+            far = np.abs(ranges[i] * used - (np.arange(used) + 0.5))
+            cost += affinity * far * charges[i] * (1 + there.sum() / used)
+            best = np.lexsort((dealt, cost))[0]
             assignment[i] = best
             work[best, c] += charges[i]
             dealt[best] += 1
         return assignment
+
+    @property
+    def _ranges(self) -> FloatArray:
+        """Place of each request between 0 and 1, by its prompt, with work evenly spread."""
+        order = np.argsort(self._rounds.prompt, kind="stable")
+        work = self._charges[order] ** RANGE_POWER
+        place = np.empty(len(order))
+        place[order] = (np.cumsum(work) - 0.5 * work) / work.sum()
+        return place
+
+    def _by_prompt(self) -> IntArray:
+        """Return the assignment to ranges of prompts."""
+        replicas = self._fleet.replicas
+        return np.minimum((self._ranges * replicas).astype(np.int64), replicas - 1)
 
     def _in_turn(self) -> IntArray:
         """Return the assignment that deals requests out to one replica after the other."""
