@@ -9,7 +9,7 @@ They have no schedule, as any run on the machine is one. Two kinds of proofs:
 
 No solver is loaded, but unlike in rounds the evaluation of prices is the solver's: compiled loops
 in floats, rounded outward. The bounds hold where requests that were stopped keep their tokens, and
-so where they do not.
+so where they do not. An instance with ``"replicas"`` is a fleet, in which each has this memory.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _read_batch_time(part: Any) -> StorableTime:
 def _read_workload(part: Any) -> Workload:
     """Read the requests and recompute their digest."""
     names = ("memory_limit", "requests", "digest")
-    keys_of(part, names, "instance", optional=("memory_rule",))
+    keys_of(part, names, "instance", optional=("memory_rule", "replicas"))
     rule = read_memory_rule(part.get("memory_rule", {}))
     rows = [list_of(row, "requests") for row in list_of(part["requests"], "requests")]
     try:
@@ -238,6 +238,7 @@ def _read_workload(part: Any) -> Workload:
             memory_limit=whole(part["memory_limit"], "memory_limit", 1),
             metadata={"allow_zero_prompt_length": True},
             memory_rule=rule,
+            replicas=whole(part.get("replicas", 1), "replicas", 1),
         )
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error

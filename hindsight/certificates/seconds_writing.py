@@ -10,10 +10,11 @@ import numpy as np
 
 from hindsight.seconds.minorants import affine_minorants
 from hindsight.seconds.results import SecondsProof, rounded_down
-from hindsight.seconds.solving import grids
-from instances import InvalidTypeError, InvalidValueError, SecondsSchedule
+from hindsight.seconds.solving import as_workload, grids
+from instances import InvalidTypeError, InvalidValueError
 from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import batch_time_document
+from instances.problem.schedule import TimedSchedule
 
 from .format import FORMAT, VERSION, CertificateError, instance_part
 from .limits import LARGEST_WORK
@@ -30,7 +31,7 @@ CHECK_SHARE = 1 / 3
 
 
 def seconds_certificate(
-    schedule: SecondsSchedule, proof: SecondsProof | None, time_limit: float | None
+    schedule: TimedSchedule, proof: SecondsProof | None, time_limit: float | None
 ) -> dict[str, Any]:
     """Make a certificate of a schedule's requests and batch time; see `make_certificate`.
 
@@ -46,7 +47,7 @@ def seconds_certificate(
     InvalidValueError
         The proof is of other requests or another batch time.
     """
-    workload, batch_time = schedule.workload, schedule.batch_time
+    workload, batch_time = as_workload(schedule.problem), schedule.machines[0].batch_time
     if not isinstance(batch_time, AffineTime | TiledTime):
         reason = "has no certificate: files hold an AffineTime or a TiledTime"
         raise InvalidTypeError(None, "batch_time", batch_time, reason)

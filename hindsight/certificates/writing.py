@@ -37,12 +37,14 @@ from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.results import SecondsProof, SecondsResult
 from instances import (
+    FleetSchedule,
     Instance,
     InvalidTypeError,
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
     SecondsSchedule,
+    Workload,
 )
 from instances.files import write_atomically
 from instances.problem.memory_translation import relaxed
@@ -64,7 +66,7 @@ SEARCH_STATES = 500_000
 
 
 def make_certificate(
-    schedule: Schedule | PreemptiveSchedule | SecondsSchedule,
+    schedule: Schedule | PreemptiveSchedule | SecondsSchedule | FleetSchedule,
     proof: Proof | SecondsProof | None = None,
     *,
     search: bool = True,
@@ -107,7 +109,7 @@ def make_certificate(
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
     preemptive = isinstance(schedule, PreemptiveSchedule)
-    if isinstance(schedule, SecondsSchedule):
+    if isinstance(schedule.problem, Workload):
         if proof is None or isinstance(proof, SecondsProof):
             from .seconds_writing import seconds_certificate
 
@@ -118,7 +120,7 @@ def make_certificate(
 
 
 def _in_rounds(
-    schedule: Schedule | PreemptiveSchedule,
+    schedule: Schedule | PreemptiveSchedule | FleetSchedule,
     proof: Proof | None,
     *,
     search: bool,

@@ -54,6 +54,15 @@ negative as s + 1 <= M. Repeat until one chunk is left. []
 
 So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
 
+**Several replicas.** With K machines, M is the memory of one, and each request has its rounds on
+one of them at a time. Own times, the moments m_i and the Lemma are about i's own rounds, which are
+disjoint, so they stay. In "one machine" and "mean busy times" the charges of a replica's rounds are
+at most a second a second as before, so those of all replicas are at most K: a preemptive schedule
+of one machine of speed K, on which i takes p_i / K seconds if it is alone. Both least sums are
+those of that machine. None of this needs a request to stay where it is: the bounds hold where
+requests may migrate for free. One machine with memory K M is no relaxation: its rounds are longer,
+as d1 and d2 count what all of them do.
+
 **First tokens.** The same with r_1 alone, of whichever attempt emits the first token: own prefill
 d0 + d1 s + d2 (s + 1), machine seconds d1 s + e (s + 1), and half of the own prefill for m_i.
 
@@ -110,7 +119,7 @@ class SecondsBound(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A request on the machine, in integer units of time chosen for the bound.
+    """A request on the machine of speed K, in integer units of time chosen for the bound.
 
     Attributes
     ----------
@@ -119,9 +128,9 @@ class _Job(NamedTuple):
     own : int
         Least time from the start of its first round to the end of its last.
     seconds : int
-        Machine seconds p_i.
+        Time p_i / K that it takes alone.
     moment : int
-        Twice p_i times the least time from the mean of its charges to its completion.
+        Twice that times the least time from the mean of its charges to its completion.
     """
 
     release: int
@@ -135,6 +144,8 @@ def _jobs(
 ) -> tuple[list[_Job], int]:
     """Return the requests, and the units of time per second that make all quantities integers."""
     workload = relaxed(workload)
+    # In units K times as short, p_i / K is a whole number too.
+    K = workload.replicas
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
     exact = [*minorant, overhead]
@@ -152,8 +163,8 @@ def _jobs(
             moment += charge * (2 * own + length)
             own += length
             seconds += charge
-        jobs.append(_Job(int(release * unit), own, seconds, moment))
-    return jobs, unit
+        jobs.append(_Job(int(release * unit) * K, own * K, seconds, moment * K))
+    return jobs, unit * K
 
 
 class _Piece(NamedTuple):
@@ -226,10 +237,11 @@ def mean_busy_prices(
     """Return times and, at each, the value of a second of the machine in the mean busy times.
 
     The value is the number of requests, counted in fractions, that a delay of a second delays: the
-    integral of 1 / p of the job served, up to the next idle time. Floats suffice: prices prove
-    nothing.
+    integral of 1 / p of the job served, up to the next idle time. With K replicas it is that of a
+    second of one of them. Floats suffice: prices prove nothing.
     """
     jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
+    replicas = workload.replicas
     times: list[float] = []
     prices: list[float] = []
     price = 0.0
@@ -239,7 +251,7 @@ def mean_busy_prices(
             price = 0.0
             times.append((piece.start + piece.length) / unit)
             prices.append(price)
-        price += piece.length / jobs[piece.job].seconds
+        price += piece.length / (replicas * jobs[piece.job].seconds)
         resumed = piece.start
         times.append(piece.start / unit)
         prices.append(price)

@@ -139,7 +139,7 @@ def _release(batch: _Batch, completed: int, running: int) -> None:
 
 
 @partial(njit, makes_arrays=True)
-def _run_order(
+def run_order(
     rounds: Rounds, key: FloatArray, rule: Rule, bound: float, start_round: IntArray
 ) -> float:
     """Return the total latency of admitting in ascending ``key``; infinity once above ``bound``.
@@ -222,7 +222,7 @@ def _anneal(
         old = key[i]
         key[i] = old + moves.steps[move]
         allowed = total - moves.heat[move] * np.log(1.0 - moves.draws[move, 1])
-        value = _run_order(rounds, key, rule, allowed, start_round)
+        value = run_order(rounds, key, rule, allowed, start_round)
         if value > allowed:
             key[i] = old
             continue
@@ -275,6 +275,8 @@ class SecondsOrders:
     ----------
     cycle : int
         Number of annealings completed.
+    rounds : Rounds
+        The requests and seconds of a round, as its schedules count them.
     """
 
     def __init__(
@@ -295,7 +297,7 @@ class SecondsOrders:
             reason = "are not all finite and above 0"
             raise InvalidValueError("batch time", "durations", seconds, reason)
         self._seconds = seconds
-        self._problem = Rounds(
+        self.rounds = Rounds(
             workload.arrival_times,
             np.asarray(workload.prompt_lengths),
             np.asarray(workload.output_lengths),
@@ -305,18 +307,18 @@ class SecondsOrders:
         )
         # Under another memory rule its tokens are not those of the workload.
         self._preemptive = (
-            PreemptiveOrders(self._problem, recomputes) if workload is self._workload else None
+            PreemptiveOrders(self.rounds, recomputes) if workload is self._workload else None
         )
         self._starts = np.zeros(len(workload), dtype=np.int64)
-        self._key = self._keys()[0]
+        self._key = self.list_keys()[0]
         self._rule = Rule(SKIPS[0], math.inf)
         self._best = self._scale = math.inf
         self.cycle = 0
 
     def openings(self, should_stop: Callable[[], bool]) -> SecondsSchedule:
         """Return the best of all orders and caps tried in time; the first is always tried."""
-        for key in self._keys():
-            for rule in self._rules():
+        for key in self.list_keys():
+            for rule in self.rules():
                 total = self._run(key, rule, self._best)
                 if total < self._best:
                     self._best, self._key, self._rule = total, key, rule
@@ -324,7 +326,7 @@ class SecondsOrders:
                 if should_stop():
                     return self._schedule()
         if self._preemptive is not None:
-            self._preemptive.open(self._rules(), should_stop)
+            self._preemptive.open(self.rules(), should_stop)
         return self._schedule()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[SecondsSchedule]:
@@ -359,7 +361,7 @@ class SecondsOrders:
             draws = self._rng.random((count, 2))
             trial = _Moves(heat, draws, self._rng.normal(0.0, REACH, count))
             total, best = _anneal(
-                self._problem, key, self._rule, total, self._best, trial, self._starts, best_key
+                self.rounds, key, self._rule, total, self._best, trial, self._starts, best_key
             )
             if best < self._best:
                 self._best, self._key = best, best_key
@@ -367,15 +369,15 @@ class SecondsOrders:
             if should_stop():
                 return
 
-    def _keys(self) -> list[FloatArray]:
+    def list_keys(self) -> list[FloatArray]:
         """Return the keys to try, as logarithms: machine seconds, volumes, output lengths."""
-        s, o = self._problem.prompt, self._problem.output
+        s, o = self.rounds.prompt, self.rounds.output
         volume = o * (s + (o + 1) / 2)
-        token, held = machine_seconds(self._problem)
+        token, held = machine_seconds(self.rounds)
         machine = token * (s + o) + held * volume
         return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
 
-    def _rules(self) -> list[Rule]:
+    def rules(self) -> list[Rule]:
         """Return the rules to try, which vary the cap on prompt tokens and the skips."""
         seconds = self._seconds
         most = len(seconds) - 1
@@ -385,7 +387,7 @@ class SecondsOrders:
         return [Rule(skips, cap) for cap in sorted(caps, reverse=True) for skips in SKIPS]
 
     def _run(self, key: FloatArray, rule: Rule, bound: float) -> float:
-        return _run_order(self._problem, key, rule, bound, self._starts)
+        return run_order(self.rounds, key, rule, bound, self._starts)
 
     @property
     def _preempts(self) -> bool:

@@ -214,7 +214,7 @@ def _reorder(
 
 
 @partial(njit, makes_arrays=True)
-def _run_preemptive(
+def run_preemptive(
     rounds: Rounds, charges: Charges, rule: Rule, bound: float, table: IntArray
 ) -> tuple[float, int]:
     """Return the total latency, infinity once above ``bound``, and the number of stretches.
@@ -315,12 +315,12 @@ class PreemptiveOrders:
     def table(self) -> IntArray:
         """Return the stretches of the best schedule, see `SecondsSchedule`."""
         table = np.empty((self._stretches, len(COLUMNS)), np.int64)
-        _run_preemptive(self._rounds, *self._best, math.inf, table)
+        run_preemptive(self._rounds, *self._best, math.inf, table)
         return table
 
     def _try(self, charges: Charges, rule: Rule, bound: float) -> float:
         nothing = np.empty((0, len(COLUMNS)), np.int64)
-        total, stretches = _run_preemptive(self._rounds, charges, rule, bound, nothing)
+        total, stretches = run_preemptive(self._rounds, charges, rule, bound, nothing)
         if total < self.total:
             self.total, self._stretches = total, stretches
             self._best = charges._replace(weight=charges.weight.copy()), rule

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from hindsight.runtime.adam import Adam
 from hindsight.runtime.compilation import njit, step
 from hindsight.runtime.requests import Requests
-from instances import SecondsSchedule
+from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
@@ -338,6 +338,12 @@ def _load(
     return load
 
 
+def _held(schedule: SecondsSchedule, moments: npt.NDArray[Any]) -> IntArray:
+    """Return the tokens held in the last round that begins before each moment."""
+    running = np.searchsorted(schedule.round_starts, moments) - 1
+    return schedule.memory_profile()[np.maximum(running, 0)]
+
+
 class PriceAscent:
     """Price ascent by Adam on log pi and logit gamma.
 
@@ -346,7 +352,7 @@ class PriceAscent:
 
     Parameters
     ----------
-    schedule : SecondsSchedule
+    schedule : SecondsSchedule or FleetSchedule
         A good schedule of the workload.
     minorant : AffineMinorant
         Minorant for `priced_bound`.
@@ -377,7 +383,7 @@ class PriceAscent:
 
     def __init__(
         self,
-        schedule: SecondsSchedule,
+        schedule: SecondsSchedule | FleetSchedule,
         minorant: AffineMinorant,
         *,
         horizon: float,
@@ -386,7 +392,9 @@ class PriceAscent:
         deadlines: Deadlines | None = None,
     ) -> None:
         d0, d1, d2 = map(float, minorant)
-        workload = relaxed(schedule.workload)
+        assert isinstance(schedule.problem, Workload)
+        workload = relaxed(schedule.problem)
+        self._replicas = workload.replicas
         M = float(workload.memory_limit)
         n = len(workload)
         a = workload.arrival_times
@@ -402,12 +410,14 @@ class PriceAscent:
             ends = np.sort(schedule.completion_times)
             present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
             busy = BUSY_SHARE * np.interp(middles, times, worth)
-            start = np.maximum(busy, PRESENT_SHARE * present)
+            # A delay of one replica delays its share of them.
+            start = np.maximum(busy, PRESENT_SHARE * present / self._replicas)
         else:
-            start = _load(a, deadlines.end, charges, middles) ** 3 / float(np.median(charges))
+            load = _load(a, deadlines.end, charges / self._replicas, middles)
+            start = load**3 / float(np.median(charges))
         rows = int(self._row[-1]) + 1
-        running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
-        full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
+        held = sum(_held(one, middles[::ROW_CELLS][:rows]) for one in schedule.machines)
+        full = held > FULL * M * self._replicas
         least = 0.1 if deadlines is None else 0.01
         self._begin(np.log(start + least), np.where(full, 0.0, -3.0))
         self._machine = Machine(M, d0, d1, d2)
@@ -498,7 +508,8 @@ class PriceAscent:
             if self._deadlines is None:
                 latest = self._latest[chosen]
                 self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
-        estimate = float(self.values.sum() - cell * price.sum()) / n
+        capacity = cell * self._replicas
+        estimate = float(self.values.sum() - capacity * price.sum()) / n
         # Of several hands some values are of earlier prices: then the last prices count.
         if estimate > self.estimate or self.hands > 1:
             self.estimate, self._best = estimate, (price, gamma)
@@ -507,5 +518,5 @@ class PriceAscent:
         self.turns += 1
         # Shares that change fast from 0 to 1 make prices that the evaluation bounds badly.
         turning = 3 if self._deadlines is None else 1
-        self._price_steps.step((by_price - cell) * price / n, rate)
+        self._price_steps.step((by_price - capacity) * price / n, rate)
         self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)

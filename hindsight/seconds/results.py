@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hindsight.outcomes.results import Interval, SolveStatus, percent
-from instances import SecondsSchedule, Workload
+from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from instances.html import figure_of
@@ -76,8 +76,8 @@ class SecondsResult:
         The requests.
     batch_time : BatchTime
         Seconds of a round.
-    schedule : SecondsSchedule
-        The best schedule found, checked.
+    schedule : SecondsSchedule or FleetSchedule
+        The best schedule found, checked; a `FleetSchedule` if there are several replicas.
     upper_bound : Fraction
         Total latency of ``schedule`` in seconds, with arrival times and batch time as the decimals
         they are written as; if the batch time is not known exactly, from the schedule's floats.
@@ -103,7 +103,7 @@ class SecondsResult:
 
     workload: Workload
     batch_time: BatchTime
-    schedule: SecondsSchedule
+    schedule: SecondsSchedule | FleetSchedule
     upper_bound: Fraction
     lower_bounds: Mapping[str, SecondsBound]
     best_bound: str
@@ -121,6 +121,7 @@ class SecondsResult:
     def _repr_html_(self) -> str:
         facts = {
             "requests": len(self.workload),
+            **({"replicas": self.workload.replicas} if self.workload.replicas > 1 else {}),
             "status": f"{self.status} ({self.stop_reason})",
             "least mean latency": f"{_outward(*self.mean_latency_interval)} s",
             "preempted requests": f"{self.preemption} their tokens",
@@ -181,7 +182,7 @@ def rounded_down(value: Fraction) -> float:
     return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
 
 
-def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
+def exact_total_latency(schedule: SecondsSchedule | FleetSchedule) -> Fraction | None:
     """Return total latency as a fraction, or None if the batch time is not known exactly.
 
     Arrival times are the decimals they are written as, and so is the start of a round where the
@@ -190,6 +191,10 @@ def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
     seconds = exact_seconds(schedule.batch_time)
     if seconds is None:
         return None
+    return sum((_exact_total(one, seconds) for one in schedule.machines), Fraction(0))
+
+
+def _exact_total(schedule: SecondsSchedule, seconds: Callable[[Any], Fraction]) -> Fraction:
     arrivals = [decimal(one) for one in schedule.workload.arrival_times.tolist()]
     rounds = len(schedule.round_starts)
     served: list[list[int]] = [[] for _ in range(rounds)]

@@ -16,6 +16,12 @@ to D or less: at any moment the payments sum to alpha + beta at most. The round 
 in chunks counts as a chunk, which pays less than a round that advances. Rounds are disjoint, so all
 payments are at most the integral; and i's latency and payments are at least V_i. []
 
+**Several replicas.** With K machines the total latency is at least sum_i V_i less K times the
+integral. *Proof.* The rounds of one machine are disjoint and pay at most the integral, so all pay
+at most K times that. V_i uses nothing but that i's own rounds are disjoint, and M is the memory of
+one machine. [] Prices that differ between machines gain nothing: the bound is concave in them, so
+that their average over all permutations of the machines is as good.
+
 With beta = 0 that prices the charges of `machine_bounds`. With alpha = 0 a fast round is dear: it
 offers little work, and its seconds are shared by that work. That ties the speed of a request to the
 length of the round that all of a full batch share.
@@ -72,12 +78,12 @@ computed grid point m may be in the cell after m, so its own time counts from m,
 
 *Service levels.* Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that i
 pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
-less the integral: whoever is on time pays V_i at least, whoever is late counts 1, and payments are
-at most the integral, as above. The evaluation is the same with G(t) = 1 after the deadline (see
-`Deadlines`) and 0 up to it. Block 0 ends with the first token: after its deadline G_1 is 1 too. The
-first grid point at a deadline or after it keeps the lower value, so that no chord is above the
-jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or later than
-that, is late. Nothing else was used of G_k but that it does not fall.
+less the integral, K times that with K machines: whoever is on time pays V_i at least, whoever is
+late counts 1, and payments are bounded as above. The evaluation is the same with G(t) = 1 after the
+deadline (see `Deadlines`) and 0 up to it. Block 0 ends with the first token: after its deadline G_1
+is 1 too. The first grid point at a deadline or after it keeps the lower value, so that no chord is
+above the jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or
+later than that, is late. Nothing else was used of G_k but that it does not fall.
 
 *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers >= 0
 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that; that covers
@@ -752,7 +758,7 @@ class PricedValues:
         )
         self._longest = math.ceil(longest_block(workload, minorant, size) / step) + 2
         self.own = own_seconds(s, o, d0, d1, d2)
-        self.integral = prices.integral
+        self.integral = workload.replicas * prices.integral
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:
         """Compute lower bounds on V_i of the requests ``chosen``, rounded down.
@@ -780,7 +786,7 @@ class PricedValues:
         return np.maximum(found, 0.0)
 
     def total(self, values: FloatArray) -> Fraction:
-        """Return the sum of ``values`` of all requests less the integral, exactly."""
+        """Return the sum of ``values`` of all requests less the machines' integrals, exactly."""
         return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
 
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:

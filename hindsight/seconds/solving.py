@@ -21,7 +21,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -29,16 +29,25 @@ from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
-from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
+from instances import (
+    FleetSchedule,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
-from .exact_search import ExactSearch
+from .exact_search import NAME, ExactSearch
+from .fleet_orders import FleetOrders
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
 from .order_search import SecondsOrders
+from .partitions import MOST_REQUESTS, least_division, members
 from .price_ascent import PriceAscent
 from .results import (
     Preemption,
@@ -149,8 +158,11 @@ def solve_seconds(
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
     search.check_start(
-        (SecondsSchedule,),
-        lambda one: one.workload.digest == workload.digest and one.batch_time == batch_time,
+        (SecondsSchedule,) if workload.replicas == 1 else (FleetSchedule,),
+        lambda one: (
+            one.problem.digest == workload.digest
+            and all(getattr(part, "batch_time", None) == batch_time for part in one.machines)
+        ),
         "another workload or batch time",
     )
     recomputes = preemption == "recompute"
@@ -285,7 +297,7 @@ class SecondsInterval:
     first_token_bound: float = 0.0
     proof: SecondsProof | None = None
     log: list[SecondsProgress] = field(default_factory=list)
-    _schedule: SecondsSchedule | None = None
+    _schedule: SecondsSchedule | FleetSchedule | None = None
     _exact: Fraction | None = None
 
     def __post_init__(self) -> None:
@@ -293,7 +305,7 @@ class SecondsInterval:
         self.bounds = {NO_BOUND: none}
 
     @property
-    def schedule(self) -> SecondsSchedule:
+    def schedule(self) -> SecondsSchedule | FleetSchedule:
         """Return the best schedule so far."""
         assert self._schedule is not None
         return self._schedule
@@ -337,7 +349,7 @@ class SecondsInterval:
             raise KeyboardInterrupt
         self.clock.interrupt()
 
-    def offer(self, schedule: SecondsSchedule) -> None:
+    def offer(self, schedule: SecondsSchedule | FleetSchedule) -> None:
         """Take a schedule if it is better.
 
         Raises
@@ -416,27 +428,17 @@ class _Search:
         self._interval = interval
         self._threads = threads
         self._anneal = anneal
-        self._orders = SecondsOrders(
+        orders = SecondsOrders if interval.workload.replicas == 1 else FleetOrders
+        self._orders = orders(
             interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
         )
-        self._found: deque[SecondsSchedule] = deque()
+        self._found: deque[SecondsSchedule | FleetSchedule] = deque()
         self._over = threading.Event()
         self._failed: list[BaseException] = []
 
     def run(self) -> None:
         """Run all phases until proof, time limit or interruption."""
-        interval = self._interval
-        interval.offer(self._orders.openings(interval.clock.must_stop))
-        # These run even if there is little time: without them nothing is proved.
-        interval.phase = "bounds"
-        workload, batch_time = interval.workload, interval.batch_time
-        if has_minorants(batch_time):
-            first = max(one.total for one in first_token_bounds(workload, batch_time).values())
-            interval.first_token_bound = rounded_down(first / len(workload))
-            for bound in machine_bounds(workload, batch_time).values():
-                interval.prove(bound)
-        if self._anneal and not self._is_over():
-            self._search_exactly()
+        self.begin()
         if self._is_over():
             return
         background = threading.Thread(target=self._anneal_orders, daemon=True)
@@ -459,6 +461,24 @@ class _Search:
                 background.join()
         self._take_schedules()
 
+    def begin(self) -> None:
+        """Run what comes before annealing and prices: schedules, bounds and exact searches."""
+        interval = self._interval
+        interval.offer(self._orders.openings(interval.clock.must_stop))
+        # These run even if there is little time: without them nothing is proved.
+        interval.phase = "bounds"
+        workload, batch_time = interval.workload, interval.batch_time
+        if has_minorants(batch_time):
+            first = max(one.total for one in first_token_bounds(workload, batch_time).values())
+            interval.first_token_bound = rounded_down(first / len(workload))
+            for bound in machine_bounds(workload, batch_time).values():
+                interval.prove(bound)
+        if self._anneal and not self._is_over():
+            if interval.workload.replicas == 1:
+                self._search_exactly()
+            elif len(interval.workload) <= MOST_REQUESTS and has_minorants(batch_time):
+                self._divide()
+
     def _is_over(self) -> bool:
         return self._interval.clock.must_stop() or self._interval.is_proved
 
@@ -479,6 +499,33 @@ class _Search:
                     interval.offer(schedule)
                 if bound is not None:
                     interval.prove(bound)
+
+    def _divide(self) -> None:
+        """Search every set of a few requests on one machine, for the best division of them."""
+        interval = self._interval
+        interval.phase = "exact search"
+        workload, n = interval.workload, len(interval.workload)
+        parts: dict[int, SecondsInterval] = {}
+        with interval.clock.within(SEARCH_SHARE * interval.clock.seconds_left()):
+            for chosen in range(1, 1 << n):
+                parts[chosen] = part = SecondsInterval(
+                    workload.alone(members(chosen)),
+                    interval.batch_time,
+                    interval.clock,
+                    preemption=interval.preemption,
+                )
+                _Search(part, 0, 1, anneal=True).begin()
+        least = {chosen: part.best for chosen, part in parts.items()}
+        total, _ = least_division({k: one.total for k, one in least.items()}, n, workload.replicas)
+        known = all(one.certified for one in least.values())
+        interval.prove(SecondsBound(total, NAME, least[1].minorant, n, known))
+        _, division = least_division({k: p.upper for k, p in parts.items()}, n, workload.replicas)
+        assignment = np.zeros(n, dtype=np.int64)
+        schedules: list[Any] = [None] * workload.replicas
+        for k, own in enumerate(division):
+            assignment[members(own)] = k
+            schedules[k] = parts[own].schedule
+        interval.offer(FleetSchedule(workload, assignment, schedules))
 
     def _anneal_orders(self) -> None:
         """Anneal in a separate thread, which hands schedules over instead of offering them."""

@@ -131,6 +131,26 @@ class FleetSchedule(TimedSchedule):
         return by_replica(self.assignment, self.problem.replicas)
 
     @property
+    def machines(self) -> tuple[Any, ...]:
+        """The parts of the replicas that serve requests."""
+        return tuple(part for part in self.parts if part is not None)
+
+    @property
+    def batch_time(self) -> Any:
+        """Seconds of a round, of a fleet in seconds."""
+        return self.machines[0].batch_time
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """True if a request came back with tokens that it keeps: see `SecondsSchedule`."""
+        return any(part.keeps_tokens for part in self.machines)
+
+    def without_waiting(self) -> FleetSchedule:
+        """Start the rounds of each replica, of a fleet in seconds, as early as they can."""
+        parts = [None if part is None else part.without_waiting() for part in self.parts]
+        return FleetSchedule(self.fleet, self.assignment, parts)
+
+    @property
     def start_times(self) -> IntArray:
         """Round before the first of each request, of a fleet in rounds, shape (n,)."""
         starts: IntArray = self._column("start_times", np.dtype(np.int64))
@@ -149,7 +169,7 @@ class FleetSchedule(TimedSchedule):
     @cached_property
     def total_latency(self) -> Any:
         """TEL: the sum of w_i (C_i - a_i) over all replicas, in units of the clock."""
-        return sum(part.total_latency for part in self.parts if part is not None)
+        return sum(part.total_latency for part in self.machines)
 
     @property
     def total_waiting(self) -> int:
@@ -159,7 +179,7 @@ class FleetSchedule(TimedSchedule):
     @property
     def makespan(self) -> Any:
         """The last completion, on the clock."""
-        return max(part.makespan for part in self.parts if part is not None)
+        return max(part.makespan for part in self.machines)
 
     def violations(self) -> list[Any]:
         """Every broken rule of every replica, with the replica named."""
@@ -180,7 +200,7 @@ class FleetSchedule(TimedSchedule):
 
     def picture(self) -> str:
         """Memory over time of each replica, one SVG below the other."""
-        return "".join(part.picture() for part in self.parts if part is not None)
+        return "".join(part.picture() for part in self.machines)
 
     @property
     def _clock(self) -> np.dtype[Any]:

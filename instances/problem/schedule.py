@@ -171,6 +171,11 @@ class TimedSchedule(ABC):
         """Figures in a notebook, between the requests and the verdict."""
 
     @property
+    def machines(self) -> tuple[Any, ...]:
+        """Schedules of one machine each that it consists of: itself, or those of a fleet."""
+        return (self,)
+
+    @property
     def latencies(self) -> npt.NDArray[Any]:
         """C_i - a_i, in units of the clock, shape (n,)."""
         latencies: npt.NDArray[Any] = self.completion_times - self.problem.arrival_times

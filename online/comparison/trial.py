@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from instances import (
+    FleetSchedule,
     Instance,
     InvalidValueError,
     PreemptiveSchedule,
@@ -66,7 +67,7 @@ Optimum: TypeAlias = "SolveResult | SecondsResult"
 AnyProblem: TypeAlias = Instance | Workload
 """What an optimum is of: in rounds, or in seconds."""
 
-TrialSchedule: TypeAlias = AnySchedule | SecondsSchedule
+TrialSchedule: TypeAlias = AnySchedule | SecondsSchedule | FleetSchedule
 
 Stay: TypeAlias = tuple[int, int, int, bool]
 """(request index, start, end, completed): in the batch in rounds start + 1 .. end."""
