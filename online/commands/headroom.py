@@ -15,8 +15,8 @@ from instances.batch_time import preset_names
 from instances.files import write_atomically
 from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
-from online.headroom.log_requests import requests_of_log
-from online.headroom.measuring import BASELINE, CHALLENGER
+from online.headroom.log_requests import replicas_of_log, requests_of_log
+from online.headroom.measuring import BASELINE, CHALLENGER, ROUTERS
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
 from online.report.self_contained import written_by
@@ -96,6 +96,30 @@ def headroom(  # noqa: PLR0913
     jobs: Jobs = None,
     seed: Seed = 0,
     slo: LevelTexts = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Identical replicas, each with --memory-limit. Default: as many as the log names "
+            "workers, or 1.",
+        ),
+    ] = None,
+    router: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE,...] or FILE.py:CLASS",
+            help="Router of several replicas; repeatable, the first stands for what is there "
+            f"today. Default: {', '.join(ROUTERS)}; today's is the log's own if it names workers.",
+        ),
+    ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            max=1,
+            help="With --slo and several replicas: how few can have this share on time.",
+        ),
+    ] = 0.99,
     fit_error: Annotated[
         float,
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
@@ -106,7 +130,8 @@ def headroom(  # noqa: PLR0913
     The best possible is an interval around the least mean latency of every scheduler of these
     requests, whatever it may do; the headroom is today's mean latency less that. Ctrl-C and the
     time limit show what is done so far (exit status 130 and 1). With --slo the answer begins with
-    the share of requests on time, today and at most.
+    the share of requests on time, today and at most. With --replicas it also tells what the router
+    loses and what the schedulers on the replicas lose.
     """
     source = parse_source(log, bare="trace")
     if source.kind != "trace":
@@ -128,9 +153,13 @@ def headroom(  # noqa: PLR0913
     whole = read_log(source.name, **reading)
     rule = source.memory_rule()
     workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
+    workload, logged, told_of_replicas = replicas_of_log(whole, workload, replicas)
+    if router and workload.replicas == 1:
+        fail("--router needs several replicas: give --replicas")
+    routers = [*([logged] if logged else []), *(router or ROUTERS)]
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from = find_batch_time(batch_time, whole, fit_error)
-    facts = {**said, "a round lasts": where_from, "computed on": written_by()}
+    facts = {**said, **told_of_replicas, "a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
         def tell(news: HeadroomProgress) -> None:
@@ -148,6 +177,8 @@ def headroom(  # noqa: PLR0913
             jobs=jobs or available_cores(),
             seed=seed,
             level=level,
+            routers=routers,
+            share=share,
             progress=tell,
         )
     if out is not None:

@@ -36,33 +36,34 @@ def behind(found: Headroom, router: str | None = None) -> str:
 
 
 def blame_sentences(found: Headroom) -> list[str]:
-    """Tell what better schedulers alone could save, and what the router costs."""
+    """Tell what the router and the schedulers lose, and which router is the best."""
     # What the log measured counts, unless the batch time does not allow it.
     todays = [one for one in found.blames if one[1] == found.routers[0]]
     todays = [one for one in todays if one[0] in (MEASURED, found.baseline)]
     todays = [one for one in todays if not one[2].contradicts]
     if not todays:
         return []
-    _, _, blame = todays[0]
-    alone, router = blame.scheduler_loss, blame.router_loss
-    words = []
-    if alone.upper is not None:
-        known = f"a schedule that saves {_least(alone)} s is known"
-        known = known if float(_least(alone)) else "no schedule that saves anything is known"
-        most = rounded_up(alone.upper, DECIMALS)
-        words.append(
-            f"With every request left on its replica, better schedulers could save at most {most} "
-            f"s of it, and {known}."
-        )
-    most = NOTHING if router.upper is None else f"at most {rounded_up(router.upper, DECIMALS)} s"
-    if float(_least(router)):
-        between = f"at least {_least(router)} s{most and ' and '}{most}"
-        words.append(
-            f"The router costs {between} of it: no scheduler on the replicas wins it back."
-        )
-    elif most:
-        words.append(f"The router costs {most} of it; that it costs anything is not proved.")
-    return words + _best_router(found)
+    name, _, blame = todays[0]
+    whose = (
+        f"Of the {seconds(blame.latency)} s {'of the log' if name == MEASURED else 'simulated'}, "
+    )
+    router = "no scheduler wins that back while requests stay where it sent them"
+    schedulers = "so much the best ones save while requests stay where they are"
+    return [
+        *_loss(f"{whose}the router loses", blame.router_loss, router),
+        *_loss("The schedulers on the replicas lose", blame.scheduler_loss, schedulers),
+        *_best_router(found),
+    ]
+
+
+def _loss(loses: str, loss: Interval, meaning: str) -> list[str]:
+    """Tell how much is lost."""
+    if loss.upper is None:
+        return []
+    most = f"at most {rounded_up(loss.upper, DECIMALS)} s"
+    if not float(_least(loss)):
+        return [f"{loses} {most}: whether anything is not proved."]
+    return [f"{loses} at least {_least(loss)} s and {most}: {meaning}."]
 
 
 def _best_router(found: Headroom) -> list[str]:
@@ -71,10 +72,10 @@ def _best_router(found: Headroom) -> list[str]:
     runs.sort(key=lambda run: run.mean_latency or 0)
     if len(runs) < 2:
         return []
+    best = f"{runs[0].router} is the best: {seconds(runs[0].mean_latency)} s"
     if runs[0].router == found.routers[0]:
-        return [f"Of {len(runs)} routings, {found.baseline} is fastest with today's."]
-    fastest = f"{runs[0].router}: {seconds(runs[0].mean_latency)} s"
-    return [f"Of {len(runs)} routings, {found.baseline} is fastest behind the router {fastest}."]
+        best = "today's is the best"
+    return [f"Of the {len(runs)} routers tried with {found.baseline}, {best}."]
 
 
 def capacity_sentences(found: Headroom) -> list[str]:
@@ -85,13 +86,11 @@ def capacity_sentences(found: Headroom) -> list[str]:
     asked = f"{100 * known.share:g} % on time within {within(found.level)}"
     if known.lower_bound is None:
         return [f"No number of replicas has {asked}: too many requests are late even alone."]
-    fewer = f"fewer than {known.lower_bound} replicas cannot, whatever the router and schedulers"
-    if known.lower_bound == 1:
-        fewer = "one replica may do"
-    reached = f"with {known.upper_bound} a schedule that does is known"
+    fewer = f"fewer than {known.lower_bound} replicas are not enough behind any router; "
+    reached = f"{known.upper_bound} are enough, with a schedule that is known"
     if known.upper_bound is None:
-        reached = "no number is known that does"
-    return [f"To have {asked}, {fewer}, and {reached}."]
+        reached = "no number is known to be enough"
+    return [f"For {asked}, {fewer if known.lower_bound > 1 else ''}{reached}."]
 
 
 def fleet_tables(found: Headroom) -> dict[str, Table]:

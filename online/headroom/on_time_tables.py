@@ -45,6 +45,11 @@ def within(level: ServiceLevel) -> str:
     return ", ".join(f"{name.replace('_', ' ')} <= {one:g} s" for name, one in limits if one)
 
 
+def anybody(found: Headroom) -> str:
+    """Name whom a limit holds for."""
+    return "scheduler behind any router" if found.routers else "scheduler"
+
+
 def on_time_curves(found: Headroom) -> dict[str, list[OnTimePoint]]:
     """Return the points at other levels, at other loads, and on other numbers of replicas."""
     here = [one for one in found.on_time if one.replicas == found.replicas]
@@ -75,7 +80,7 @@ def on_time_sentences(found: Headroom) -> list[str]:
     asked = f"On time within {within(own.level)}, of {len(found.workload)} requests"
     best, proved = _share(own.best[1]), own.attainable.is_exact
     most = best if proved else f"{rounded_up(100 * (own.attainable.upper or 0), 1)} %"
-    limit = f"no scheduler can have more than {most}"
+    limit = f"no {anybody(found)} can have more than {most}"
     has = [f"{_subject(name)} has {_share(own.kept[name, 0.0])}" for name in todays(found, own)]
     if own.contradicts:
         return [f"{asked}: {has[0]}, but with this batch time {limit}: {TOO_SLOW}."]
@@ -98,7 +103,9 @@ def _tails(found: Headroom) -> list[str]:
     if found.p99 is None:
         return []
     least, known = rounded_down(found.p99.lower or 0, DECIMALS), seconds(found.p99.upper)
-    said = f"p99 latency: no scheduler is below {least} s, a schedule with {known} s is known"
+    said = (
+        f"p99 latency: no {anybody(found)} is below {least} s, a schedule with {known} s is known"
+    )
     has = "" if today is None else f", {found.baseline} (simulated) has {seconds(today.p99)} s"
     return [f"{said}{has}."]
 

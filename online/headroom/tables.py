@@ -23,7 +23,13 @@ from .fleet_tables import (
     fleet_tables,
 )
 from .on_time import MEASURED
-from .on_time_tables import on_time_fields, on_time_notes, on_time_sentences, on_time_tables
+from .on_time_tables import (
+    anybody,
+    on_time_fields,
+    on_time_notes,
+    on_time_sentences,
+    on_time_tables,
+)
 from .waiting import length_classes, own_seconds
 
 MEMORY, LOAD = "With another memory", "With arrivals slower or faster"
@@ -44,6 +50,9 @@ HEADROOM = (
     "Headroom: the mean latency {today} less the best possible. A policy's share of it is what it "
     "saves of that, below 0 where it loses."
 )
+
+EVERY_ROUTER = "every scheduler behind every router of these requests"
+MORE_REPLICAS = " A further replica may stay empty, so lower bounds hold for fewer replicas too."
 
 CARRIED = (
     "At other memories and loads: an interval uses what is known at every point. A schedule also "
@@ -73,7 +82,7 @@ def _of_latency(found: Headroom) -> str:
     if best is not None and measured is not None and found.contradicts:
         return (
             f"The log's own mean latency is {seconds(measured.mean_latency)} s, but with this "
-            f"batch time no {_anybody(found)} could reach less than "
+            f"batch time no {anybody(found)} could reach less than "
             f"{_at_least(best.mean_latency.lower)} s: the batch time is too slow for the machine "
             "of the log, or the memory limit too small. So no savings are given."
         )
@@ -87,7 +96,7 @@ def _of_latency(found: Headroom) -> str:
         words.append(f"{today} has a mean latency of {seconds(saving.mean_latency)} s.")
         # The table has both; of the simulated one the answer says only if there is little to gain.
         if saving is savings[0] or saving.is_negligible:
-            words.append(_could_be_saved(saving, _anybody(found)))
+            words.append(_could_be_saved(saving, anybody(found)))
     if not savings[0].is_negligible:
         words += blame_sentences(found)
     # Policies are simulated: what they save is of what is simulated too, where that ended.
@@ -96,19 +105,14 @@ def _of_latency(found: Headroom) -> str:
     return " ".join(words)
 
 
-def _anybody(found: Headroom) -> str:
-    """Name who could save something."""
-    return "router and schedulers" if found.routers else "scheduler"
-
-
-def _could_be_saved(saving: Saving, anybody: str) -> str:
+def _could_be_saved(saving: Saving, who: str) -> str:
     """Tell what nobody could save more than, and what a known schedule saves."""
     low = saving.seconds.lower or Fraction(0)
     # Whatever a scheduler does, it saves no more than all of it.
     high = saving.mean_latency if saving.seconds.upper is None else saving.seconds.upper
     share = high / saving.mean_latency
     limit = (
-        f"{anybody} could save more than {rounded_up(high, DECIMALS)} s "
+        f"{who} could save more than {rounded_up(high, DECIMALS)} s "
         f"({rounded_up(100 * share, 1)} %) of it"
     )
     if not saving.is_negligible:
@@ -244,7 +248,8 @@ def _savings(found: Headroom) -> Table:
         if not found.contradicts
     ]
     main = ["today", *list(rows[0])[:0:-1]] if rows else []
-    return table_of("What the best scheduler could have saved", rows, ["today"], main)
+    best = "the best router and schedulers" if found.routers else "the best scheduler"
+    return table_of(f"What {best} could have saved", rows, ["today"], main)
 
 
 def _policies(found: Headroom) -> Table:
@@ -419,7 +424,10 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
 
 def notes(found: Headroom) -> list[str]:
     """Say what a reader has to know about the figures."""
-    said = [*on_time_notes(found), BEST_POSSIBLE]
+    best = BEST_POSSIBLE
+    if found.routers:
+        best = best.replace("every scheduler of these requests", EVERY_ROUTER, 1)
+    said = [*on_time_notes(found), best]
     shared = [saving.today for saving in found.divisible]
     if shared:
         today = "measured" if shared[0] == MEASURED else f"of {found.baseline}, simulated,"
@@ -432,7 +440,7 @@ def notes(found: Headroom) -> list[str]:
     if found.blames:
         said.append(LOSSES)
     if found.points:
-        said.append(CARRIED)
+        said.append(CARRIED + (MORE_REPLICAS if found.routers else ""))
     if any(run.error for run in found.runs):
         said.append(
             "Predicted: every policy is told output lengths that are off by "
