@@ -62,7 +62,7 @@ def _loss(loses: str, loss: Interval, meaning: str) -> list[str]:
         return []
     most = f"at most {rounded_up(loss.upper, DECIMALS)} s"
     if not float(_least(loss)):
-        return [f"{loses} {most}: whether anything is not proved."]
+        return [f"{loses} {most}, and possibly nothing."]
     return [f"{loses} at least {_least(loss)} s and {most}: {meaning}."]
 
 

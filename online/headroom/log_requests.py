@@ -15,6 +15,7 @@ from instances.problem.request import RequestId
 from instances.validation import as_integer, as_number
 from online.policy_interface.policy import VisibleRequest
 from online.policy_interface.router import ReplicaView, Router
+from online.policy_interface.specs import RouterSpec
 
 from .answer import LOGGED, Measured
 
@@ -147,7 +148,7 @@ def requests_of_log(  # noqa: C901
 
 def replicas_of_log(
     log: RequestLog, workload: Workload, replicas: int | None = None
-) -> tuple[Workload, LoggedRouter | None, dict[str, str]]:
+) -> tuple[Workload, RouterSpec | None, dict[str, str]]:
     """Give requests of a log their replicas, and the router that the log had.
 
     Parameters
@@ -161,7 +162,7 @@ def replicas_of_log(
 
     Returns
     -------
-    tuple[Workload, LoggedRouter or None, dict[str, str]]
+    tuple[Workload, RouterSpec or None, dict[str, str]]
         The requests on these replicas; the router, if the log names the replica of each; and what
         was found, by name.
 
@@ -185,7 +186,8 @@ def replicas_of_log(
         shown = [f"{k} is {one}" for k, one in enumerate(named[:WORKERS_NAMED])]
         facts["replicas"] = ", ".join(shown) + (", ..." if len(named) > WORKERS_NAMED else "")
         places = {one: k for k, one in enumerate(named)}
-        router = LoggedRouter({one: places[labels[one] or ""] for one in workload.ids})
+        homes = {one: places[labels[one] or ""] for one in workload.ids}
+        router = RouterSpec(LOGGED, {}, LoggedRouter(homes))
     elif named and None in served:
         known = f"{len(served) - served.count(None)} of {len(served)}"
         facts["routing of the log"] = f"left out: the log names the worker of {known} requests"
