@@ -157,10 +157,10 @@ class RequestLog:
         blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
         unknown = len(self) - len(blocks) + blocks.count(None)
         if unknown:
-            reason = f"lacks the hashes of {unknown} of {len(self)} prompts: logs of the formats "
-            reason += (
-                "mooncake and dynamo have them, and read_log holds them with block_hashes=True"
+            reason = (
+                f"lacks the hashes of {unknown} of {len(self)} prompts: mooncake and dynamo are "
             )
+            reason += "formats that have them, and read_log holds them with block_hashes=True"
             raise InvalidValueError(None, "log", self.source, reason)
         sizes = {one.block_size for one in blocks}
         if block_size is None and len(sizes) > 1:
@@ -210,6 +210,8 @@ class RequestLog:
         measured = [f"{name} of {count}" for name, count in counts.items() if count]
         if measured:
             parts.append(f"measured: {', '.join(measured)}")
+        if self.workers is not None:
+            parts.append(f"{len({*self.workers.tolist()} - {None})} workers named")
         if self.inter_token_times_are_cut:
             parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
         return "; ".join(parts if self.note is None else [*parts, self.note])
