@@ -12,16 +12,7 @@ import numpy as np
 
 from instances.errors import InvalidValueError
 
-from .row import (
-    Measured,
-    any_clock,
-    as_blocks,
-    as_count,
-    as_duration,
-    as_durations,
-    clock_of,
-    date_clock,
-)
+from .row import Measured, any_clock, as_count, as_duration, as_durations, clock_of, date_clock
 from .streams import Document
 from .trace_format import TraceFormat, duration, durations, lookup
 
@@ -193,9 +184,8 @@ def _dynamo_request(record: dict[str, Any]) -> dict[str, Any] | None:
         return None
     found = lookup(event, "request")
     found = found if isinstance(found, dict) else {}
-    place = [lookup(found, f"worker.decode_{name}") for name in ("worker_id", "dp_rank")]
-    parts = [str(one) for one in place if type(one) is int]
-    return {**found, "decode_worker": ":".join(parts) if place[0] is not None else None}
+    parts = [lookup(found, f"worker.decode_{name}") for name in ("worker_id", "dp_rank")]
+    return {**found, "decode_worker": ":".join(str(one) for one in parts if one is not None)}
 
 
 # --- BLIS ---------------------------------------------------------------------------------------
@@ -223,7 +213,7 @@ def _blis_measured(record: dict[str, Any]) -> Measured:
     stamps = [
         str(record.get(f"{name}_time_us")) for name in ("arrival", "first_chunk", "last_chunk")
     ]
-    start, first, last = (int(one) if one.isdecimal() else 0 for one in stamps)
+    start, first, last = (int(one) if one.isdecimal() and len(one) < 20 else 0 for one in stamps)
     is_streamed = str(record.get("streaming")).lower() != "false"
     return Measured(
         (last - start) * MICROSECOND if last and last >= start else None,
@@ -281,7 +271,7 @@ _TABLE = (
         prompt="input_length",
         output="output_length",
         new_clock=clock_of(10**3),
-        blocks=lambda record: as_blocks(MOONCAKE_BLOCK, record.get("hash_ids")),
+        blocks=lambda record: (MOONCAKE_BLOCK, record.get("hash_ids")),
         is_in_order=True,
     ),
     # Processed traces of the simulator; those that are lengths only have no arrivals.
@@ -436,7 +426,7 @@ _TABLE = (
         marks=("event.schema|schema", "event.event_type|event_type"),
         names={"input_tokens": ("input_tokens", "replay.input_length")},
         worker="decode_worker",
-        blocks=lambda record: as_blocks(
+        blocks=lambda record: (
             lookup(record, "replay.trace_block_size"),
             lookup(record, "replay.input_sequence_hashes"),
         ),

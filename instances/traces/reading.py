@@ -25,6 +25,7 @@ from .row import (
     SkippedRows,
     TraceRow,
     as_count,
+    as_label,
     bad_cell,
     check_bad_rows,
 )
@@ -190,7 +191,7 @@ class TraceReader:
                 yield number, bad
                 continue
             self.without_output += not is_known
-            rest = cells.measured, cells.worker, cells.blocks
+            rest = cells.measured, as_label(cells.worker), cells.blocks
             yield number, TraceRow(number, ticks, prompt_tokens, output_tokens, *rest)
 
     def _count_bad_rows(self, judged: Iterator[tuple[int, TraceRow | BadRow]]) -> str:

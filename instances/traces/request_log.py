@@ -14,9 +14,9 @@ from instances.arrays import FloatArray, IntArray
 from instances.errors import FileFormatError, InvalidValueError, printable
 
 from .held_rows import HeldRows
+from .prefixes import shared_prefixes
 from .reading import TraceReader
 from .row import MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
-from .shared_prefixes import shared_prefixes
 
 PIECE = 2**14
 """Requests whose times between tokens are put in order at once."""
@@ -130,11 +130,12 @@ class RequestLog:
         cache_block_size: int | None = None,
         outputs: bool = True,
     ) -> RequestLog:
-        """The log with every prompt shortened by what another of its requests could supply.
+        """Shorten every prompt by what another request of the log could supply.
 
-        A lower bound for these requests holds for every scheduler of the whole ones, whatever its
-        cache of prefixes does; `instances.traces.shared_prefixes` says under which conditions.
-        Choose windows of the log afterwards: what is outside a window supplies prefixes too.
+        A lower bound for the shortened requests is one for the whole ones with any cache of
+        prefixes; `instances.traces.prefixes` has the conditions and the proof. A schedule of the
+        shortened requests need not be one of the whole ones. Choose windows of the log afterwards:
+        requests outside a window supply prefixes too.
 
         Parameters
         ----------
@@ -152,25 +153,21 @@ class RequestLog:
             already.
         """
         if self.shared_tokens is not None:
-            raise InvalidValueError(
-                None, "prompt_lengths", self.source, "are without shared prefixes already"
-            )
+            raise InvalidValueError(None, "log", self.source, "is without shared prefixes already")
         blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
-        sizes = {one.block_size for one in blocks if one is not None}
-        if not sizes:
-            reason = "holds no hashes of blocks: read the log with block_hashes=True; mooncake and "
-            reason += "dynamo are formats that have them"
-            raise InvalidValueError(None, "prompt_blocks", self.source, reason)
+        unknown = len(self) - len(blocks) + blocks.count(None)
+        if unknown:
+            reason = (
+                f"lacks the hashes of {unknown} of {len(self)} prompts: mooncake and dynamo are "
+            )
+            reason += "formats that have them, and read_log holds them with block_hashes=True"
+            raise InvalidValueError(None, "log", self.source, reason)
+        sizes = {one.block_size for one in blocks}
         if block_size is None and len(sizes) > 1:
-            reason = "has blocks of several sizes"
-            raise InvalidValueError(None, "block_size", sorted(sizes), reason)
-        for k, one in enumerate(blocks):
-            if one is None:
-                row = int(self.row_numbers[k])
-                raise InvalidValueError(None, "prompt_blocks", f"row {row}", "has no hashes")
+            raise InvalidValueError(None, "block_size", sorted(sizes), "are several: which is it?")
         shared = shared_prefixes(
             [one.hashes for one in blocks],
-            sizes.pop() if block_size is None else block_size,
+            min(sizes) if block_size is None else block_size,
             self.prompt_lengths,
             self.output_lengths if outputs else None,
             cache_block_size=cache_block_size,
@@ -213,6 +210,8 @@ class RequestLog:
         measured = [f"{name} of {count}" for name, count in counts.items() if count]
         if measured:
             parts.append(f"measured: {', '.join(measured)}")
+        if self.workers is not None:
+            parts.append(f"{len({*self.workers.tolist()} - {None})} workers named")
         if self.inter_token_times_are_cut:
             parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
         return "; ".join(parts if self.note is None else [*parts, self.note])

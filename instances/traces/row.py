@@ -101,8 +101,8 @@ class Cells(NamedTuple):
         What was measured, checked.
     has_failed : bool
         Whether the request failed or was broken off; nothing else is looked at then.
-    worker : str or None
-        Label of the replica that served the request.
+    worker : Any
+        The cell that names the replica which served the request.
     blocks : PromptBlocks or None
         Hashes of its prompt.
     """
@@ -112,7 +112,7 @@ class Cells(NamedTuple):
     output: Any = None
     measured: Measured | None = None
     has_failed: bool = False
-    worker: str | None = None
+    worker: Any = None
     blocks: PromptBlocks | None = None
 
 

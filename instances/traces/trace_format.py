@@ -9,17 +9,7 @@ from typing import Any, Literal
 
 from instances.errors import InvalidTypeError, InvalidValueError
 
-from .row import (
-    FAILED,
-    BadRow,
-    Cells,
-    Clock,
-    Measured,
-    PromptBlocks,
-    as_duration,
-    as_label,
-    clock_of,
-)
+from .row import FAILED, BadRow, Cells, Clock, Measured, as_blocks, as_duration, clock_of
 from .streams import Document
 
 ABSENT = object()
@@ -64,8 +54,8 @@ class TraceFormat:
         Columns that ``has_failed`` and ``measured`` read in a table.
     worker : str or None
         The column that names the replica which served a request.
-    blocks : Callable[[dict[str, Any]], PromptBlocks or None] or None
-        Hashes of the blocks of a record's prompt.
+    blocks : Callable[[dict[str, Any]], tuple[Any, Any]] or None
+        The tokens of a block and the hashes of the blocks of a record's prompt.
     is_in_order : bool
         Whether rows promise to be in order of time; others are sorted unless told otherwise.
     """
@@ -86,7 +76,7 @@ class TraceFormat:
     measured: Callable[[dict[str, Any]], Measured] | None = None
     further: tuple[str, ...] = ()
     worker: str | None = None
-    blocks: Callable[[dict[str, Any]], PromptBlocks | None] | None = None
+    blocks: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None
     is_in_order: bool = False
 
     @property
@@ -126,8 +116,8 @@ class TraceFormat:
             None if one is None else lookup(found, *self.names.get(one, (one,)))
             for one in (self.time, self.prompt, self.output, self.worker)
         )
-        blocks = None if self.blocks is None else self.blocks(found)
-        return Cells(time, prompt, output, measured, worker=as_label(worker), blocks=blocks)
+        blocks = None if self.blocks is None else as_blocks(*self.blocks(found))
+        return Cells(time, prompt, output, measured, worker=worker, blocks=blocks)
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:

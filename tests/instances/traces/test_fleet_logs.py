@@ -34,6 +34,7 @@ def test_a_named_column_is_the_worker(tmp_path: Path, sort: bool) -> None:
     log = read_log(path, columns=NAMED)
     workers = ["a", None, "b"] if sort else ["b", "a", None]
     assert log.workers.tolist() == workers
+    assert "; 2 workers named" in str(log)
     with open_trace(path, columns=NAMED, sort=sort) as reader:
         assert [row.worker for row in reader] == workers
     with pytest.raises(FileFormatError, match="column 'pod' is missing"):

@@ -127,8 +127,8 @@ def shared_prefixes(
     wrong = np.flatnonzero((counts < whole) | (counts > -(-prompts // size)))
     if len(wrong):
         k = int(wrong[0])
-        reason = f"are not the blocks of {size} tokens of a prompt of {prompts[k]}: is the block "
-        reason += f"size another one? ({len(wrong)} of {len(prompts)} requests, first position {k})"
+        reason = f"are not one for each {size} of {prompts[k]} tokens (position {k}, and "
+        reason += f"{len(wrong) - 1} others): is block_size another one?"
         raise InvalidValueError(None, "hashes", int(counts[k]), reason)
     blocks = [
         np.asarray(one, np.uint64)[:length] for one, length in zip(hashes, whole, strict=True)
@@ -144,9 +144,9 @@ def shared_prefixes(
         active, group = active[is_shared], group[is_shared]
         ends = whole[active] == depth
         goes_on = np.bincount(group, ~ends, len(members))[group] - ~ends > 0
-        same = np.where(goes_on, (depth + 1) * size - 1, 0)
-        same = np.maximum(same, _largest_of_others(group, np.where(ends, supplies[active], 0)))
-        most[active] = np.maximum(most[active], same)
+        alike = goes_on * ((depth + 1) * size - 1)
+        supplied = _largest_of_others(group, ends * supplies[active])
+        most[active] = np.max([most[active], alike, supplied], axis=0)
         active, group = active[~ends], group[~ends]
         _, codes = np.unique(flat[starts[active] + depth], return_inverse=True)
         group = group * (len(active) + 1) + codes
