@@ -290,7 +290,8 @@ def check_problem(
     """
     replicas = getattr(problem, "replicas", 1)
     if replicas > 1 and None in routers:
-        raise InvalidValueError("Instance", "replicas", replicas, "needs a router")
+        reason = "needs a router, as routers=... or --router gives"
+        raise InvalidValueError(None, "replicas", replicas, reason)
     if not isinstance(problem, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
     if batch_time is None:
