@@ -215,16 +215,18 @@ def _route(
 ) -> list[int]:
     """Send every request to a replica, in order of arrival; return which."""
     views = tuple(ReplicaView(one) for one in fleet)
+    clock = [0.0]
+    for one in fleet:
+        one.clock = clock
     homes: dict[Hashable, int] = {}
     assignment = []
     for request, arrival, key in zip(sent, arrivals, keys, strict=True):
         if router.looks:
             now = max(0.0, arrival.time - router.delay)
+            clock[0] = now
             for one in fleet:
                 if one.resume_at <= now:
                     one.advance(now)
-                else:
-                    one.machine.horizon = now
         chosen = None if key is None else homes.get(key)
         if chosen is None:
             try:
@@ -284,6 +286,8 @@ class _Replica(Simulation):
 
     Attributes
     ----------
+    clock : list[float]
+        Time of what is known of all machines, its only entry.
     requests : list[tuple[VisibleRequest, Arrival]]
         All that were sent here.
     unfinished : dict[int, VisibleRequest]
@@ -293,6 +297,7 @@ class _Replica(Simulation):
     """
 
     source: _Sent
+    clock: list[float]
 
     def __init__(
         self,
@@ -349,7 +354,7 @@ class _Replica(Simulation):
 
     def stored_tokens(self) -> int:
         """Return the KV tokens stored now."""
-        return self.machine.tokens(self.machine.horizon)
+        return self.machine.tokens(self.clock[0])
 
     def waiting_tokens(self) -> int:
         """Return the prompt tokens of what waits, and the output tokens that it kept."""

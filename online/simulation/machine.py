@@ -61,7 +61,7 @@ class TimedStretch(NamedTuple):
         if self.round_ends is None:
             rounds = max(1, math.ceil(arrival) - self.first_round + 1)
         else:
-            rounds = int(np.searchsorted(self.round_ends, arrival, "left")) + 1
+            rounds = int(self.round_ends.searchsorted(arrival)) + 1
         first, planned, memory, growth, begun, ends = self
         if rounds >= planned:
             return self
@@ -73,7 +73,7 @@ class TimedStretch(NamedTuple):
         if self.round_ends is None:
             ended = max(0, math.floor(time) - self.first_round + 1)
         else:
-            ended = int(np.searchsorted(self.round_ends, time, "right"))
+            ended = int(self.round_ends.searchsorted(time, "right"))
         return self.memory + self.batch_size * (ended - 1)
 
 
@@ -368,7 +368,7 @@ class Machine:
                 # cut into stretches.
                 ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
                 if (arrival := next_arrival()) is not None:
-                    block = min(block, int(np.searchsorted(ends, arrival, "left")) + 1)
+                    block = min(block, int(ends.searchsorted(arrival)) + 1)
                     ends = ends[:block]
             ran = TimedStretch(meters.round_index + 1, block, memory, growth, begun, ends)
             if self.horizon < math.inf:
