@@ -135,6 +135,8 @@ def record_entry(record: Trial) -> dict[str, Any]:
         del entry[name]
     for name, new in (("memory_limit", "memory_limit_tokens"), ("lower_bound", "bound_name")):
         entry[new] = entry.pop(name)
+    if record.router:
+        entry["router"] = record.router
     if record.on_time is not None:
         entry |= {name: plain(getattr(record, name)) for name in ON_TIME}
     return {

@@ -1,10 +1,17 @@
-"""The registered policies."""
+"""The registered policies and routers."""
 
 from __future__ import annotations
 
 import inspect
 
-from online.policy_interface.policy import policy_class, policy_names, policy_parameters
+from online.policy_interface.policy import (
+    named_parameters,
+    policy_class,
+    policy_names,
+    policy_parameters,
+)
+from online.policy_interface.router import router_names
+from online.policy_interface.specs import RouterSpec
 
 from .console import Wide, parameters_text, table_of
 from .json_output import JsonFile, answer
@@ -15,7 +22,7 @@ ENGINES = "engines"
 
 @importing
 def policies(wide: Wide = False, json_file: JsonFile = None) -> None:
-    """The registered policies: what each is from, a line about it, and its parameters."""
+    """The registered policies and routers: a line about each, and its parameters."""
     found = [
         {
             "policy": name,
@@ -25,8 +32,17 @@ def policies(wide: Wide = False, json_file: JsonFile = None) -> None:
         }
         for name in policy_names()
     ]
-    table = table_of(found, text=found[0], prose=("what", "parameters"))
-    answer(json_file, "policies", {"policies": found}, table, wide=wide)
+    routers = [
+        {
+            "router": name,
+            "what": inspect.cleandoc(RouterSpec.registry[name].__doc__ or "").partition("\n")[0],
+            "parameters": parameters_text(named_parameters(RouterSpec.registry[name])),
+        }
+        for name in router_names()
+    ]
+    tables = [table_of(one, text=one[0], prose=("what", "parameters")) for one in (found, routers)]
+    parts = (tables[0], "", tables[1])
+    answer(json_file, "policies", {"policies": found, "routers": routers}, *parts, wide=wide)
 
 
 def _origin(module: str) -> str:

@@ -60,6 +60,16 @@ def ratios(  # noqa: PLR0913
         ),
     ] = None,
     policy: Policies = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, help="Machines of a fleet, each with memory M.")
+    ] = None,
+    router: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[(KEY=VALUE, ...)] or FILE.py:CLASS",
+            help="Router of a fleet; repeatable, each with every policy. `policies` lists them.",
+        ),
+    ] = None,
     slo: LevelTexts = None,
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -113,6 +123,8 @@ def ratios(  # noqa: PLR0913
         fail("--preemptive goes without --batch-time: in seconds any scheduler may preempt")
     seconds, memory_limit = parse_batch_time(batch_time) if batch_time else (None, None)
     problems, notes = _problems(sources or (), seconds is not None, memory_limit)
+    if replicas is not None:
+        problems = [_fleet(one, replicas) for one in problems]
     if seconds is None:
         goal = "preemptive_total_latency" if preemptive else "total_latency"
         notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
@@ -144,6 +156,7 @@ def ratios(  # noqa: PLR0913
                 preemptive=preemptive,
                 batch_time=seconds,
                 level=level,
+                routers=router,
             )
         if found.interrupted:
             notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
@@ -181,6 +194,14 @@ def _problems(
     imitated = sorted({one[SYNTHETIC] for one in described if one.get(SYNTHETIC) is not None})
     synthetic = [f"synthetic: {text}" for text in imitated]
     return problems, [*read.notes, *synthetic, *rounding_notes(problems)]
+
+
+def _fleet(problem: Any, replicas: int) -> Any:
+    """Return the problem with another number of replicas."""
+    if isinstance(problem, Instance | Workload):
+        return problem.with_replicas(replicas)
+    reason = "answers to a policy: it has one machine"
+    raise InvalidValueError(None, "instance", problem.name, reason)
 
 
 def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,10 +13,9 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
-    PreemptiveSchedule,
     Schedule,
-    SecondsSchedule,
     ServiceLevel,
+    Workload,
     html,
     known_bounds,
 )
@@ -26,14 +25,15 @@ from instances.problem.arrival_source import ArrivalSource
 from instances.problem.workload import refuse_seconds
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
-from online.policy_interface.specs import AnyPolicy, policy_specs
+from online.policy_interface.router import Router
+from online.policy_interface.specs import AnyPolicy, AnyRouter, RouterSpec, policy_specs
 from online.runtime.processes import run_tasks
 from online.runtime.table import Table
 
 from .ratio_tables import Records
 from .ratios import Latency
 from .running import Listener, asked_trial, find_optimum, run_policy
-from .trial import COMPLETED, AnyProblem, Optimum, Trial, TrialSchedule
+from .trial import COMPLETED, AnyProblem, Optimum, Trial, TrialSchedule, is_preemptive
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
@@ -122,6 +122,7 @@ def compare(  # noqa: PLR0913
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
+    routers: AnyRouter | Iterable[AnyRouter] | None = None,
 ) -> Records:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
@@ -164,6 +165,8 @@ def compare(  # noqa: PLR0913
         Counts the requests on time too, and searches, for as long again, for the most that any
         scheduler has on time (`hindsight.attainment`). Policies are told, and None of them takes
         those that need a level too.
+    routers : AnyRouter or Iterable[AnyRouter] or None, default None
+        Routers of a fleet, each with every policy; None where there is one machine.
 
     Returns
     -------
@@ -182,7 +185,7 @@ def compare(  # noqa: PLR0913
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     preemptive = as_flag(preemptive, None, "preemptive")
-    check_problem(instance, batch_time)
+    check_problem(instance, batch_time, router_specs(routers))
     if preemptive and isinstance(instance, Instance):
         instance.refuse_weights("is not 1: preemptive=True counts every request alike")
     check_level(level)
@@ -209,8 +212,10 @@ def compare(  # noqa: PLR0913
                 preemptive=preemptive,
                 batch_time=batch_time,
                 level=level,
+                router=router,
             )
             for spec in specs
+            for router in router_specs(routers)
         ]
         # A run that left requests unserved realised only part of what an arrival source would send.
         wanted = {
@@ -248,14 +253,45 @@ def check_level(level: object) -> None:
         raise InvalidTypeError(None, "level", level, "is no ServiceLevel")
 
 
-def check_problem(problem: object, batch_time: BatchTime | None) -> None:
+def router_specs(
+    routers: AnyRouter | Iterable[AnyRouter] | None,
+) -> Sequence[RouterSpec | None]:
+    """Check and normalise a choice of routers; None alone stands for no router.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        No such router, bad parameters, or one given twice.
+    """
+    if routers is None:
+        return [None]
+    one = isinstance(routers, str | RouterSpec | Router) or not isinstance(routers, Iterable)
+    given: Any = [routers] if one else routers
+    specs = [RouterSpec.of(router) for router in given]
+    labels = [spec.label for spec in specs]
+    for spec in specs:
+        spec.make()
+        if labels.count(spec.label) > 1:
+            raise InvalidValueError(None, "routers", spec.label, "is given twice")
+    return specs or [None]
+
+
+def check_problem(
+    problem: object, batch_time: BatchTime | None, routers: Sequence[RouterSpec | None] = (None,)
+) -> None:
     """Refuse what policies cannot be compared on.
 
     Raises
     ------
     InvalidTypeError
         Neither an instance nor an arrival source, or a workload without a batch time.
+    InvalidValueError
+        Several replicas and no router.
     """
+    replicas = getattr(problem, "replicas", 1)
+    if replicas > 1 and None in routers:
+        reason = "needs a router, as routers=... or --router gives"
+        raise InvalidValueError(None, "replicas", replicas, reason)
     if not isinstance(problem, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
     if batch_time is None:
@@ -300,11 +336,11 @@ def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | No
     """Keep a schedule where none is better; one without preemption is preemptive as well."""
     if schedule is None:
         return
-    if isinstance(schedule, SecondsSchedule):
-        kinds = {(schedule.workload.digest, False)}
+    problem = schedule.problem
+    if isinstance(problem, Workload):
+        kinds = {(problem.digest, False)}
     else:
-        preempts = isinstance(schedule, PreemptiveSchedule)
-        kinds = {(schedule.instance.digest, preemptive) for preemptive in (True, preempts)}
+        kinds = {(problem.digest, either) for either in (True, is_preemptive(schedule))}
     cost = schedule.total_latency if total is None else total
     for kind in kinds:
         if kind not in best or cost < best[kind][0]:
@@ -324,6 +360,7 @@ def compare_many(  # noqa: PLR0913
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
+    routers: AnyRouter | Iterable[AnyRouter] | None = None,
 ) -> Comparison:
     """`compare` on each instance, in ``jobs`` processes.
 
@@ -357,6 +394,8 @@ def compare_many(  # noqa: PLR0913
         As in `compare`.
     level : ServiceLevel or None, default None
         As in `compare`.
+    routers : AnyRouter or Iterable[AnyRouter] or None, default None
+        As in `compare`.
 
     Raises
     ------
@@ -369,12 +408,14 @@ def compare_many(  # noqa: PLR0913
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     specs = policy_specs(policies, deadlines=level is not None)
     problems = list(instances)
+    ways = router_specs(routers)
     for problem in problems:
-        check_problem(problem, batch_time)
+        check_problem(problem, batch_time, ways)
     check_level(level)
     jobs = min(jobs, max(1, len(problems)))
-    for spec in specs if jobs > 1 else ():
-        spec.check_sendable()
+    for spec in (*specs, *ways) if jobs > 1 else ():
+        if spec is not None:
+            spec.check_sendable()
     options = {
         "policies": specs,
         "time_limit": as_time_limit(time_limit),
@@ -384,6 +425,7 @@ def compare_many(  # noqa: PLR0913
         "preemptive": as_flag(preemptive, None, "preemptive"),
         "batch_time": batch_time,
         "level": level,
+        "routers": None if None in ways else ways,
     }
     todo = list(enumerate(problems))
     done: dict[int, list[Trial]] = {}
@@ -431,4 +473,8 @@ def _lost(options: dict[str, Any], job: Job, reason: str) -> list[Trial]:
         preemptive=options["preemptive"],
         in_seconds=options["batch_time"] is not None,
     )
-    return [replace(asked(spec), reason=reason).alone() for spec in options["policies"]]
+    return [
+        replace(asked(spec), reason=reason, router=router.label if router else "").alone()
+        for spec in options["policies"]
+        for router in router_specs(options["routers"])
+    ]

@@ -456,13 +456,17 @@ def record_cells(record: Trial, *, level: bool = False) -> dict[str, Any]:
     Those of a service level are among them with ``level``.
     """
     cells = {**_CELLS, **_SERVICE_CELLS} if level else _CELLS
-    return {name: cell(record) for name, cell in cells.items()}
+    routed = {"router": record.router} if record.router else {}
+    return {name: cell(record) for name, cell in cells.items()} | routed
 
 
 def records_csv(records: Sequence[Trial]) -> str:
     """Write every field of every record as CSV; an empty cell where something is not known."""
     level = have_level(records)
-    lines: list[Iterable[Any]] = [{**_CELLS, **_SERVICE_CELLS} if level else _CELLS]
+    routed = ["router"] if any(record.router for record in records) else []
+    lines: list[Iterable[Any]] = [
+        [*({**_CELLS, **_SERVICE_CELLS} if level else _CELLS), *routed],
+    ]
     for record in records:
         cells = record_cells(record, level=level) | {"proved": str(record.is_proved).lower()}
         if record.solve_seconds is not None:

@@ -12,12 +12,14 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule, ServiceLevel
+from instances import Instance, InvalidValueError, ServiceLevel
 from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
 from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
-from online.policy_interface.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec, RouterSpec
+from online.simulation.fleet import simulate_fleet
+from online.simulation.fleet_run import FleetRun
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 
@@ -29,6 +31,7 @@ from .trial import (
     Trial,
     TrialSchedule,
     facts_of,
+    is_preemptive,
     one_line,
     total_of,
 )
@@ -52,8 +55,11 @@ def run_policy(  # noqa: PLR0913
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
+    router: RouterSpec | None = None,
 ) -> Trial:
     """Run a policy. Whatever it raises is its own failure and nobody else's.
+
+    With a router it is a fleet that is run.
 
     The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
     ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum. With
@@ -65,17 +71,21 @@ def run_policy(  # noqa: PLR0913
     limited = stop is not None or time_limit is not None
     in_seconds = batch_time is not None
     asked = asked_trial(problem, spec, seed, preemptive=preemptive, in_seconds=in_seconds)
+    options: dict[str, Any] = {
+        "seed": seed,
+        "predictions": predictions,
+        "batch_time": batch_time,
+        "level": level,
+        # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
+        "should_stop": clock.must_stop if limited else None,
+    }
+    run: Run | FleetRun
     try:
-        run = simulate(
-            problem,
-            spec.make(),
-            seed=seed,
-            predictions=predictions,
-            batch_time=batch_time,
-            level=level,
-            # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
-            should_stop=clock.must_stop if limited else None,
-        )
+        if router is None:
+            run = simulate(problem, spec.make(), **options)
+        else:
+            asked = replace(asked, router=router.label)
+            run = simulate_fleet(problem, spec.make(), router.make(), **options)
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
@@ -101,7 +111,7 @@ def run_policy(  # noqa: PLR0913
     return replace(
         done,
         total_latency=total_of(schedule) if in_seconds else int(run.total_latency),
-        preemptive=preemptive or isinstance(schedule, PreemptiveSchedule),
+        preemptive=preemptive or is_preemptive(schedule),
         schedule=schedule,
     )
 
@@ -131,7 +141,7 @@ def asked_trial(
     )
 
 
-def _ended(asked: Trial, run: Run, problem: AnyProblem | None, **fields: Any) -> Trial:
+def _ended(asked: Trial, run: Run | FleetRun, problem: AnyProblem | None, **fields: Any) -> Trial:
     """Return the trial after its run, on the problem that was realised."""
     facts = facts_of(problem, in_seconds=asked.in_seconds)
     if problem is None:

@@ -129,7 +129,7 @@ class Trial:
         output lengths.
     problem : Instance or Workload or None
         The given problem, or what an arrival source realised; with a batch time a workload.
-    run : Run or None
+    run : Run or FleetRun or None
         The run in this process; None if it raised an error, and for a trial read from a file.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
         Schedule with the completions of the run; None if there is none, for the ``reason``.
@@ -149,6 +149,8 @@ class Trial:
         The most that any scheduler has on time; None where nothing bounds what the run did.
     level : ServiceLevel or None
         The service level, where there is one and a run.
+    router : str
+        Label of the router of a fleet; empty on one machine without one.
     """
 
     instance: str | None
@@ -180,7 +182,7 @@ class Trial:
     predictions: str = "exact"
     total_weight: int | None = None
     problem: AnyProblem | None = field(default=None, compare=False)
-    run: Run | None = field(default=None, compare=False)
+    run: Any = field(default=None, compare=False)
     schedule: TrialSchedule | None = field(default=None, compare=False)
     optimum_schedule: TrialSchedule | None = field(default=None, compare=False)
     stays: tuple[Stay, ...] | None = field(default=None, compare=False)
@@ -190,6 +192,7 @@ class Trial:
     on_time: int | None = None
     attainable: Interval | None = None
     level: ServiceLevel | None = None
+    router: str = ""
 
     @classmethod
     def of_schedules(
@@ -354,8 +357,9 @@ class Trial:
 
     @property
     def policy_label(self) -> str:
-        """Policy with its parameters."""
-        return PolicySpec(self.policy, self.params).label
+        """Policy with its parameters, and the router."""
+        label = PolicySpec(self.policy, self.params).label
+        return f"{label} under {self.router}" if self.router else label
 
     @property
     def is_proved(self) -> bool:
@@ -414,7 +418,7 @@ class Trial:
         """
         if self.run is None or self.stays is not None:
             return self.stays
-        return stays_of(self.run) if self.run.unit_rounds else None
+        return stays_of(self.run) if isinstance(self.run, Run) and self.run.unit_rounds else None
 
     @property
     def lost_attempts(self) -> tuple[tuple[int, int, int], ...]:
@@ -479,7 +483,7 @@ def stays_of(run: Run) -> tuple[Stay, ...]:
 
 def rounds_of(schedule: TrialSchedule | None) -> list[Any] | None:
     """List start times, or first and last round of each request's stretches; None in seconds."""
-    if schedule is None or isinstance(schedule, SecondsSchedule):
+    if schedule is None or isinstance(schedule, SecondsSchedule | FleetSchedule):
         return None
     if isinstance(schedule, PreemptiveSchedule):
         return [[list(one) for one in own] for own in schedule.stretches]
@@ -488,9 +492,17 @@ def rounds_of(schedule: TrialSchedule | None) -> list[Any] | None:
 
 def total_of(schedule: TrialSchedule) -> Latency:
     """Return the total latency of a schedule, in rounds or seconds."""
+    if isinstance(schedule, FleetSchedule):
+        return sum(total_of(part) for part in schedule.parts if part is not None)
     if isinstance(schedule, SecondsSchedule):
         return seconds_of(schedule)
     return schedule.total_latency
+
+
+def is_preemptive(schedule: TrialSchedule) -> bool:
+    """Tell whether it is a preemptive schedule in rounds, or one of some replica is."""
+    parts = schedule.parts if isinstance(schedule, FleetSchedule) else (schedule,)
+    return any(isinstance(part, PreemptiveSchedule) for part in parts)
 
 
 def separate(trials: Iterable[Any]) -> tuple[str, ...]:
@@ -504,6 +516,10 @@ def digest_of(schedule: TrialSchedule) -> str:
 
     Equal requests may change places: that makes no difference to anybody.
     """
+    if isinstance(schedule, FleetSchedule):
+        # Equal replicas may change places too.
+        own = sorted(digest_of(part) for part in schedule.parts if part is not None)
+        return hashlib.sha256(repr(own).encode()).hexdigest()
     names: tuple[str, ...] = ("start_times",)
     ends: list[float] = []
     problem: AnyProblem

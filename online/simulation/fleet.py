@@ -215,15 +215,18 @@ def _route(
 ) -> list[int]:
     """Send every request to a replica, in order of arrival; return which."""
     views = tuple(ReplicaView(one) for one in fleet)
+    clock = [0.0]
+    for one in fleet:
+        one.clock = clock
     homes: dict[Hashable, int] = {}
     assignment = []
     for request, arrival, key in zip(sent, arrivals, keys, strict=True):
         if router.looks:
-            now = arrival.time - router.delay
+            now = max(0.0, arrival.time - router.delay)
+            clock[0] = now
             for one in fleet:
-                one.now = now
                 if one.resume_at <= now:
-                    one.advance()
+                    one.advance(now)
         chosen = None if key is None else homes.get(key)
         if chosen is None:
             try:
@@ -283,19 +286,18 @@ class _Replica(Simulation):
 
     Attributes
     ----------
-    now : float
-        Time of what is known of the machine.
+    clock : list[float]
+        Time of what is known of all machines, its only entry.
     requests : list[tuple[VisibleRequest, Arrival]]
         All that were sent here.
     unfinished : dict[int, VisibleRequest]
         Those that are not finished, by position in that list.
-    volumes : list[int]
-        Their volumes, sorted.
     waiting, running, work, prompts : int
         See `ReplicaView`; prompt tokens of what is not finished.
     """
 
     source: _Sent
+    clock: list[float]
 
     def __init__(
         self,
@@ -313,9 +315,8 @@ class _Replica(Simulation):
         super().__init__(source, policy, seed, told, batch_time, service_model, levels)
         self.machine.horizon = 0.0
         self.index = index
-        self.now = 0.0
         self.unfinished: dict[int, VisibleRequest] = {}
-        self.volumes: list[int] = []
+        self._volumes: list[int] | None = None
         self.waiting = self.running = self.work = self.prompts = 0
         self._prompts_running: int | None = None
 
@@ -324,29 +325,36 @@ class _Replica(Simulation):
         self.unfinished[len(self.requests)] = request
         self.requests.append((request, arrival))
         self.source.append(arrival)
-        insort(self.volumes, request.volume)
+        if self._volumes is not None:
+            insort(self._volumes, request.volume)
         self.waiting += 1
         self.work += request.prompt_length + request.prediction.point
         self.prompts += request.prompt_length
-        self.resume_at = min(self.resume_at, arrival.time)
+        self.resume_at = min(self.resume_at, self.machine.hear(arrival.time))
 
-    def advance(self) -> None:
+    @property
+    def volumes(self) -> list[int]:
+        """Return the volumes of what is not finished, sorted; kept from the first time on."""
+        if self._volumes is None:
+            self._volumes = sorted(request.volume for request in self.unfinished.values())
+        return self._volumes
+
+    def advance(self, now: float) -> None:
         """Run up to what is known now."""
-        self.machine.horizon = max(self.now, 0.0)
+        self.machine.horizon = now
         self.proceed()
         # What is on its way is known to have been sent.
-        self.waiting = len(self._waiting) + self.source.pending
+        self.waiting = self.machine.meters.waiting_count + self.source.pending
         self.running = len(self.machine.running)
         self._prompts_running = None
 
     def end(self) -> None:
         """Run to the end: nothing more is sent."""
-        self.now = math.inf
-        self.advance()
+        self.advance(math.inf)
 
     def stored_tokens(self) -> int:
         """Return the KV tokens stored now."""
-        return self.machine.tokens(self.now)
+        return self.machine.tokens(self.clock[0])
 
     def waiting_tokens(self) -> int:
         """Return the prompt tokens of what waits, and the output tokens that it kept."""
@@ -362,4 +370,5 @@ class _Replica(Simulation):
             request = self.unfinished.pop(index)
             self.work -= request.prompt_length + request.prediction.point
             self.prompts -= request.prompt_length
-            del self.volumes[bisect_left(self.volumes, request.volume)]
+            if self._volumes is not None:
+                del self._volumes[bisect_left(self._volumes, request.volume)]

@@ -12,6 +12,7 @@ from instances import FleetSchedule, Instance, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.request import RequestId
+from online.batch_time import BatchTime
 
 from .run import Run, RunStatus, Served
 
@@ -71,6 +72,16 @@ class FleetRun(Served):
         """Positions and run of each replica that served requests."""
         own = by_replica(self.assignment, len(self.runs))
         return [(place, run) for place, run in zip(own, self.runs, strict=True) if run is not None]
+
+    @property
+    def instance(self) -> Instance | None:
+        """Return the requests in rounds; None in seconds."""
+        return self.problem if isinstance(self.problem, Instance) else None
+
+    @property
+    def batch_time(self) -> BatchTime | None:
+        """Return the seconds of each round; None in the round model."""
+        return self._first.batch_time
 
     @property
     def policy_name(self) -> str:

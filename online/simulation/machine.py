@@ -56,25 +56,24 @@ class TimedStretch(NamedTuple):
             return self.first_round - 1 + self.rounds
         return float(self.round_ends[-1])
 
-    def until(self, arrival: float | None) -> TimedStretch:
+    def until(self, arrival: float) -> TimedStretch:
         """Return the rounds up to the first that ends at or after an arrival, or all of them."""
-        if arrival is None:
-            return self
         if self.round_ends is None:
             rounds = max(1, math.ceil(arrival) - self.first_round + 1)
         else:
-            rounds = int(np.searchsorted(self.round_ends, arrival, "left")) + 1
-        if rounds >= self.rounds:
+            rounds = int(self.round_ends.searchsorted(arrival)) + 1
+        first, planned, memory, growth, begun, ends = self
+        if rounds >= planned:
             return self
-        ends = None if self.round_ends is None else self.round_ends[:rounds]
-        return self._replace(rounds=rounds, round_ends=ends)
+        ends = None if ends is None else ends[:rounds]
+        return TimedStretch(first, rounds, memory, growth, begun, ends)
 
     def memory_at(self, time: float) -> int:
         """Return the tokens held when the rounds that end by a time have run."""
         if self.round_ends is None:
             ended = max(0, math.floor(time) - self.first_round + 1)
         else:
-            ended = int(np.searchsorted(self.round_ends, time, "right"))
+            ended = int(self.round_ends.searchsorted(time, "right"))
         return self.memory + self.batch_size * (ended - 1)
 
 
@@ -369,11 +368,14 @@ class Machine:
                 # cut into stretches.
                 ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
                 if (arrival := next_arrival()) is not None:
-                    block = min(block, int(np.searchsorted(ends, arrival, "left")) + 1)
+                    block = min(block, int(ends.searchsorted(arrival)) + 1)
                     ends = ends[:block]
             ran = TimedStretch(meters.round_index + 1, block, memory, growth, begun, ends)
             if self.horizon < math.inf:
-                ran = yield from self._known(ran, next_arrival)
+                self._under_way = ran
+                while (ended := self._under_way.end_time) > self.horizon:
+                    yield ended
+                ran = self._under_way
                 block, ends = ran.rounds, ran.round_ends
             stretches.append(ran)
             meters.round_index += block
@@ -390,15 +392,12 @@ class Machine:
                     break
         return stretches
 
-    def _known(
-        self, planned: TimedStretch, next_arrival: Callable[[], float | None]
-    ) -> Generator[float, None, TimedStretch]:
-        """Return the rounds up to the next arrival, once none that is unknown can end them."""
-        self._under_way = planned
-        while self._under_way.end_time > self.horizon:
-            yield self._under_way.end_time
-            self._under_way = planned.until(next_arrival())
-        return self._under_way
+    def hear(self, arrival: float) -> float:
+        """Note the arrival of a request, which ends rounds under way; return when they end."""
+        if self._under_way is None:
+            return arrival
+        self._under_way = self._under_way.until(arrival)
+        return self._under_way.end_time
 
     def tokens(self, time: float) -> int:
         """Return the KV tokens stored at a time up to the horizon, rounds that ended by then run.

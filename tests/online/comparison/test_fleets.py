@@ -1,0 +1,96 @@
+"""Policies under routers of a fleet, held against bounds of the fleet's optimum."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import online
+from instances import FleetSchedule, Instance, InvalidValueError, Request, UnknownNameError
+from instances.batch_time import AffineTime
+from online.comparison import comparing
+from online.comparison.ratio_tables import record_cells, records_csv
+from online.comparison.trial import digest_of
+
+ROWS = [Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)]
+FLEET = Instance(ROWS, 14, "ten", replicas=2)
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The search takes the best schedule known for the optimum, and tells it here."""
+    found: list[Any] = []
+
+    def find(problem: Any, *, preemptive: bool, start: Any, **options: Any) -> Any:
+        found.append(start)
+        assert start.problem.digest == problem.digest
+        total = start.total_latency
+        bounds = dict.fromkeys(("upper_bound", "lower_bound", "certified_lower_bound"), total)
+        return SimpleNamespace(**bounds, stop_reason="proof", runtime=0.0, schedule=start)
+
+    monkeypatch.setattr(comparing, "find_optimum", find)
+    return found
+
+
+@pytest.mark.parametrize("clock", [None, AffineTime(0.05, 0.003, 1e-3)])
+def test_every_policy_is_compared_under_every_router(starts: list[Any], clock: Any) -> None:
+    routers = ["round-robin", "least-tokens(delay=1)"]
+    records = online.compare(FLEET, ["mc-sf", "fcfs"], batch_time=clock, routers=routers)
+    assert [record.policy_label for record in records] == [
+        "mc-sf under round-robin",
+        "mc-sf under least-tokens(delay=1)",
+        "fcfs under round-robin",
+        "fcfs under least-tokens(delay=1)",
+    ]
+    (best,) = starts
+    assert isinstance(best, FleetSchedule)
+    totals = [record.total_latency for record in records]
+    assert min(totals) == pytest.approx(best.total_latency, rel=1e-12)
+    for record, total in zip(records, totals, strict=True):
+        assert record.ratio is not None
+        assert record.ratio.lower is not None
+        assert float(record.ratio.lower) == pytest.approx(float(total / min(totals)), rel=1e-9)
+        assert record_cells(record)["router"] == record.router
+    assert records_csv(records).splitlines()[0].endswith(",router")
+    assert len(records.summary().rows) == 4
+
+
+def test_the_preemptive_optimum_takes_any_replicas_preemption(starts: list[Any]) -> None:
+    fleet = Instance([Request(0, 3, 5)] * 8, 12, replicas=2)
+    kept, other = online.compare(fleet, ["vllm", "mc-sf"], routers="round-robin")
+    assert kept.run.keeps_tokens
+    assert kept.compared_with == "preemptive optimum"
+    assert other.compared_with == "optimum"
+
+
+def test_schedules_of_a_fleet_are_alike_where_replicas_change_places() -> None:
+    one = Instance.from_arrays([1, 2], [2, 2], memory_limit=9, replicas=2)
+    digests = [
+        digest_of(FleetSchedule.from_starts(one, assignment, starts))
+        for assignment, starts in (([0, 1], [0, 0]), ([1, 0], [0, 0]), ([1, 0], [0, 1]))
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_routers_are_checked_before_anything_runs() -> None:
+    with pytest.raises(InvalidValueError, match="replicas = 2 needs a router"):
+        online.compare(FLEET, "mc-sf")
+    with pytest.raises(InvalidValueError, match="'round-robin' is given twice"):
+        online.compare(FLEET, "mc-sf", routers=["round-robin", "round-robin"])
+    with pytest.raises(UnknownNameError, match="unknown router 'nope'; known: by-price"):
+        online.compare(FLEET, "mc-sf", routers="nope")
+
+
+def test_what_fails_under_a_router_is_a_trial_that_says_so(starts: list[Any]) -> None:
+    class Broken(online.Router):
+        def route(self, request: Any, replicas: Any) -> int:
+            raise KeyError("gone")
+
+    failed, served = online.compare(FLEET, "mc-sf", routers=[Broken, "random"])
+    assert (failed.status, failed.router) == ("failed", "Broken")
+    assert "router 'Broken', request 0: KeyError" in str(failed.reason)
+    assert served.status == "completed"
+    assert np.array_equal(starts[0].assignment, served.run.assignment)

@@ -1,0 +1,345 @@
+"""Fleets: each replica's run is a single run, and routers see what the records say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import online
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    Request,
+    ServiceLevel,
+    Workload,
+)
+from instances.batch_time import AffineTime
+from online import FleetRun, NoisyPredictions, ReplicaView, Run
+from online.policy_interface.specs import parameterless_policies
+
+CLOCK = AffineTime(0.05, 0.003, 1e-3)
+LEVEL = ServiceLevel(latency=9.0)
+LOOKING = [name for name in online.router_names() if name not in ("round-robin", "random")]
+
+
+def drawn(seed: int, replicas: int, *, in_seconds: bool, count: int = 14) -> Any:
+    """A tight fleet whose requests arrive out of order, with ties and, in rounds, weights."""
+    rng = np.random.default_rng(seed)
+    limit = int(rng.integers(16, 30))
+    prompts = rng.integers(1, 7, count).tolist()
+    outputs = rng.integers(1, 9, count).tolist()
+    if in_seconds:
+        times = np.where(rng.random(count) < 0.5, 3 * rng.random(count), rng.integers(0, 4, count))
+        return Workload(np.sort(times), prompts, outputs, memory_limit=limit, replicas=replicas)
+    columns = (rng.integers(0, 13, count).tolist(), prompts, outputs)
+    weights = rng.integers(1, 4, count).tolist()
+    rows = [Request(*row, weight=w) for *row, w in zip(*columns, weights, strict=True)]
+    return Instance(rows, limit, replicas=replicas)
+
+
+def differences(one: Run, other: Run) -> list[str]:
+    """Names of what two runs do not have in common, to the last bit."""
+    found = []
+    for field in dataclasses.fields(Run):
+        values = [getattr(run, field.name) for run in (one, other)]
+        if dataclasses.is_dataclass(values[0]) and field.name in (
+            "attempts",
+            "stretches",
+            "pauses",
+        ):
+            pairs = [
+                tuple(getattr(value, column.name) for value in values)
+                for column in dataclasses.fields(values[0])
+            ]
+        else:
+            pairs = [(values[0], values[1])]
+        for left, right in pairs:
+            same = np.array_equal(left, right, equal_nan=True) if _floats(left) else None
+            if same is None:
+                same = (
+                    np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right
+                )
+            if not same:
+                found.append(field.name)
+    return found
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def assert_single_runs(fleet: Any, run: FleetRun, policy: Any, **options: Any) -> None:
+    """Each replica's run is that of its requests alone."""
+    for replica, found in enumerate(run.runs):
+        own = np.flatnonzero(run.assignment == replica)
+        assert (found is None) == (not len(own))
+        if found is not None:
+            alone = online.simulate(fleet.alone(own), policy, seed=found.seed, **options)
+            assert differences(found, alone) == [], (replica, found.status)
+
+
+@pytest.mark.parametrize("in_seconds", [False, True])
+@pytest.mark.parametrize("policy", parameterless_policies(deadlines=True))
+def test_one_replica_is_simulate(policy: str, in_seconds: bool) -> None:
+    fleet = drawn(3, 1, in_seconds=in_seconds, count=8)
+    clock = CLOCK if in_seconds else None
+    options: Any = {"seed": 5, "batch_time": clock, "level": LEVEL, "max_rounds": 500}
+    run = online.simulate_fleet(fleet, policy, "least-tokens", **options)
+    assert differences(run.runs[0], online.simulate(fleet, policy, **options)) == []
+    assert run.status == run.runs[0].status
+    assert run.assignment.tolist() == [0] * 8
+
+
+@pytest.mark.parametrize("in_seconds", [False, True])
+@pytest.mark.parametrize("policy", parameterless_policies(deadlines=True))
+def test_replicas_run_like_single_machines_whatever_the_policy(
+    policy: str, in_seconds: bool
+) -> None:
+    for seed in range(4):
+        fleet = drawn(seed, 2, in_seconds=in_seconds)
+        options: Any = {"batch_time": CLOCK if in_seconds else None, "max_rounds": 800}
+        options["level"] = LEVEL
+        router = online.make_router(LOOKING[seed % len(LOOKING)], delay=[0.0, 0.1, 2.0][seed % 3])
+        run = online.simulate_fleet(fleet, policy, router, seed=seed, **options)
+        assert_single_runs(fleet, run, policy, **options)
+
+
+@pytest.mark.parametrize("in_seconds", [False, True])
+@pytest.mark.parametrize("router", online.router_names())
+def test_replicas_run_like_single_machines_whatever_the_router(
+    router: str, in_seconds: bool
+) -> None:
+    policies = ("mc-sf", "fcfs-greedy", "vllm", "alpha-protection", "a-random")
+    for seed, policy in enumerate(policies):
+        fleet = drawn(seed, 3, in_seconds=in_seconds).under(MemoryRule(block_size=1 + seed % 3))
+        clock = CLOCK if in_seconds else None
+        run = online.simulate_fleet(fleet, policy, router, seed=seed, batch_time=clock)
+        assert_single_runs(fleet, run, policy, batch_time=clock)
+        again = online.simulate_fleet(fleet, policy, router, seed=seed, batch_time=clock)
+        assert run.assignment.tolist() == again.assignment.tolist()
+
+
+def test_a_replica_in_a_loop_is_caught_where_it_is_alone() -> None:
+    # The first replica's requests evict each other for ever; others arrive long after.
+    rows = [Request(0, 1, 5), Request(0, 1, 5), *[Request(400, 1, 1) for _ in range(4)]]
+    found = []
+    for limit in range(7, 10):
+        for policy in ("fcfs-greedy", "alpha-protection", "alpha-beta-clearing"):
+            fleet = Instance(rows, limit, replicas=2)
+            run = online.simulate_fleet(fleet, policy, Scripted([0, 0, 1, 1, 1, 1]))
+            assert_single_runs(fleet, run, policy)
+            found.append(run.status)
+    assert "livelock" in found
+
+
+class Scripted(online.Router):
+    """Sends requests where it is told, and keeps what it saw."""
+
+    def __init__(self, choices: Sequence[Any], delay: float = 0.1, **options: Any) -> None:
+        super().__init__(delay, **options)
+        self.choices, self.seen = list(choices), []  # type: ignore[var-annotated]
+
+    def __deepcopy__(self, memo: Any) -> Scripted:
+        return self
+
+    def route(self, request: Any, replicas: Sequence[ReplicaView]) -> int:
+        self.seen.append([observed(view) for view in replicas])
+        return self.choices[request.index]
+
+
+def observed(view: ReplicaView) -> tuple[Any, ...]:
+    ids = tuple(sorted(request.index for request in view.unfinished))
+    counts = (view.waiting, view.running, view.sent, view.work)
+    return (*counts, ids, view.tokens, view.waiting_tokens, tuple(view.volumes))
+
+
+def expected(fleet: Any, run: FleetRun, place: int, replica: int, delay: float) -> tuple[Any, ...]:
+    """What a router may see before the ``place``-th arrival, by the finished record."""
+    order = np.argsort(run.arrival_times, kind="stable").tolist()
+    now = run.arrival_times[order[place]] - delay
+    sent = [i for i in order[:place] if run.assignment[i] == replica]
+    left = [i for i in sent if run.completion_times[i] > now]
+    prompts, outputs = fleet.prompt_lengths.tolist(), fleet.output_lengths.tolist()
+    running: dict[int, int] = {}
+    single = run.runs[replica]
+    own = np.flatnonzero(run.assignment == replica).tolist()
+    if single is not None:
+        stays = single.attempts
+        begins, _ = single.round_times()
+        for request, start, end, done in zip(
+            stays.request.tolist(), stays.start_round, stays.end_round, stays.completed, strict=True
+        ):
+            clock = single.round_end_times
+            first = start if clock is None else begins[start] if start < end else np.inf
+            last = end if clock is None else clock[end - 1]
+            # What is decided at that very time is not seen; rounds that end then are.
+            if start < end and first < now and (now < last or (not done and now == last)):
+                ended = end if clock is None else int(np.searchsorted(clock, now, "right"))
+                ended = min(ended, int(now)) if clock is None else ended
+                running[own[request]] = prompts[own[request]] + min(ended, end) - start
+    volumes = sorted(prompts[i] * outputs[i] + outputs[i] * (outputs[i] + 1) // 2 for i in left)
+    return (
+        len(left) - len(running),
+        len(running),
+        len(sent),
+        sum(prompts[i] + outputs[i] for i in left),
+        tuple(sorted(order.index(i) for i in left)),
+        sum(running.values()),
+        sum(prompts[i] for i in left if i not in running),
+        tuple(volumes),
+    )
+
+
+@pytest.mark.parametrize("in_seconds", [False, True])
+@pytest.mark.parametrize("delay", [0.0, 0.1, 1.0, 3.0])
+@pytest.mark.parametrize("policy", ["mc-sf", "fcfs-greedy"])
+def test_routers_see_what_the_records_say(policy: str, delay: float, in_seconds: bool) -> None:
+    for seed in range(6):
+        fleet = drawn(seed, 2, in_seconds=in_seconds)
+        rng = np.random.default_rng(seed)
+        router = Scripted(rng.integers(0, 2, len(fleet)).tolist(), delay)
+        clock = CLOCK if in_seconds else None
+        run = online.simulate_fleet(fleet, policy, router, batch_time=clock)
+        assert run.status == "completed"
+        for place, seen in enumerate(router.seen):
+            for replica, view in enumerate(seen):
+                assert view == expected(fleet, run, place, replica, delay), (seed, place, replica)
+
+
+def test_what_is_not_known_yet_changes_where_requests_go() -> None:
+    # The second replica is done with its short request at 1, the first at 9.
+    rows = [Request(0, 1, 9), Request(0, 1, 1), Request(3, 1, 1)]
+    fleet = Instance(rows, 30, replicas=2)
+    now = online.simulate_fleet(fleet, "mc-sf", "least-requests(delay=0)")
+    late = online.simulate_fleet(fleet, "mc-sf", "least-requests(delay=3)")
+    assert now.assignment.tolist() == [0, 1, 1]
+    # What it knows of time 0 is that it sent one request to each.
+    assert late.assignment.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "sticky", ["talk", {0: "a", 1: "b", 3: "a", 4: "b", 5: "a"}], ids=["metadata", "mapping"]
+)
+@pytest.mark.parametrize("router", ["round-robin", "least-work"])
+def test_conversations_stay_where_their_first_request_went(router: str, sticky: Any) -> None:
+    keys = ["a", "b", None, "a", "b", "a", None]
+    fleet = Instance.from_arrays([2] * 7, [3] * 7, memory_limit=20, replicas=3)
+    fleet = fleet.with_metadata(talk=keys)
+    run = online.simulate_fleet(fleet, "mc-sf", online.make_router(router, sticky=sticky))
+    first = run.assignment.tolist()
+    assert first[0] == first[3] == first[5] == 0
+    assert first[1] == first[4] == 1
+    assert (first[2], first[6]) == ((2, 0) if router == "round-robin" else (2, 2))
+
+
+def test_keys_that_are_not_there_are_refused() -> None:
+    fleet = Instance.from_arrays([2] * 3, [3] * 3, memory_limit=20, replicas=2)
+    with pytest.raises(InvalidValueError, match="sticky = 'session' is not in the metadata"):
+        online.simulate_fleet(fleet, "mc-sf", "random(sticky='session')")
+
+
+def test_predictions_do_not_depend_on_the_router() -> None:
+    fleet = drawn(1, 2, in_seconds=False)
+
+    class Hears(Scripted):
+        def route(self, request: Any, replicas: Sequence[ReplicaView]) -> int:
+            self.seen.append(request.prediction)
+            return self.choices[request.index]
+
+    told = []
+    for choices in ([0] * 14, [0, 1] * 7):
+        router = Hears(choices)
+        online.simulate_fleet(fleet, "mc-sf", router, predictions=NoisyPredictions(2))
+        told.append(router.seen)
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        (2, r"router 'Scripted', request 0: replica = 2"),
+        (-1, r"router 'Scripted', request 0: replica = -1"),
+        (None, r"router 'Scripted', request 0: replica = None"),
+    ],
+)
+def test_a_choice_that_is_no_replica_is_refused(choice: Any, told: str) -> None:
+    fleet = Instance.from_arrays([2], [3], memory_limit=20, replicas=2)
+    with pytest.raises((InvalidValueError, InvalidTypeError), match=told):
+        online.simulate_fleet(fleet, "mc-sf", Scripted([choice]))
+
+
+def test_what_a_router_raises_names_it() -> None:
+    fleet = Instance.from_arrays([2], [3], memory_limit=20, replicas=2)
+    with pytest.raises(online.RouterError, match="router 'Scripted', request 0: IndexError"):
+        online.simulate_fleet(fleet, "mc-sf", Scripted([]))
+
+    class Draws(Scripted):
+        def reset(self, setup: Any) -> None:
+            setup.rng.random()
+
+    with pytest.raises(online.RouterError, match="router 'Draws' draws from Setup.rng"):
+        online.simulate_fleet(fleet, "mc-sf", Draws([]))
+
+
+def test_what_reacts_to_a_policy_has_one_replica() -> None:
+    class Source:
+        memory_limit, name, adaptive, replicas = 9, None, True, 2
+
+    with pytest.raises(InvalidTypeError, match="what reacts to a policy has one replica"):
+        online.simulate_fleet(Source(), "mc-sf", "random")  # type: ignore[arg-type]
+
+
+OWN = """
+from online import Router
+class Mine(Router):
+    def __init__(self, alpha=1.0, delay=0.1):
+        super().__init__(delay)
+        self.alpha = alpha
+    def route(self, request, replicas):
+        loads = [one.tokens + self.alpha * one.waiting for one in replicas]
+        return loads.index(min(loads))
+"""
+
+
+def test_a_router_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_router.py").write_text(OWN)
+    fleet = drawn(0, 2, in_seconds=False)
+    run = online.simulate_fleet(fleet, "mc-sf", "my_router.py:Mine(alpha=0.5)")
+    assert (run.router_name, run.status) == ("Mine", "completed")
+    with pytest.raises(InvalidValueError, match="write :Mine"):
+        online.make_router("my_router.py:Yours")
+
+
+@pytest.mark.parametrize("in_seconds", [False, True])
+def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
+    fleet = drawn(2, 3, in_seconds=in_seconds)
+    run = online.simulate_fleet(
+        fleet, "mc-sf", "least-requests", batch_time=CLOCK if in_seconds else None, level=LEVEL
+    )
+    schedule = run.seconds_schedule if in_seconds else run.schedule
+    assert schedule.violations() == []
+    assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
+    assert schedule.mean_latency == pytest.approx(run.mean_latency, rel=1e-12)
+    np.testing.assert_array_equal(schedule.completion_times, run.completion_times)
+    np.testing.assert_array_equal(schedule.assignment, run.assignment)
+    assert run.on_time(LEVEL).tolist() == (run.latencies <= 9).tolist()
+    assert run.per_request()["replica"].tolist() == run.assignment.tolist()
+    assert list(run.ids) == list(fleet.ids)
+
+
+def test_the_load_over_time_by_hand() -> None:
+    # Rounds 1 and 2 hold 3 and 4 tokens; the second request waits for the third round.
+    fleet = Instance.from_arrays([2, 2, 1], [2, 2, 1], memory_limit=5, replicas=2)
+    load = online.simulate_fleet(fleet, "fcfs", Scripted([0, 0, 1])).load(points=5)
+    assert load.times.tolist() == [0, 1, 2, 3, 4]
+    assert load.tokens.tolist() == [[3, 4, 3, 4, 0], [2, 0, 0, 0, 0]]
+    assert load.waiting.tolist() == [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
+    assert load.running.tolist() == [[1, 1, 1, 1, 0], [1, 0, 0, 0, 0]]
