@@ -156,4 +156,5 @@ def instance_part(requests: Instance | Workload) -> dict[str, Any]:
         "digest": requests.digest,
         **weights,
         **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
+        **({"replicas": requests.replicas} if requests.replicas > 1 else {}),
     }
