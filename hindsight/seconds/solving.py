@@ -237,8 +237,8 @@ def refuse_beside_batch_time(**given: bool) -> None:
             raise InvalidValueError(None, "parameter", name, "cannot be given beside batch_time")
 
 
-def require_instance(requests: Workload | Instance) -> Instance:
-    """Return an instance of one machine as it is.
+def require_instance(requests: Workload | Instance, *, fleets: bool = False) -> Instance:
+    """Return an instance as it is, of one machine unless ``fleets``.
 
     Raises
     ------
@@ -250,7 +250,8 @@ def require_instance(requests: Workload | Instance) -> Instance:
     refuse_seconds(requests)
     if not isinstance(requests, Instance):
         raise InvalidTypeError(None, "instance", requests, "is not an Instance")
-    requests.require_one_replica()
+    if not fleets:
+        requests.require_one_replica()
     return requests
 
 
