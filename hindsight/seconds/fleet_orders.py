@@ -161,7 +161,8 @@ class FleetOrders:
         yield self._by_cost(AFFINITIES[0])
         yield self._by_cost(AFFINITIES[1])
         # Dealt out in turn, those that arrive together by their charges; and by prompts alone.
-        replicas, in_turn = self._fleet.replicas, np.empty(len(self._fleet), dtype=np.int64)
+        in_turn = np.empty(len(self._fleet), dtype=np.int64)
+        replicas = min(self._fleet.replicas, len(in_turn))
         in_turn[self._in_order] = np.arange(len(in_turn)) % replicas
         yield in_turn
         yield np.minimum((self._ranges * replicas).astype(np.int64), replicas - 1)
@@ -303,3 +304,11 @@ class FleetOrders:
         table = np.empty((rows, len(COLUMNS)), np.int64)
         self._serve(own, way, math.inf, table)
         return SecondsSchedule(workload, self._batch_time, table)
+
+
+def orders_of(
+    workload: Workload, batch_time: BatchTime, seed: int, recomputes: bool = False
+) -> SecondsOrders | FleetOrders:
+    """Return the search for schedules of a workload, on one machine or several."""
+    kind = SecondsOrders if workload.replicas == 1 else FleetOrders
+    return kind(workload, batch_time, seed, recomputes)

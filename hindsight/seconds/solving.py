@@ -43,10 +43,9 @@ from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
 from .exact_search import NAME, ExactSearch
-from .fleet_orders import FleetOrders
+from .fleet_orders import orders_of
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
-from .order_search import SecondsOrders
 from .partitions import MOST_REQUESTS, least_division, members
 from .price_ascent import PriceAscent
 from .results import (
@@ -429,8 +428,7 @@ class _Search:
         self._interval = interval
         self._threads = threads
         self._anneal = anneal
-        orders = SecondsOrders if interval.workload.replicas == 1 else FleetOrders
-        self._orders = orders(
+        self._orders = orders_of(
             interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
         )
         self._found: deque[SecondsSchedule | FleetSchedule] = deque()

@@ -12,7 +12,7 @@ from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from hindsight.seconds.solving import as_workload, require_instance
-from instances import Instance, InvalidValueError, SecondsSchedule, Workload
+from instances import FleetSchedule, Instance, InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
 from instances.progress import shows_progress
@@ -138,5 +138,5 @@ def _with_late(state: OnTime, batch_time: BatchTime | None) -> TimedSchedule:
     from .seconds import with_late as with_late_in_seconds
 
     assert isinstance(state.problem, Workload)
-    assert state.schedule is None or isinstance(state.schedule, SecondsSchedule)
+    assert state.schedule is None or isinstance(state.schedule, SecondsSchedule | FleetSchedule)
     return with_late_in_seconds(state.schedule, state.served, state.problem, batch_time)
