@@ -61,9 +61,6 @@ NEIGHBOURS = 3
 KEY_SHARE, SEND_SHARE = 0.4, 0.7
 """Share of moves that change a key; and of those that change one or send a request elsewhere."""
 
-TOLD = 1e-3
-"""Share of the total that a schedule has to gain to be built before a cycle is over."""
-
 
 _NOTHING: IntArray = np.empty((0, len(COLUMNS)), np.int64)
 """Stretches that are not to be written."""
@@ -107,7 +104,8 @@ class FleetOrders:
         self._rates = machine_seconds(self._rounds)
         self._charges = own_seconds(self._rounds.prompt, self._rounds.output, 0.0, *self._rates)
         self._assignment = np.zeros(len(workload), dtype=np.int64)
-        self._totals = np.full(workload.replicas, math.inf)
+        # More replicas than requests are of no use.
+        self._totals = np.full(min(workload.replicas, len(workload)), math.inf)
         self._ways: list[_Way] = []
         self.cycle = 0
 
@@ -137,19 +135,15 @@ class FleetOrders:
         return self._schedule()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[FleetSchedule]:
-        """Yield better and better schedules; end after `FRUITLESS` cycles without any."""
+        """Yield a better schedule after a cycle; end after `FRUITLESS` cycles without any."""
         fruitless = 0
         while fruitless < FRUITLESS and not should_stop():
             fruitless += 1
-            told = begun = self._total
-            for total in self._moves(should_stop):
-                if total < told * (1 - TOLD):
-                    told = total
-                    yield self._schedule()
-            if self._total < told:
-                yield self._schedule()
-            if self._total < begun:
+            before = self._total
+            self._move(should_stop)
+            if self._total < before:
                 fruitless = 0
+                yield self._schedule()
             self.cycle += 1
 
     @property
@@ -161,8 +155,7 @@ class FleetOrders:
         yield self._by_cost(AFFINITIES[0])
         yield self._by_cost(AFFINITIES[1])
         # Dealt out in turn, those that arrive together by their charges; and by prompts alone.
-        in_turn = np.empty(len(self._fleet), dtype=np.int64)
-        replicas = min(self._fleet.replicas, len(in_turn))
+        in_turn, replicas = np.empty_like(self._assignment), len(self._totals)
         in_turn[self._in_order] = np.arange(len(in_turn)) % replicas
         yield in_turn
         yield np.minimum((self._ranges * replicas).astype(np.int64), replicas - 1)
@@ -174,18 +167,16 @@ class FleetOrders:
         counts = np.bincount(place, minlength=CLASSES)
         typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
         typical[typical == 0] = 1.0
-        # No more replicas than requests are of use.
-        used = min(self._fleet.replicas, len(a))
-        ranges = self._ranges
-        work, dealt, now = np.zeros((used, CLASSES)), np.zeros(used, dtype=np.int64), 0.0
+        ranges, replicas = self._ranges, len(self._totals)
+        work, dealt, now = np.zeros((replicas, CLASSES)), np.zeros(replicas, dtype=np.int64), 0.0
         assignment = np.zeros(len(a), dtype=np.int64)
         for i in self._in_order.tolist():
             left = np.maximum(np.cumsum(work, axis=1) - (a[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), a[i], place[i]
             there = work / typical
             cost = left[:, c] + charges[i] * there[:, c + 1 :].sum(axis=1)
-            far = np.abs(ranges[i] * used - (np.arange(used) + 0.5))
-            cost += affinity * far * charges[i] * (1 + there.sum() / used)
+            far = np.abs(ranges[i] * replicas - (np.arange(replicas) + 0.5))
+            cost += affinity * far * charges[i] * (1 + there.sum() / replicas)
             best = np.lexsort((dealt, cost))[0]
             assignment[i] = best
             work[best, c] += charges[i]
@@ -216,8 +207,8 @@ class FleetOrders:
             for exponent in EXPONENTS:
                 yield from (_Way(True, exponent * logs, rule) for rule in rules)
 
-    def _moves(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Run one annealing; yield better and better totals."""
+    def _move(self, should_stop: Callable[[], bool]) -> None:
+        """Run one annealing, and keep the best that it meets."""
         moves = FIRST_CYCLE << self.cycle
         ways, present, totals = self._ways, self._assignment, self._totals
         hot = HOT * self._total / len(present) / (1 + self.cycle)
@@ -237,7 +228,6 @@ class FleetOrders:
             ways, present, totals = changed, assignment, after
             if totals.sum() < self._total:
                 self._ways, self._assignment, self._totals = ways, present, totals
-                yield self._total
 
     def _proposal(
         self, assignment: IntArray, ways: list[_Way]
@@ -256,7 +246,7 @@ class FleetOrders:
             )
         after = assignment.copy()
         if kind < SEND_SHARE:
-            there = (here + int(rng.integers(1, replicas))) % replicas
+            there = int(rng.integers(replicas))
         else:
             far = NEIGHBOURS * replicas
             j = min(max(i + int(rng.integers(-far, far + 1)), 0), n - 1)
@@ -291,6 +281,7 @@ class FleetOrders:
                 by_replica(self._assignment, len(self._ways)), self._ways, strict=True
             )
         ]
+        parts += [None] * (self._fleet.replicas - len(parts))
         return FleetSchedule(self._fleet, self._assignment, parts)
 
     def _part(self, own: IntArray, way: _Way) -> SecondsSchedule:
