@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from instances import Instance, SecondsSchedule, Workload
+from instances import FleetSchedule, Instance, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.errors import InvalidValueError
 from instances.problem.memory_rule import TOKENS
@@ -89,7 +89,7 @@ def solve(
     *,
     batch_time: BatchTime,
     preemption: Preemption = "keep",
-    start: SecondsSchedule | None = None,
+    start: SecondsSchedule | FleetSchedule | None = None,
     gap: float = 0.0,
     progress: Callable[[SecondsProgress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -106,7 +106,7 @@ def solve(  # noqa: PLR0913
     *,
     objective: Objective = "total_latency",
     method: str | Strategy = "auto",
-    start: AnySchedule | SecondsSchedule | None = None,
+    start: AnySchedule | SecondsSchedule | FleetSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     preemption: Preemption = "keep",

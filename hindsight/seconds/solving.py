@@ -96,6 +96,9 @@ SEARCH_SHARE = 0.5
 LONGEST_TABLE = 20.0
 """Seconds that the table of an exact search may take; see `ExactSearch`."""
 
+LONGEST_DIVISION = 60.0
+"""Seconds that the exact searches of all sets of requests of a fleet may take."""
+
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
 
@@ -505,8 +508,9 @@ class _Search:
         interval.phase = "exact search"
         workload, n = interval.workload, len(interval.workload)
         parts: dict[int, SecondsInterval] = {}
-        with interval.clock.within(SEARCH_SHARE * interval.clock.seconds_left()):
-            for chosen in range(1, 1 << n):
+        share = min(SEARCH_SHARE * interval.clock.seconds_left(), LONGEST_DIVISION)
+        with interval.clock.within(share):
+            for chosen in sorted(range(1, 1 << n), key=int.bit_count):
                 parts[chosen] = part = SecondsInterval(
                     workload.alone(members(chosen)),
                     interval.batch_time,
