@@ -141,13 +141,11 @@ def _fleet_with_late(
     known: tuple[Any, ...] = (None,) * workload.replicas
     if isinstance(schedule, FleetSchedule):
         assignment[served], known = schedule.assignment, schedule.parts
-    parts = [
-        with_late(part, np.searchsorted(own, np.intersect1d(own, served)), alone, batch_time)
-        if len(own)
-        else None
-        for own, part in zip(by_replica(assignment, workload.replicas), known, strict=True)
-        for alone in [workload.alone(own)]
-    ]
+    parts: list[AnySeconds | None] = []
+    for own, part in zip(by_replica(assignment, workload.replicas), known, strict=True):
+        there = np.searchsorted(own, np.intersect1d(own, served))
+        is_used = len(own) > 0
+        parts.append(with_late(part, there, workload.alone(own), batch_time) if is_used else None)
     return FleetSchedule(workload, assignment, parts)
 
 

@@ -101,6 +101,18 @@ def test_late_requests_are_served_too_and_a_second_machine_helps() -> None:
     assert found.lower_bound > alone.lower_bound
 
 
+def test_replicas_without_requests_stay_empty() -> None:
+    fleet = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4, replicas=3)
+    time = AffineTime(1.0, 0.5, 0.25)
+    for latency, most in ((3.0, 0), (4.0, 2)):
+        level = ServiceLevel(latency=latency)
+        found = hindsight.attainment(fleet, level, 0.3, late="serve", batch_time=time, threads=1)
+        assert found.lower_bound == found.upper_bound == most
+        assert isinstance(found.schedule, FleetSchedule)
+        assert sum(part is None for part in found.schedule.parts) == 1
+        assert found.schedule.is_feasible
+
+
 def test_a_tail_of_a_fleet_is_an_interval() -> None:
     fleet = Workload([0.0] * 4, [3] * 4, [1] * 4, memory_limit=4, replicas=2)
     # Two rounds of 3.5 seconds on each.
