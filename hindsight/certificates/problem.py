@@ -36,7 +36,8 @@ class Rows:
     Proofs for K replicas are about one machine with K times the memory. *Why they bound the fleet.*
     Rounds of all replicas are the same and last as long whatever runs in them, so round r of this
     machine can run all that the replicas run in their rounds r. They hold at most M each, K M
-    together. So every schedule of the fleet is one of the machine, at the same total latency.
+    together. So every schedule of the fleet is one of the machine, at the same total latency. Of
+    more replicas than requests some stay empty, and do not count.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class Rows:
     weights : list[int]
         How often the latency of each request counts.
     replicas : int
-        Number of machines, each with the same part of `memory_limit`.
+        Number of replicas, each with the same memory.
     """
 
     rows: list[Row]
@@ -63,6 +64,11 @@ class Rows:
     memory_rule: str
     weights: list[int]
     replicas: int
+
+    @property
+    def machines(self) -> int:
+        """Replicas that share `memory_limit`: no more than there are requests."""
+        return min(self.replicas, len(self.rows))
 
     @property
     def is_weighted(self) -> bool:
@@ -125,7 +131,7 @@ def read_instance(part: Any) -> Rows:
     for (a, _, o), x in zip(rows, stored, strict=True):
         meets_an_end = (x + o) // size * size > x
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
-    pooled = replicas * (limit // size * size)
+    pooled = min(replicas, len(rows)) * (limit // size * size)
     return Rows(below, pooled, digest, size, stored, rule.told, weights, replicas)
 
 
@@ -226,7 +232,7 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     and r + B - 1 = y B + f with 0 <= e, f < B: these are x + y, and one more where e + f >= B.
     """
     size = instance.block_size
-    limit = instance.memory_limit // instance.replicas // size
+    limit = instance.memory_limit // instance.machines // size
     unit = "tokens" if size == 1 else "blocks"
     waiting = sorted(pieces, reverse=True)
     remainders = _Counts((held - start) % size for start, _, held in pieces)

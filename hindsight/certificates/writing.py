@@ -47,7 +47,7 @@ from instances import (
     Workload,
 )
 from instances.files import write_atomically
-from instances.problem.memory_translation import pooled
+from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_time_limit
 
@@ -144,11 +144,12 @@ def _in_rounds(
         "proof": {},
     }
     clock = _ProofClock(time_limit)
-    # Proofs are about an instance of one machine in tokens, of which the schedule is one too.
-    instance = pooled(instance)
+    # Proofs are about an instance of one machine in tokens, of which the schedule is one too, or
+    # about what runs together on a replica.
+    fleet, instance = relaxed(instance), pooled(instance)
     volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
     _take_best(document, volume_part, clock)
-    states = _take_proof(document, instance, proof, clock)
+    states = _take_proof(document, (fleet, instance), proof, clock)
     if not document["proof"]:
         document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
         document["lower_bound"] = proved_bound(document)
@@ -342,16 +343,23 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
 
 
 def _take_proof(
-    document: dict[str, Any], instance: Instance, proof: Proof | None, clock: _ProofClock
+    document: dict[str, Any],
+    problems: tuple[Instance, Instance],
+    proof: Proof | None,
+    clock: _ProofClock,
 ) -> dict[str, Any] | None:
     """Try each step of a proof, keep those that improve the document; return state prices, if any.
 
-    Each step is written in the shortest of its units in which it holds.
+    Each step is written in the shortest of its units in which it holds. It is about the second of
+    the problems, the pooled machine, unless it has prices of the shape of a replica.
     """
+    fleet, machine = problems
     states = None
     for step in () if proof is None else proof.steps:
         if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
             continue
+        size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
+        instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
         for scale in step.scales:
             preemptive = "stretches" in document

@@ -239,20 +239,20 @@ def refuse_beside_batch_time(**given: bool) -> None:
             raise InvalidValueError(None, "parameter", name, "cannot be given beside batch_time")
 
 
-def require_instance(requests: Workload | Instance, *, fleets: bool = False) -> Instance:
-    """Return an instance as it is, of one machine unless ``fleets``.
+def require_instance(requests: Workload | Instance, *, replicas: bool = False) -> Instance:
+    """Return an instance as it is, of one machine unless ``replicas`` are allowed.
 
     Raises
     ------
     InvalidTypeError
         It is not an instance; a workload requires a batch time.
     InvalidValueError
-        It has several replicas.
+        It has several replicas, which are not allowed.
     """
     refuse_seconds(requests)
     if not isinstance(requests, Instance):
         raise InvalidTypeError(None, "instance", requests, "is not an Instance")
-    if not fleets:
+    if not replicas:
         requests.require_one_replica()
     return requests
 

@@ -96,7 +96,7 @@ def attainment(  # noqa: PLR0913
         if value not in known:
             raise InvalidValueError(None, name, value, f"is not one of {', '.join(known)}")
     if batch_time is None:
-        problem = require_instance(problem, fleets=True)
+        problem = require_instance(problem, replicas=True)
     else:
         problem = as_workload(problem)
     limits = limits_of(level, len(problem))

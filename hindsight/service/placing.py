@@ -338,11 +338,6 @@ class Placing:
             cycle += 1
             fruitless = 0 if self._count > found else fruitless + 1
 
-    def by_replica(self, starts: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the replica and the start on it of each request; both -1 where it is left out."""
-        replicas, within = np.divmod(starts, self.rounds)
-        return replicas, np.where(starts < 0, -1, within)
-
     def use(self, prices: FloatArray) -> None:
         """Take prices of memory in rounds 1, 2, ..., in late requests."""
         self._prices = np.zeros(self.rounds)

@@ -22,10 +22,9 @@ they are complete by E. So blocks do not meet. [] With two rounds kept for each 
 requests also find a place in their block: from E on, one after another if need be.
 
 **Replicas.** The bound is that of one machine with the memory of all: in rounds every schedule of
-the fleet is one of it (`instances.problem.memory_translation.pooled`). The program is exact: it is
-that of one machine on which the rounds of the replicas come one after the other, and each request
-may start in the rounds of any. Gaps are removed as before: what is said of a block holds on each
-replica.
+the fleet is one of it (`instances.problem.memory_translation.pooled`). The program is exact
+(`hindsight.integer_program.starts`). Gaps are removed as before: what is said of a block holds on
+each replica.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ class _Search:
         if not len(self._able):
             return
         state.limit(self._most_by_volume(), VOLUMES)
-        self._offer(*self._placing.by_replica(self._placing.openings()))
+        self._offer(self._placing.openings(), self._placing.rounds)
         self._place(FIRST_SHARE)
         if state.is_over:
             return
@@ -224,17 +223,20 @@ class _Search:
         left = state.clock.limit_left()
         with state.clock.within(math.inf if left is None else share * left):
             for starts in self._placing.improved(lambda: state.is_over, limited=left is not None):
-                self._offer(*self._placing.by_replica(starts))
+                self._offer(starts, self._placing.rounds)
 
-    def _offer(self, replicas: IntArray, starts: IntArray) -> None:
-        """Offer the schedule of the requests whose start is not below 0."""
+    def _offer(self, starts: IntArray, rounds: int) -> None:
+        """Offer the schedule of the requests whose start is not below 0.
+
+        Starts count through the replicas, each of which has so many rounds.
+        """
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
             problem = self._state.problem
             assert isinstance(problem, Instance)
-            shifted = starts[placed] + self._shifts[placed]
-            part = _schedule(problem.of(served), replicas[placed], shifted)
+            replicas, within = np.divmod(starts[placed], rounds)
+            part = _schedule(problem.of(served), replicas, within + self._shifts[placed])
             self._state.offer(part, served)
 
     def _most_by_volume(self) -> int:
@@ -349,7 +351,7 @@ class _Search:
         if not any(map(len, allowed)):
             state.limit(state.lower, state.best_bound)
             return
-        starts = start_sets(self._instance.alone(), self._on_replicas(allowed), optional=True)
+        starts = start_sets(self._instance, allowed, optional=True)
         most = min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * state.clock.seconds_left())
         if max(starts.memory_entries, starts.horizon) > most:
             return
@@ -364,7 +366,7 @@ class _Search:
                 state.limit(upper, PROGRAM, certified=False)
             if result.values is not None:
                 found = starts_from_values(starts, compiled, result.values)
-                self._offer(*self._placing.by_replica(found))
+                self._offer(found, starts.rounds)
 
         result = solve_linear(
             compiled.linear,
@@ -377,18 +379,6 @@ class _Search:
         hear(result)
         if result.termination in (Termination.OPTIMAL, Termination.INFEASIBLE):
             state.limit(state.lower, PROGRAM, certified=False)
-
-    def _on_replicas(self, allowed: list[IntArray]) -> list[IntArray]:
-        """Return the starts of each request on every replica, as `Placing` counts them.
-
-        Replicas are alike, so they can be numbered by their first request: request k may be left
-        out of all replicas after the k-th.
-        """
-        origins = self._placing.rounds * np.arange(self._instance.replicas)
-        return [
-            np.add.outer(origins[: position + 1], starts).ravel()
-            for position, starts in enumerate(allowed)
-        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,7 @@ def tail(
         known = ", ".join(get_args(TailLimit))
         raise InvalidValueError(None, "limit", limit, f"is not one of {known}")
     if batch_time is None:
-        problem = require_instance(problem, fleets=True)
+        problem = require_instance(problem, replicas=True)
     else:
         problem = as_workload(problem)
     bisection = _Bisection(problem, share, limit, batch_time, search)

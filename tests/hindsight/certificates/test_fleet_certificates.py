@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from by_paths import BY_PATHS
+from certificates_by_definition import occurring_states
 from fleets import is_feasible, least_total_latency, rows_of, rule_of
 from optimum_by_rule import optimum
 from tiny_fleets import first_fit, tiny_fleet
@@ -18,9 +19,10 @@ from tiny_fleets import first_fit, tiny_fleet
 import hindsight
 from hindsight import CertificateError, check_certificate, make_certificate
 from hindsight.certificates.checking import proved_bound
-from hindsight.certificates.format import MalformedCertificateError
+from hindsight.certificates.format import MalformedCertificateError, instance_part
+from hindsight.configurations.proofs import StatePrices
 from instances import FleetSchedule, Instance, MemoryRule, PreemptiveSchedule
-from instances.problem.memory_translation import pooled
+from instances.problem.memory_translation import pooled, relaxed
 
 # Two of the three fit beside each other only on different replicas.
 COLUMNS = ([2, 3, 1], [4, 2, 3], [0, 0, 1])
@@ -102,6 +104,56 @@ def test_searches_and_trees_prove_the_optimum(
         check_certificate(forged)
     with contextlib.suppress(CertificateError):
         assert proved_bound(forged) <= best
+
+
+def check_any_prices(seed: int) -> None:
+    """Whatever prices and tables of states a file has, they prove no false bound."""
+    rng = np.random.default_rng(seed)
+    fleet = tiny_fleet(rng, 5, weighted=False)
+    document = make_certificate(first_fit(fleet, rng))
+    best = least_total_latency(rows_of(fleet), fleet.memory_limit, fleet.replicas, rule_of(fleet))
+    states = sorted(occurring_states([row[:3] for row in rows_of(relaxed(fleet))]))
+    prices = rng.integers(0, 3, (int(rng.integers(1, 12)), len(states)))
+    tables = [[[m, r, int(w)] for (m, r), w in zip(states, row, strict=True)] for row in prices[:2]]
+    entries = [[k, t, int(rng.integers(1, 3))] for k in range(len(tables)) for t in range(4)]
+    proofs: list[dict[str, Any]] = [
+        {"kind": "state-prices", "states": list(map(list, states)), "prices": prices.tolist()},
+        {"kind": "window-tree", "tables": tables, "prices": [entries], "tree": [0]},
+    ]
+    for proof in proofs:
+        assert proved_bound(document | {"proof": proof | {"scale": 2}}) <= best
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_prices_of_what_runs_together_prove_nothing_false(seed: int) -> None:
+    check_any_prices(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_more_prices_of_what_runs_together_prove_nothing_false(seed: int) -> None:
+    check_any_prices(seed)
+
+
+def test_what_runs_together_is_counted_on_a_replica() -> None:
+    # Each holds 4 of 6 tokens: one runs on each replica, where a machine of 12 has room for three.
+    fleet = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=6, replicas=2)
+    schedule = FleetSchedule.from_starts(fleet, [0, 1] * 3, [0, 0, 1, 1, 2, 2])
+    prices = [[2], [1]]
+    proof = {"kind": "state-prices", "scale": 1, "states": [[3, 1]], "prices": prices}
+    document = make_certificate(schedule) | {"proof": proof, "lower_bound": 12}
+    # The six pay 3 each at best, for a start and a round of waiting; two at most pay at a time.
+    assert check_certificate(document).is_optimal
+    # Without replicas there are three at a time: 18 - 3 (2 + 1).
+    assert proved_bound(document | {"instance": instance_part(pooled(fleet))}) == 9
+
+
+def test_prices_of_a_replica_are_certified() -> None:
+    fleet = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=6, replicas=2)
+    found = hindsight.solve(fleet, progress=False)
+    assert isinstance(found.proof, StatePrices)
+    verdict = check_certificate(make_certificate(found.schedule, found.proof))
+    assert (verdict.lower_bound, verdict.upper_bound) == (12, 12)
 
 
 def best_schedule(fleet: Instance) -> FleetSchedule:
