@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .formats import FORMATS
+from .prefixes import shared_prefixes
 from .reading import TraceReader, open_trace
 from .request_log import RequestLog, read_log
 from .row import Measured, TraceRow
@@ -22,5 +23,6 @@ __all__ = [
     "read_log",
     "read_trace",
     "read_workload",
+    "shared_prefixes",
     "trace_windows",
 ]

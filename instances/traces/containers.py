@@ -20,7 +20,7 @@ from instances.errors import FileFormatError
 from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, unique_keys
 
 from .benchmark_run import SUMMARY, BenchmarkRun
-from .detection import MAP_COLUMNS, detect_format, fits, fitting, listed
+from .detection import MAP_COLUMNS, detect_format, fits, fitting, listed, with_worker
 from .formats import FORMATS
 from .row import FAILED, BadRow, Cells
 from .streams import FIRST_YAML_LINE, LONGEST_ITEM, Document, JsonStream, YamlStream
@@ -69,7 +69,9 @@ class Opened(NamedTuple):
     is_cut: bool = False
 
 
-def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Opened:
+def open_rows(
+    stream: IO[str], path: object, wanted: TraceFormat | None, worker: str | None = None
+) -> Opened:
     """Tell what a text is, and stand before its first row.
 
     Parameters
@@ -80,6 +82,8 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
         What errors call the file.
     wanted : TraceFormat or None
         What the user says that it is.
+    worker : str or None, default None
+        The column that names the replica, where the user says so; None leaves it to the format.
 
     Raises
     ------
@@ -91,14 +95,14 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
         raise FileFormatError(path, "is empty")
     container = wanted.container if wanted else None
     if container == "csv":
-        return _open_table(head, stream, path, wanted, skipped)
+        return _open_table(head, stream, path, wanted, worker, skipped)
     start = head.lstrip()[:1]
     json_stream = JsonStream(stream, path, head)
     if start == "[":
-        return _open_records(_values(json_stream, json_stream.items()), path, wanted)
+        return _open_records(_values(json_stream, json_stream.items()), path, wanted, worker)
     is_whole = _is_whole(head) and head.rstrip()[-1:] not in ("{", "[", ",", ":")
     if start == "{" and not is_whole and container != "document" and wanted is not None:
-        return _open_records(_values(json_stream, json_stream.documents()), path, wanted)
+        return _open_records(_values(json_stream, json_stream.documents()), path, wanted, worker)
     first: dict[str, Any] = {}
     if start == "{" and is_whole:
         # A broken line is judged with the other rows.
@@ -109,12 +113,13 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     looks_so = wanted is None and (is_document or (is_yaml and "," not in head))
     if looks_so or container == "document":
         document = YamlStream(stream, path, head) if is_yaml else json_stream
-        return _open_document(document, path, wanted)
+        return _open_document(document, path, wanted, worker)
     if start == "{" or container == "json":
         lines = chain([head], bounded_lines(stream, path, skipped + 1, LONGEST_ITEM))
         numbered = enumerate(lines, skipped + 1)
-        return _open_records(((k, line) for k, line in numbered if line.strip()), path, wanted)
-    return _open_table(head, stream, path, wanted, skipped)
+        filled = ((k, line) for k, line in numbered if line.strip())
+        return _open_records(filled, path, wanted, worker)
+    return _open_table(head, stream, path, wanted, worker, skipped)
 
 
 def _first_line(stream: IO[str], path: object) -> tuple[str, int]:
@@ -154,11 +159,16 @@ def _is_document(text: str, path: object) -> bool:
 
 
 def _open_table(
-    head: str, stream: IO[str], path: object, wanted: TraceFormat | None, skipped: int
+    head: str,
+    stream: IO[str],
+    path: object,
+    wanted: TraceFormat | None,
+    worker: str | None,
+    skipped: int,
 ) -> Opened:
     delimiter = _delimiter(head, wanted)
     columns = _split(head, delimiter)
-    kind = wanted or detect_format(path, "csv", dict.fromkeys(columns))
+    kind = with_worker(wanted or detect_format(path, "csv", dict.fromkeys(columns)), worker)
     there = _columns_there(kind, dict.fromkeys(columns), columns, path)
     for name in kind.read:
         if columns.count(name) > 1:
@@ -187,7 +197,7 @@ def _delimiter(header: str, wanted: TraceFormat | None) -> str:
 def _table_cells(
     lines: Iterable[tuple[int, str]], kind: TraceFormat, columns: list[str], delimiter: str
 ) -> Iterator[tuple[int, Cells | BadRow]]:
-    is_plain = kind.has_failed is None and kind.measured is None
+    is_plain = kind.has_failed is None and kind.measured is None and kind.worker is None
     names = (kind.time or kind.prompt, kind.prompt, kind.output)
     time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
     width = len(columns)
@@ -224,7 +234,9 @@ def _values(stream: JsonStream, steps: Iterator[None]) -> Records:
         stream.refuse("goes on after its list")
 
 
-def _open_records(records: Records, path: object, wanted: TraceFormat | None) -> Opened:
+def _open_records(
+    records: Records, path: object, wanted: TraceFormat | None, worker: str | None
+) -> Opened:
     tried: list[tuple[int, Any]] = []
     kind, first, fitted = wanted, None, None
     broken: FileFormatError | None = None
@@ -244,7 +256,7 @@ def _open_records(records: Records, path: object, wanted: TraceFormat | None) ->
     if first is None and broken is not None:
         raise broken
     first = first or {}
-    kind = kind or detect_format(path, "json", first)
+    kind = with_worker(kind or detect_format(path, "json", first), worker)
     there = _columns_there(kind, fitted or first, first, path)
     return Opened(kind, _record_cells(chain(tried, records), kind, path), there)
 
@@ -301,12 +313,15 @@ def _columns_there(
 # --- requests inside a document -----------------------------------------------------------------
 
 
-def _open_document(stream: Document, path: object, wanted: TraceFormat | None) -> Opened:
+def _open_document(
+    stream: Document, path: object, wanted: TraceFormat | None, worker: str | None
+) -> Opened:
     run = BenchmarkRun(path)
     members = stream.members()
     for key in members:
         kind = DOCUMENTS.get(key)
         if kind is not None and wanted in (None, kind):
+            kind = with_worker(kind, worker)
             rows = enumerate(_requests(stream, chain([key], members), kind), 1)
             return Opened(kind, _record_cells(rows, kind, path), True)
         run.take(key, stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -31,7 +32,7 @@ MEASUREMENTS = {
 """Fields of `Measured` by the role of their column, which is in seconds or ends in ``_ms``."""
 
 _DURATIONS = [f"{name}{unit}" for name in MEASUREMENTS for unit in ("", "_ms")]
-ROLES = (*CLOCKS, "prompt", "output", *_DURATIONS, "error")
+ROLES = (*CLOCKS, "prompt", "output", *_DURATIONS, "error", "worker")
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -52,7 +53,8 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a name may
         be a path, as in ``"usage.prompt_tokens"``. What the log measured may be named too:
         ``"latency"``, ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each in seconds
-        or with ``_ms``; and ``"error"``, which is empty, 0 or false where a request succeeded.
+        or with ``_ms``; ``"error"``, which is empty, 0 or false where a request succeeded; and
+        ``"worker"``, the replica that served it.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         if kind in MEASUREMENTS
     }
 
-    further = [error, *[column for column, _ in units.values()]]
+    further = [error, chosen.get("worker"), *[column for column, _ in units.values()]]
 
     def has_failed(record: dict[str, Any]) -> bool:
         return str(lookup(record, str(error))).strip().lower() not in NO_ERROR
@@ -108,6 +110,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         has_failed=has_failed if error is not None else None,
         measured=measured if units else None,
         further=tuple(column for column in further if column is not None),
+        worker=chosen.get("worker"),
     )
 
 
@@ -128,11 +131,18 @@ def _text_duration(record: Any, name: str, seconds: float) -> float | None:
 def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat | None:  # noqa: A002
     """Choose the format that the caller asks for; None leaves it to `detect_format`.
 
+    Columns that name the worker only do not make a format.
+
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
         No name of a format, columns that `format_of` refuses, or both are given.
     """
+    if isinstance(columns, Mapping) and [*columns] == ["worker"]:
+        if not isinstance(columns["worker"], str):
+            name = columns["worker"]
+            raise InvalidTypeError("columns", "worker", name, "is not the name of a column")
+        columns = None
     if columns is not None and format is not None:
         raise InvalidValueError(None, "format", format, "and columns say two things: give one")
     if columns is not None:
@@ -144,6 +154,11 @@ def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat
     if format not in FORMATS:
         raise UnknownNameError("trace format", format, sorted(FORMATS))
     return FORMATS[format]
+
+
+def with_worker(format: TraceFormat, worker: str | None) -> TraceFormat:  # noqa: A002
+    """The format, with the replica of a request in the column ``worker`` unless that is None."""
+    return format if worker is None else replace(format, worker=worker)
 
 
 def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
@@ -184,7 +199,9 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
     alike = [one for one in FORMATS.values() if one.container == container]
     found = fitting(container, record)
     if not found:
-        found = [one for one in alike if set(one.read) & set(record)]
+        # Tables of logs have columns that any table may have.
+        alike_tables = [one for one in alike if container != "csv" or not one.is_log]
+        found = [one for one in alike_tables if set(one.read) & set(record)]
     if len(found) != 1:
         if container == "json":
             alike = [one for one in FORMATS.values() if one.container != "csv"]

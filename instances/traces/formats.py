@@ -12,11 +12,14 @@ import numpy as np
 
 from instances.errors import InvalidValueError
 
-from .row import Measured, any_clock, as_duration, as_durations, clock_of, date_clock
+from .row import Measured, any_clock, as_count, as_duration, as_durations, clock_of, date_clock
 from .streams import Document
 from .trace_format import TraceFormat, duration, durations, lookup
 
-MILLISECOND, NANOSECOND = 1e-3, 1e-9
+MILLISECOND, MICROSECOND, NANOSECOND = 1e-3, 1e-6, 1e-9
+
+MOONCAKE_BLOCK = 512
+"""Tokens of a block in Mooncake's traces."""
 
 # --- GuideLLM -----------------------------------------------------------------------------------
 
@@ -120,24 +123,41 @@ _OUTPUTS = ("gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens")
 _VALUES = ("value.intValue", "value.doubleValue", "value.stringValue")
 
 
+_WORKERS = ("service.instance.id", "k8s.pod.name", "host.name")
+
+
 def _spans(stream: Document) -> Iterator[Any]:
-    scopes = ["scopeSpans", "instrumentationLibrarySpans"]
-    for _ in stream.inside([], scopes, [], ["spans"], []):
-        yield stream.value()
+    """Spans, each with the resource that it came from, which stands before them."""
+    for _ in stream.items():
+        resource = None
+        for key in stream.members():
+            if key in ("scopeSpans", "instrumentationLibrarySpans"):
+                for _ in stream.inside([], ["spans"], []):
+                    span = stream.value()
+                    yield {**span, "resource": resource} if isinstance(span, dict) else span
+            elif key == "resource":
+                resource = stream.value()
+            else:
+                stream.skip()
 
 
-def _span_request(record: dict[str, Any]) -> dict[str, Any] | None:
-    """The attributes of a span beside its times; None where it counts no tokens."""
+def _attributes(record: Any) -> dict[str, Any]:
     listed = lookup(record, "attributes")
     pairs = [
         (lookup(one, "key"), lookup(one, *_VALUES))
         for one in (listed if isinstance(listed, list) else ())
     ]
-    found = {key: value for key, value in pairs if isinstance(key, str)}
+    return {key: value for key, value in pairs if isinstance(key, str)}
+
+
+def _span_request(record: dict[str, Any]) -> dict[str, Any] | None:
+    """The attributes of a span and its resource, and its times; None where it counts no tokens."""
+    found = _attributes(record)
     if all(lookup(found, *columns) is None for columns in (_PROMPTS, _OUTPUTS)):
         return None
     names = ("startTimeUnixNano", "endTimeUnixNano", "status")
-    return found | {name: lookup(record, name) for name in names}
+    times = {name: lookup(record, name) for name in names}
+    return _attributes(record.get("resource")) | found | times
 
 
 def _span_measured(record: dict[str, Any]) -> Measured:
@@ -149,6 +169,56 @@ def _span_measured(record: dict[str, Any]) -> Measured:
         if is_whole and int(end) >= int(start):
             latency = (int(end) - int(start)) * NANOSECOND
     return Measured(latency, duration(record, "gen_ai.latency.time_to_first_token"))
+
+
+# --- Dynamo -------------------------------------------------------------------------------------
+
+
+def _dynamo_request(record: dict[str, Any]) -> dict[str, Any] | None:
+    """The measurements of a finished request, with its worker; None for another event.
+
+    Files hold each record below ``event``, the log of the process holds it bare.
+    """
+    event = record.get("event", record)
+    if lookup(event, "event_type") != "request_end":
+        return None
+    found = lookup(event, "request")
+    found = found if isinstance(found, dict) else {}
+    parts = [lookup(found, f"worker.decode_{name}") for name in ("worker_id", "dp_rank")]
+    return {**found, "decode_worker": ":".join(str(one) for one in parts if one is not None)}
+
+
+# --- BLIS ---------------------------------------------------------------------------------------
+
+
+def _blis_request(record: dict[str, Any]) -> dict[str, Any]:
+    """A row with the whole prompt, as the server counted it if it did, and the time of sending.
+
+    Prompts are written without the prefix of their group; arrivals as they were planned.
+    """
+    counts = {}
+    for name in ("input_tokens", "prefix_length", "server_input_tokens"):
+        value = record.get(name, 0)
+        try:
+            counts[name] = as_count(value)
+        except ValueError as error:
+            raise InvalidValueError(None, name, value, str(error)) from None
+    prompt = counts["server_input_tokens"] or counts["input_tokens"] + counts["prefix_length"]
+    sent = record.get("send_time_us")
+    time = record.get("arrival_time_us") if sent in (None, "", "0") else sent
+    return {**record, "input_tokens": prompt, "arrival_time_us": time}
+
+
+def _blis_measured(record: dict[str, Any]) -> Measured:
+    stamps = [
+        str(record.get(f"{name}_time_us")) for name in ("arrival", "first_chunk", "last_chunk")
+    ]
+    start, first, last = (int(one) if one.isdecimal() and len(one) < 20 else 0 for one in stamps)
+    is_streamed = str(record.get("streaming")).lower() != "false"
+    return Measured(
+        (last - start) * MICROSECOND if last and last >= start else None,
+        (first - start) * MICROSECOND if is_streamed and first and first >= start else None,
+    )
 
 
 # --- OpenAI-style APIs --------------------------------------------------------------------------
@@ -191,8 +261,8 @@ _TABLE = (
         output="Response tokens",
         is_in_order=True,
     ),
-    # hash_ids tells which blocks of a prompt are shared with other requests; here every request
-    # holds its whole prompt, so it is passed over.
+    # hash_ids tells which blocks of a prompt are shared with other requests; a request holds its
+    # whole prompt unless the log is asked for prompts without what is shared.
     TraceFormat(
         "mooncake",
         "Mooncake",
@@ -201,6 +271,7 @@ _TABLE = (
         prompt="input_length",
         output="output_length",
         new_clock=clock_of(10**3),
+        blocks=lambda record: (MOONCAKE_BLOCK, record.get("hash_ids")),
         is_in_order=True,
     ),
     # Processed traces of the simulator; those that are lengths only have no arrivals.
@@ -334,11 +405,53 @@ _TABLE = (
         output=_OUTPUTS[0],
         new_clock=clock_of(10**9),
         marks=("resourceSpans",),
-        names={_PROMPTS[0]: _PROMPTS, _OUTPUTS[0]: _OUTPUTS},
+        names={_PROMPTS[0]: _PROMPTS, _OUTPUTS[0]: _OUTPUTS, _WORKERS[0]: _WORKERS},
+        worker=_WORKERS[0],
         requests=_spans,
         request=_span_request,
         has_failed=lambda record: lookup(record, "status.code") in (2, "STATUS_CODE_ERROR"),
         measured=_span_measured,
+    ),
+    # lib/llm/src/request_trace/types.rs of Dynamo, schema dynamo.request.trace.v1, in Unix
+    # milliseconds. A request without a session has no input_tokens; one that was dropped before its
+    # first token has output_tokens of 0.
+    TraceFormat(
+        "dynamo",
+        "Dynamo, request traces (DYN_REQUEST_TRACE=1)",
+        "json",
+        time="request_received_ms",
+        prompt="input_tokens",
+        output="output_tokens",
+        new_clock=clock_of(10**3),
+        marks=("event.schema|schema", "event.event_type|event_type"),
+        names={"input_tokens": ("input_tokens", "replay.input_length")},
+        worker="decode_worker",
+        blocks=lambda record: (
+            lookup(record, "replay.trace_block_size"),
+            lookup(record, "replay.input_sequence_hashes"),
+        ),
+        request=_dynamo_request,
+        has_failed=lambda record: lookup(record, "output_tokens") == 0,
+        measured=durations(
+            latency=("total_time_ms", MILLISECOND),
+            time_to_first_token=("ttft_ms", MILLISECOND),
+            mean_inter_token_time=("avg_itl_ms", MILLISECOND),
+        ),
+    ),
+    # sim/workload/tracev2.go of inference-sim (BLIS), the data file; its header file is not read.
+    # Microseconds; first_chunk and last_chunk are 0 where there was none.
+    TraceFormat(
+        "blis",
+        "BLIS (inference-sim), data file of a TraceV2",
+        "csv",
+        time="arrival_time_us",
+        prompt="input_tokens",
+        output="output_tokens",
+        new_clock=clock_of(10**6),
+        marks=("arrival_time_us", "first_chunk_time_us", "input_tokens", "output_tokens"),
+        request=_blis_request,
+        has_failed=lambda record: str(record.get("status") or "ok").strip().lower() != "ok",
+        measured=_blis_measured,
     ),
     # Responses kept as lines, or the output of a batch, where they are in response.body. "created"
     # is in whole seconds.

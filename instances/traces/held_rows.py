@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class HeldRows:
         self._measured: tuple[array[float], ...] | None = None
         self._ends = array("q")
         self._between = array("f")
+        # Columns of `RequestLog` that few logs have, empty until a row has one.
+        self._rare: dict[str, list[Any]] = {}
         self.is_cut = False
 
     def __len__(self) -> int:
@@ -54,10 +57,18 @@ class HeldRows:
         self._lengths[0].append(row.prompt_tokens)
         self._lengths[1].append(row.output_tokens)
         self._numbers.append(row.number)
+        self._append_rare("workers", None if row.worker is None else intern(row.worker))
+        self._append_rare("prompt_blocks", row.blocks)
         if row.measured is not None:
             self._append_measured(row.measured)
         elif self._measured is not None:
             self._append_measured(Measured())
+
+    def _append_rare(self, name: str, value: Any) -> None:
+        if value is not None and name not in self._rare:
+            self._rare[name] = [None] * (len(self) - 1)
+        if name in self._rare:
+            self._rare[name].append(value)
 
     def _append_measured(self, measured: Measured) -> None:
         if self._measured is None:
@@ -84,12 +95,14 @@ class HeldRows:
         return np.lexsort([_seen(column) for column in reversed(self._times)])
 
     def in_order(self) -> Iterator[TraceRow]:
-        """The rows in order of time, without what they measured."""
+        """The rows in order of time, without what they measured and the hashes of prompts."""
+        workers = self._rare.get("workers")
         for k in self.order().tolist():
             seconds, part, rest = (column[k] for column in self._times)
             ticks = (seconds * PART + part) * PART + rest
             prompt, output = self._lengths
-            yield TraceRow(self._numbers[k], ticks, prompt[k], output[k])
+            worker = None if workers is None else workers[k]
+            yield TraceRow(self._numbers[k], ticks, prompt[k], output[k], worker=worker)
 
     def seconds(self) -> FloatArray:
         """Seconds since the earliest row, shape (n,)."""
@@ -122,6 +135,7 @@ class HeldRows:
             "inter_token_times": _seen(self._between),
             "inter_token_offsets": offsets,
             "row_numbers": _seen(self._numbers),
+            **{name: np.fromiter(held, object) for name, held in self._rare.items()},
         }
 
 

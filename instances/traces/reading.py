@@ -25,6 +25,7 @@ from .row import (
     SkippedRows,
     TraceRow,
     as_count,
+    as_label,
     bad_cell,
     check_bad_rows,
 )
@@ -100,7 +101,8 @@ class TraceReader:
         self._file = io.FileIO(path)
         try:
             with self._complaints():
-                opened = open_rows(_text(self._file), path, wanted)
+                worker = None if columns is None else columns.get("worker")
+                opened = open_rows(_text(self._file), path, wanted, worker)
             (
                 self.format,
                 self._cells,
@@ -131,7 +133,7 @@ class TraceReader:
         if self.sorts:
             held = HeldRows(0)
             for row in self.rows():
-                held.append(row._replace(measured=None))
+                held.append(row._replace(measured=None, blocks=None))
             yield from held.in_order()
             return
         for row in self.rows():
@@ -169,8 +171,8 @@ class TraceReader:
             if isinstance(cells, BadRow):
                 yield number, cells
                 continue
-            time, prompt, output, measured, has_failed = cells
-            if has_failed:
+            time, prompt, output = cells[:3]
+            if cells.has_failed:
                 self.failed += 1
                 continue
             column, value, ticks = kind.time or "", time, 0
@@ -189,7 +191,8 @@ class TraceReader:
                 yield number, bad
                 continue
             self.without_output += not is_known
-            yield number, TraceRow(number, ticks, prompt_tokens, output_tokens, measured)
+            rest = cells.measured, as_label(cells.worker), cells.blocks
+            yield number, TraceRow(number, ticks, prompt_tokens, output_tokens, *rest)
 
     def _count_bad_rows(self, judged: Iterator[tuple[int, TraceRow | BadRow]]) -> str:
         """Say how many rows are bad after the first bad one, and what can be done.
@@ -241,7 +244,8 @@ def open_trace(
         Instead of a format, which column holds what: ``{"arrival": "created_at", "prompt":
         "usage.prompt_tokens", "output": ...}``. Arrivals are seconds or dates, as the first is;
         ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a second; without any
-        all arrive at once. Keys inside JSON objects are joined by dots.
+        all arrive at once. Keys inside JSON objects are joined by dots. ``{"worker": "pod"}`` alone
+        says which column names the replica that served a request, in a file of any format.
     sort : bool or None, default None
         Put the rows in order of arrival first, which holds all of them in memory, or take a row
         that goes back in time for an error. None sorts what does not promise an order: logs, and

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import FileFormatError, printable
+from instances.errors import FileFormatError, InvalidValueError, printable
 
 from .held_rows import HeldRows
+from .prefixes import shared_prefixes
 from .reading import TraceReader
 from .row import MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
 
@@ -64,6 +65,13 @@ class RequestLog:
         What was assumed in reading it.
     skipped : SkippedRows
         Left out because they cannot be read, by reason.
+    workers : object array of str or None, shape (n,), or None
+        Label of the replica that served each request, None where its row names none; None where the
+        log names none at all.
+    prompt_blocks : object array of PromptBlocks or None, shape (n,), or None
+        Hashes of prompts, where the log has some and was read with ``block_hashes``.
+    shared_tokens : int64 array, shape (n,), or None
+        Tokens by which `without_shared_prefixes` has shortened each prompt; None before.
     """
 
     source: str
@@ -86,6 +94,9 @@ class RequestLog:
     out_of_order: int
     note: str | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
+    workers: npt.NDArray[np.object_] | None = None
+    prompt_blocks: npt.NDArray[np.object_] | None = None
+    shared_tokens: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -112,6 +123,69 @@ class RequestLog:
         }
         return replace(self, inter_token_times=times, inter_token_offsets=offsets, **columns)
 
+    def without_shared_prefixes(
+        self,
+        *,
+        block_size: int | None = None,
+        cache_block_size: int | None = None,
+        outputs: bool = True,
+    ) -> RequestLog:
+        """Shorten every prompt by what another request of the log could supply.
+
+        A lower bound for the shortened requests is one for the whole ones with any cache of
+        prefixes; `instances.traces.prefixes` has the conditions and the proof. A schedule of the
+        shortened requests need not be one of the whole ones. Choose windows of the log afterwards:
+        requests outside a window supply prefixes too.
+
+        Parameters
+        ----------
+        block_size : int or None, default None
+            Tokens of a block of the log; None takes it as the log has it.
+        cache_block_size : int or None, default None
+            Tokens of a block of the cache; None means that it shares blocks of the log.
+        outputs : bool, default True
+            Whether a prompt may go on with what another request generated, as in a conversation.
+
+        Raises
+        ------
+        InvalidValueError
+            There are no hashes, or they do not go with the prompts, or prompts are shortened
+            already.
+        """
+        if self.shared_tokens is not None:
+            raise InvalidValueError(None, "log", self.source, "is without shared prefixes already")
+        blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
+        unknown = len(self) - len(blocks) + blocks.count(None)
+        if unknown:
+            reason = (
+                f"lacks the hashes of {unknown} of {len(self)} prompts: mooncake and dynamo are "
+            )
+            reason += "formats that have them, and read_log holds them with block_hashes=True"
+            raise InvalidValueError(None, "log", self.source, reason)
+        sizes = {one.block_size for one in blocks}
+        if block_size is None and len(sizes) > 1:
+            raise InvalidValueError(None, "block_size", sorted(sizes), "are several: which is it?")
+        shared = shared_prefixes(
+            [one.hashes for one in blocks],
+            min(sizes) if block_size is None else block_size,
+            self.prompt_lengths,
+            self.output_lengths if outputs else None,
+            cache_block_size=cache_block_size,
+        )
+        return replace(self, prompt_lengths=self.prompt_lengths - shared, shared_tokens=shared)
+
+    @property
+    def shared_note(self) -> str | None:
+        """What is said beside a bound for shortened prompts; None where none are shortened."""
+        if self.shared_tokens is None:
+            return None
+        tokens = int(self.shared_tokens.sum())
+        share = tokens / int(tokens + self.prompt_lengths.sum())
+        return (
+            f"prompts shortened by {tokens:,} tokens that other requests share "
+            f"({100 * share:.1f} % of all prompt tokens)"
+        )
+
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
         left_out = {
@@ -136,6 +210,8 @@ class RequestLog:
         measured = [f"{name} of {count}" for name, count in counts.items() if count]
         if measured:
             parts.append(f"measured: {', '.join(measured)}")
+        if self.workers is not None:
+            parts.append(f"{len({*self.workers.tolist()} - {None})} workers named")
         if self.inter_token_times_are_cut:
             parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
         return "; ".join(parts if self.note is None else [*parts, self.note])
@@ -148,6 +224,7 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     most_inter_token_times: int = MOST_INTER_TOKEN_TIMES,
     bad_rows: OnBadRows = "refuse",
+    block_hashes: bool = False,
 ) -> RequestLog:
     """Read a log or a trace as a whole, in order of arrival, with what it measured.
 
@@ -161,13 +238,15 @@ def read_log(
         Times between tokens to hold, 4 bytes each; of later requests only the mean is held.
     bad_rows : {"refuse", "skip"}, default "refuse"
         What becomes of rows that cannot be read, as in `open_trace`.
+    block_hashes : bool, default False
+        Whether to hold the hashes of prompts, 8 bytes a block and some 150 a request.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        As in `TraceReader`, or no request is left.
+        As in `TraceReader`, no request is left, or none has the worker that ``columns`` name.
     UnknownNameError, InvalidTypeError, InvalidValueError
         No format of the name given, or columns that do not say what is read.
     """
@@ -176,7 +255,7 @@ def read_log(
     with TraceReader(path, format, columns=columns, bad_rows=bad_rows) as reader:
         for row in reader.rows():
             if row.prompt_tokens and row.output_tokens:
-                held.append(row)
+                held.append(row if block_hashes else row._replace(blocks=None))
             else:
                 empty += 1
     if not len(held):
@@ -186,11 +265,15 @@ def read_log(
             f"{reader.without_output} without output length, {empty - reader.without_output} "
             f"empty{f', {reader.skipped}' if reader.skipped else ''})",
         )
+    arrays = held.arrays()
+    if columns and "worker" in columns and "workers" not in arrays:
+        reason = f"no request says which worker served it: {columns['worker']!r} is missing"
+        raise FileFormatError(path, reason)
     return RequestLog(
         source=printable(os.path.basename(os.fsdecode(path))),
         format=reader.format.name,
         has_arrival_times=reader.has_arrival_times,
-        **held.arrays(),
+        **arrays,
         inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
         rows=reader.skipped.rows,
         failed=reader.failed,

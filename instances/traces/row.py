@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from instances.arrays import FloatArray
 from instances.errors import InvalidTypeError, InvalidValueError
@@ -74,6 +75,21 @@ class Measured(NamedTuple):
     mean_inter_token_time: float | None = None
 
 
+class PromptBlocks(NamedTuple):
+    """A prompt in blocks, as a log has it for finding prefixes that requests share.
+
+    Attributes
+    ----------
+    block_size : int
+        Tokens of a block; the last one may have fewer.
+    hashes : uint64 array
+        Hash of each block.
+    """
+
+    block_size: int
+    hashes: npt.NDArray[np.uint64]
+
+
 class Cells(NamedTuple):
     """Cells of a record of a log, before they are checked.
 
@@ -85,6 +101,10 @@ class Cells(NamedTuple):
         What was measured, checked.
     has_failed : bool
         Whether the request failed or was broken off; nothing else is looked at then.
+    worker : Any
+        The cell that names the replica which served the request.
+    blocks : PromptBlocks or None
+        Hashes of its prompt.
     """
 
     time: Any = None
@@ -92,6 +112,8 @@ class Cells(NamedTuple):
     output: Any = None
     measured: Measured | None = None
     has_failed: bool = False
+    worker: Any = None
+    blocks: PromptBlocks | None = None
 
 
 FAILED = Cells(has_failed=True)
@@ -110,6 +132,10 @@ class TraceRow(NamedTuple):
         As counted, 0 included.
     measured : Measured or None
         What the log measured of it; None where the file measures nothing.
+    worker : str or None
+        Label of the replica that served it; None where the row names none.
+    blocks : PromptBlocks or None
+        Hashes of its prompt; None where the row has none, and in rows that were sorted.
     """
 
     number: int
@@ -117,6 +143,8 @@ class TraceRow(NamedTuple):
     prompt_tokens: int
     output_tokens: int
     measured: Measured | None = None
+    worker: str | None = None
+    blocks: PromptBlocks | None = None
 
     @property
     def seconds(self) -> Fraction:
@@ -250,6 +278,26 @@ def _text(value: Any) -> str:
         # The shortest text that gives a float is what its writer has written.
         return str(value)
     return ""
+
+
+def as_label(value: Any) -> str | None:
+    """Return a cell as the label of a replica; None where it is blank or no text and no number."""
+    if isinstance(value, (bool, list, dict)) or value is None:
+        return None
+    return str(value).strip() or None
+
+
+def as_blocks(block_size: Any, hashes: Any) -> PromptBlocks | None:
+    """Hold the hashes of a prompt; None where they are no list of whole numbers of 64 bits."""
+    is_whole = (
+        type(block_size) is int and isinstance(hashes, list) and {*map(type, hashes)} <= {int}
+    )
+    if not is_whole or not 0 < block_size <= LARGEST_TOKEN_COUNT:
+        return None
+    try:
+        return PromptBlocks(block_size, np.array(hashes, np.uint64))
+    except OverflowError:
+        return None
 
 
 def as_duration(value: Any, name: str) -> float:

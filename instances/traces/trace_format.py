@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from instances.errors import InvalidTypeError, InvalidValueError
 
-from .row import FAILED, BadRow, Cells, Clock, Measured, as_duration, clock_of
+from .row import FAILED, BadRow, Cells, Clock, Measured, as_blocks, as_duration, clock_of
 from .streams import Document
 
 ABSENT = object()
@@ -52,6 +52,10 @@ class TraceFormat:
         What the log measured of a record's request.
     further : tuple[str, ...]
         Columns that ``has_failed`` and ``measured`` read in a table.
+    worker : str or None
+        The column that names the replica which served a request.
+    blocks : Callable[[dict[str, Any]], tuple[Any, Any]] or None
+        The tokens of a block and the hashes of the blocks of a record's prompt.
     is_in_order : bool
         Whether rows promise to be in order of time; others are sorted unless told otherwise.
     """
@@ -71,6 +75,8 @@ class TraceFormat:
     has_failed: Callable[[dict[str, Any]], Any] | None = None
     measured: Callable[[dict[str, Any]], Measured] | None = None
     further: tuple[str, ...] = ()
+    worker: str | None = None
+    blocks: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None
     is_in_order: bool = False
 
     @property
@@ -95,10 +101,10 @@ class TraceFormat:
 
     def cells(self, record: dict[str, Any]) -> Cells | BadRow | None:
         """The cells of a record, or why they cannot be read; None if it is no request."""
-        found = record if self.request is None else self.request(record)
-        if found is None:
-            return None
         try:
+            found = record if self.request is None else self.request(record)
+            if found is None:
+                return None
             if self.has_failed is not None and self.has_failed(found):
                 return FAILED
             measured = None if self.measured is None else self.measured(found)
@@ -106,11 +112,12 @@ class TraceFormat:
             return BadRow(f"{error.field} {error.reason}", str(error))
         if measured is not None and all(value is None for value in measured):
             measured = None
-        time, prompt, output = (
+        time, prompt, output, worker = (
             None if one is None else lookup(found, *self.names.get(one, (one,)))
-            for one in (self.time, self.prompt, self.output)
+            for one in (self.time, self.prompt, self.output, self.worker)
         )
-        return Cells(time, prompt, output, measured)
+        blocks = None if self.blocks is None else as_blocks(*self.blocks(found))
+        return Cells(time, prompt, output, measured, worker=worker, blocks=blocks)
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:

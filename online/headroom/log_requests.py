@@ -82,7 +82,7 @@ def requests_of_log(  # noqa: C901
     if dropped and (too_long == "refuse" or dropped == len(window)):
         raise InvalidValueError(None, "memory_limit", limit, _too_small(window, fits))
     kept = window.select(fits)
-    begin = float(kept.arrival_times[0])
+    begin, note = float(kept.arrival_times[0]), kept.shared_note
     workload = Workload(
         (kept.arrival_times - begin) / faster,
         kept.prompt_lengths,
@@ -90,6 +90,7 @@ def requests_of_log(  # noqa: C901
         memory_limit=limit,
         ids=kept.ids,
         name=log.source,
+        metadata={"shared_prefixes": note} if note else None,
         memory_rule=memory_rule,
     )
     latencies = _latencies(kept)
@@ -99,6 +100,8 @@ def requests_of_log(  # noqa: C901
         facts["skipped"] = str(log.skipped)
     if len(window) < len(log):
         facts["window"] = f"{len(window)} requests from {start:g} s on"
+    if note:
+        facts["prompts"] = note
     if dropped:
         facts["dropped"] = f"{dropped} requests that need more than M"
     if faster != 1:

@@ -229,6 +229,53 @@ def otlp_lines() -> str:
     return lines([spans(REQUESTS[:2]), spans(REQUESTS[2:])])
 
 
+def dynamo() -> str:
+    """Five requests with and without a session, and a tool event; two decode workers."""
+    records: list[dict[str, Any]] = [{"event_type": "tool_end", "tool": {"tool_call_id": "c"}}]
+    for k, one in enumerate(REQUESTS):
+        request: dict[str, Any] = {
+            "request_id": f"r{k}",
+            "request_received_ms": 1000 * EPOCH + round(1000 * one.start),
+            "output_tokens": one.output,
+            "worker": {"prefill_worker_id": 7, "decode_worker_id": 2**63 + k % 2},
+            "replay": {
+                "trace_block_size": 64,
+                "input_length": one.prompt,
+                "input_sequence_hashes": [2**64 - 1 - b for b in range(-(-one.prompt // 64))],
+            },
+        }
+        if k % 2:
+            request["worker"]["decode_dp_rank"] = 3
+            request["input_tokens"] = one.prompt
+        if one.output:
+            request |= {"ttft_ms": 1000 * one.first, "total_time_ms": 1000 * one.latency}
+        if one.between:
+            request["avg_itl_ms"] = 1000 * sum(one.between) / len(one.between)
+        records.append({"event_type": "request_end", "request": request})
+    return lines(
+        {"timestamp": 5, "event": {"schema": "dynamo.request.trace.v1", **record}}
+        for record in records
+    )
+
+
+def blis() -> str:
+    """A table of all columns that are read: prompts without their prefix, or as counted."""
+    rows = ["request_id,prefix_group,prefix_length,streaming,input_tokens,output_tokens"]
+    rows[0] += ",server_input_tokens,arrival_time_us,send_time_us,first_chunk_time_us"
+    rows[0] += ",last_chunk_time_us,num_chunks,status,error_message"
+    for k, one in enumerate(REQUESTS):
+        sent, first, last = (
+            10**6 * EPOCH + round(10**6 * (one.start + after))
+            for after in (0, one.first, one.latency)
+        )
+        counted, status = (one.prompt if k % 2 else 0), ("ok" if one.output else "timeout")
+        rows.append(
+            f"{k},g,40,true,{one.prompt - 40},{one.output},{counted},{1000 * k},{sent},{first},"
+            f'{last},{one.output},{status},"late, perhaps"'
+        )
+    return "\n".join(rows) + "\n"
+
+
 def openai_usage(start: Any = lambda one: EPOCH + one.start) -> str:
     return lines(
         {"id": "x", "error": {"message": "overloaded"}}
@@ -271,6 +318,7 @@ LOGS: dict[str, str] = {
     "trtllm-bench": trtllm_bench(),
     "otlp": otlp(),
     "otlp, one a line": otlp_lines(),
+    "dynamo": dynamo(),
     "openai-usage": openai_usage(),
     "openai-usage of a batch": openai_batch(),
 }

@@ -32,7 +32,7 @@ every_log = pytest.mark.parametrize("kind", LOGS)
 # Where a format keeps a prompt of 879 tokens, an output of 2, and the time to the first token.
 # 879 is the fourth record; the third has failed. GuideLLM writes the failed one last, and its YAML
 # first; another span comes before those of a trace.
-ROWS = dict.fromkeys(LOGS, 4) | {"guidellm": 3, "otlp": 5, "otlp, one a line": 6}
+ROWS = dict.fromkeys(LOGS, 4) | {"guidellm": 3, "otlp": 5, "otlp, one a line": 6, "dynamo": 5}
 PROMPTS = {
     "vllm-bench": "input_lens",
     "guidellm": "prompt_tokens",
@@ -43,6 +43,7 @@ PROMPTS = {
     "trtllm-bench": "num_input_tokens",
     "otlp": "gen_ai.usage.prompt_tokens",
     "otlp, one a line": "gen_ai.usage.prompt_tokens",
+    "dynamo": "input_tokens",
     "openai-usage": "usage.prompt_tokens",
     "openai-usage of a batch": "usage.prompt_tokens",
 }

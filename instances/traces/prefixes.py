@@ -1,0 +1,169 @@
+r"""Prefixes that requests of a log share: a lower bound without a model of a cache.
+
+Engines keep the KV entries of prompts and use them for other prompts that begin alike. How much a
+scheduler saves by that depends on its cache. A bound needs no model of one: shorten each prompt by
+all that another request could supply, and bound the shortened problem.
+
+**Conditions.** Request i has s_i prompt tokens, of which at most h_i are supplied by others.
+
+1. An entry belongs to a prefix: the entry at position k of request i can serve request j only where
+   their first k tokens are the same. So it is with every cache of KV entries that is exact.
+2. A cache shares blocks of ``cache_block_size`` tokens, and is filled by requests of the log only.
+3. A request processes the last token of its prompt, and every token it generates, and stores their
+   entries for itself: engines look up prompts, not what they are about to generate.
+4. A preempted request may find its own entries again. So the optimum is the one with
+   ``preemption="keep"``; lower bounds in seconds are bounds on this one.
+5. In seconds, a round does not get faster by tokens that are added to it. Affine batch times are
+   such, and all minorants that bounds take; a measured table of a `TiledTime` may fall.
+
+**Claim.** The optimum for prompts s_i - h_i is at most the total latency of every schedule of the
+whole requests, with any cache, on any number of replicas.
+
+**Proof.** Call the entries of i at positions above h_i private. They are s_i - h_i of its prompt
+and all that it generates. No other request has any of them: at positions up to s_i - 1 of the
+prompt because h_i is the most that any other request could supply (1, 2), beyond by 3. So private
+entries of different requests are disjoint, and while i runs it holds its own, those of its prompt
+from when they are processed on.
+
+*Memory.* In each round the memory used is at least the sum of the private entries of the requests
+that run: who holds the shared ones is not counted. With the start times of the schedule, the
+shortened requests hold just these sums, so they fit. In blocks of b tokens, request i has at least
+ceil((s_i + k) / b) - floor(h_i / b) >= ceil((s_i - h_i + k) / b) blocks with private entries.
+
+*Rounds.* A request still takes one round for each token that it generates. So the start times are a
+schedule of the shortened problem, of the same latency.
+
+*Seconds.* The schedule processes at least s_i - h_i prompt tokens of i itself. Leave out the
+others, the first ones in front. Every round then processes no more tokens, after no more others,
+and reads no more resident ones: it takes no longer (5). Wait for as long as it took before: every
+token comes when it came. (A real round also reads the shared entries once for each request: that
+is more.)
+
+The order of arrival does not matter, nor do replicas: a request that comes first, or on another
+replica, can supply nothing in truth, and h_i counts it. Two requests that share a prefix only with
+each other are both shortened, though one of them must compute it. So the bound is optimistic, the
+more so the more is shared. The same holds for weights and for shares of requests on time, as every
+token of the shortened problem can come as early. []
+
+**What a log shows.** Hashes of whole blocks of B tokens, equal where the blocks and all tokens
+before them are equal. With f_j = floor(s_j / B) whole blocks of request j, of which the first m are
+those of i:
+
+- m < f_j: the next block of j differs, so at most (m + 1) B - 1 tokens are the same;
+- m = f_j: the log shows nothing of what follows, and the tokens of j end with those it generates:
+  at most s_j + o_j are the same. This is the next turn of a conversation. Prompts that repeat no
+  output can be told so, then at most s_j.
+
+The largest of these over all other requests, at most s_i - 1, in whole blocks of the cache, is
+h_i. Where a cache shares blocks of the log, the first case is m B. A finer cache may share nearly a
+block more than the log shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from instances.arrays import IntArray
+from instances.errors import InvalidValueError
+from instances.validation import as_integer
+
+
+def shared_prefixes(
+    hashes: Sequence[Sequence[int] | npt.NDArray[np.uint64]],
+    block_size: int,
+    prompt_lengths: Sequence[int] | IntArray,
+    output_lengths: Sequence[int] | IntArray | None = None,
+    *,
+    cache_block_size: int | None = None,
+) -> IntArray:
+    """Compute by how many tokens another request could shorten each prompt.
+
+    Bounds for the shortened prompts hold for every scheduler with any cache; the module has the
+    conditions and the proof.
+
+    Parameters
+    ----------
+    hashes : Sequence[Sequence[int]]
+        Of each request, the hashes of the blocks of its prompt; one more for its last tokens, if
+        they fill no block, is not looked at. Two blocks at the same place with the same blocks
+        before them have one hash if and only if they are the same; hashes of the blocks alone will
+        do, and so will those of all tokens up to there.
+    block_size : int
+        Tokens of a block.
+    prompt_lengths : Sequence[int]
+        Tokens, >= 1.
+    output_lengths : Sequence[int] or None, default None
+        Tokens that a prompt may go on with after the prompt of another request; None if prompts
+        repeat no outputs.
+    cache_block_size : int or None, default None
+        Tokens of a block of the cache, 1 for one that shares single tokens; None takes
+        ``block_size``.
+
+    Returns
+    -------
+    int64 array, shape (n,)
+        Tokens, at most the length of the prompt less 1.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A size below 1, or a request with more or fewer hashes than blocks.
+
+    Examples
+    --------
+    >>> shared_prefixes([[7, 8, 9], [7, 8], [5]], 16, [40, 32, 16]).tolist()
+    [32, 16, 0]
+    """
+    size: int = as_integer(block_size, None, "block_size", minimum=1)
+    grain = size if cache_block_size is None else cache_block_size
+    grain = as_integer(grain, None, "cache_block_size", minimum=1)
+    prompts = np.asarray(prompt_lengths, np.int64)
+    supplies = prompts if output_lengths is None else prompts + np.asarray(output_lengths, np.int64)
+    whole = prompts // size
+    counts = np.array([len(one) for one in hashes], np.int64)
+    wrong = np.flatnonzero((counts < whole) | (counts > -(-prompts // size)))
+    if len(wrong):
+        k = int(wrong[0])
+        reason = f"are not one for each {size} of {prompts[k]} tokens (position {k}, and "
+        reason += f"{len(wrong) - 1} others): is block_size another one?"
+        raise InvalidValueError(None, "hashes", int(counts[k]), reason)
+    blocks = [
+        np.asarray(one, np.uint64)[:length] for one, length in zip(hashes, whole, strict=True)
+    ]
+    flat = np.concatenate([*blocks, np.zeros(0, np.uint64)])
+    starts = np.cumsum(whole) - whole
+    most = np.zeros(len(prompts), np.int64)
+    # The requests whose first ``depth`` blocks another one has too, and the group of each.
+    active, group, depth = np.arange(len(prompts)), np.zeros(len(prompts), np.int64), 0
+    while len(active):
+        _, group, members = np.unique(group, return_inverse=True, return_counts=True)
+        is_shared = members[group] > 1
+        active, group = active[is_shared], group[is_shared]
+        ends = whole[active] == depth
+        goes_on = np.bincount(group, ~ends, len(members))[group] - ~ends > 0
+        alike = goes_on * ((depth + 1) * size - 1)
+        supplied = _largest_of_others(group, ends * supplies[active])
+        most[active] = np.max([most[active], alike, supplied], axis=0)
+        active, group = active[~ends], group[~ends]
+        _, codes = np.unique(flat[starts[active] + depth], return_inverse=True)
+        group = group * (len(active) + 1) + codes
+        depth += 1
+    shared: IntArray = np.minimum(most, prompts - 1) // grain * grain
+    return shared
+
+
+def _largest_of_others(group: IntArray, values: IntArray) -> IntArray:
+    """The largest value among the other members of each one's group, 0 without any."""
+    if not values.any():
+        return values
+    order = np.lexsort((-values, group))
+    firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    # Groups have two members or more.
+    found = np.repeat(values[order[firsts]], np.diff(firsts, append=len(order)))
+    found[firsts] = values[order[firsts + 1]]
+    largest = np.empty_like(values)
+    largest[order] = found
+    return largest

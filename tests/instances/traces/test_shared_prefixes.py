@@ -1,0 +1,209 @@
+"""Prompts without what other requests share: against token strings, and schedules of them."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from log_files import dynamo, lines
+from trace_files import write
+
+from instances import InvalidTypeError, InvalidValueError, read_log
+from instances.traces.prefixes import shared_prefixes
+
+Text = tuple[int, ...]
+
+
+def drawn(rng: np.random.Generator, count: int, longest: int) -> list[tuple[Text, Text]]:
+    """Prompts and outputs of few kinds of tokens; some prompts go on with a conversation."""
+    found: list[tuple[Text, Text]] = []
+    for _ in range(count):
+        begin: Text = ()
+        if found and rng.random() < 0.5:
+            prompt, output = found[rng.integers(len(found))]
+            begin = (prompt + output)[: rng.integers(longest)]
+        more = rng.integers(2, size=rng.integers(1, longest - len(begin) + 1))
+        found.append(((*begin, *more.tolist()), tuple(rng.integers(2, size=2).tolist())))
+    return found
+
+
+def hashes_of(prompt: Text, size: int, *, chained: bool) -> list[int]:
+    """A number for each block, of its tokens or of all up to there."""
+    ends = range(size, len(prompt) + size, size)
+    texts = [prompt[0 if chained else end - size : end] for end in ends]
+    return [int("1" + "".join(map(str, text)), 2) + 2**60 for text in texts]
+
+
+def common(one: Text, other: Text) -> int:
+    return next(
+        (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_no_request_supplies_more_and_whole_blocks_no_less(chained: bool) -> None:
+    rng = np.random.default_rng(1)
+    shortened = 0
+    for _ in range(150):
+        texts = drawn(rng, int(rng.integers(1, 6)), 12)
+        size, grain = (int(one) for one in rng.integers(1, 5, 2))
+        hashes = [hashes_of(prompt, size, chained=chained) for prompt, _ in texts]
+        if rng.random() < 0.5:
+            pairs = zip(hashes, texts, strict=True)
+            hashes = [one[: len(prompt) // size] for one, (prompt, _) in pairs]
+        prompts, outputs = ([len(text[part]) for text in texts] for part in (0, 1))
+        found = shared_prefixes(hashes, size, prompts, outputs, cache_block_size=grain)
+        plain = shared_prefixes(hashes, size, prompts)
+        for i, (prompt, _) in enumerate(texts):
+            others = [text for j, text in enumerate(texts) if j != i]
+            same = max((common(prompt, sum(text, ())) for text in others), default=0)
+            assert min(same, len(prompt) - 1) // grain * grain <= found[i] < len(prompt)
+            # In blocks of the log, and without outputs, the log shows all that there is.
+            same = max((common(prompt, text[0]) for text in others), default=0)
+            assert plain[i] == min(same, len(prompt) - 1) // size * size
+            shortened += found[i] > 0
+    assert shortened > 100
+
+
+def in_memory(texts: list[tuple[Text, Text]], ages: list[int]) -> int:
+    """Entries that requests of these ages hold, what begins alike once; age 0 is not running."""
+    running = [(i, *texts[i], age) for i, age in enumerate(ages) if age]
+    prompts = {prompt[: k + 1] for _, prompt, _, _ in running for k in range(len(prompt) - 1)}
+    written = {
+        (prompt + output)[: len(prompt) + k]
+        for _, prompt, output, age in running
+        for k in range(age + 1)
+    }
+    return len(prompts - written) + sum(age + 1 for *_, age in running)
+
+
+def optimum(
+    texts: list[tuple[Text, Text]], arrivals: list[int], limit: int, shared: list[int] | None
+) -> float:
+    """The least total latency over all start times; what is held once, or shortened prompts."""
+    outputs = [len(output) for _, output in texts]
+    last = max(arrivals) + sum(outputs)
+    best = np.inf
+    for starts in itertools.product(*[range(first, last) for first in arrivals]):
+        total = sum(s + o - a for s, o, a in zip(starts, outputs, arrivals, strict=True))
+        if total >= best:
+            continue
+        for now in range(1, last + max(outputs) + 1):
+            ages = [
+                now - s if s < now <= s + o else 0 for s, o in zip(starts, outputs, strict=True)
+            ]
+            if shared is None:
+                held = in_memory(texts, ages)
+            else:
+                held = sum(
+                    len(p) - h + k for (p, _), h, k in zip(texts, shared, ages, strict=True) if k
+                )
+            if held > limit:
+                break
+        else:
+            best = total
+    return best
+
+
+def test_the_shortened_optimum_is_below_every_schedule_that_shares() -> None:
+    rng = np.random.default_rng(2)
+    gained = wrong = 0
+    for _ in range(80):
+        texts = drawn(rng, 3, 6)
+        arrivals = rng.integers(3, size=3).tolist()
+        limit = max(len(prompt) + len(output) for prompt, output in texts) + int(rng.integers(3))
+        hashes = [hashes_of(prompt, 2, chained=True) for prompt, _ in texts]
+        prompts, outputs = ([len(text[part]) for text in texts] for part in (0, 1))
+        shared = shared_prefixes(hashes, 2, prompts, outputs, cache_block_size=1).tolist()
+        sharing = optimum(texts, arrivals, limit, None)
+        # Without what other requests generated, or in blocks larger than the cache's, none holds.
+        for few in ({"output_lengths": outputs}, {"cache_block_size": 1}):
+            wrong += (
+                optimum(texts, arrivals, limit, shared_prefixes(hashes, 2, prompts, **few).tolist())
+                > sharing
+            )
+        assert optimum(texts, arrivals, limit, shared) <= sharing
+        whole = optimum(texts, arrivals, limit, [0, 0, 0])
+        assert sharing <= whole
+        gained += sharing < whole
+    assert gained > 10
+    assert wrong > 3
+
+
+MOONCAKE = [
+    {"timestamp": 0, "input_length": 1200, "output_length": 100, "hash_ids": [0, 1, 2]},
+    {"timestamp": 30, "input_length": 1030, "output_length": 9, "hash_ids": [0, 3, 4]},
+    {"timestamp": 20, "input_length": 1500, "output_length": 5, "hash_ids": [0, 1, 5]},
+    {"timestamp": 40, "input_length": 512, "output_length": 5, "hash_ids": [0]},
+    {"timestamp": 50, "input_length": 1, "output_length": 5, "hash_ids": [6]},
+    {"timestamp": 60, "input_length": 700, "output_length": 0, "hash_ids": [0, 7]},
+]
+
+
+def test_a_mooncake_log_without_its_shared_prefixes(tmp_path: Path) -> None:
+    path = tmp_path / "moon.jsonl.gz"
+    rows = sorted(MOONCAKE, key=lambda row: row["timestamp"])
+    path.write_bytes(gzip.compress(lines(rows).encode()))
+    log = read_log(path, block_hashes=True)
+    short = log.without_shared_prefixes(outputs=False)
+    assert log.shared_tokens is log.shared_note is None
+    # At 0, 20, 30, 40 and 50: the prompt of 512 keeps its last block.
+    assert short.shared_tokens.tolist() == [1024, 1024, 512, 0, 0]
+    assert short.prompt_lengths.tolist() == [176, 476, 518, 512, 1]
+    assert short.shared_note == (
+        "prompts shortened by 2,560 tokens that other requests share (60.3 % of all prompt tokens)"
+    )
+    # After 1,200 tokens and 100 more the log of the first one ends, and 1,500 may go on with it.
+    assert log.without_shared_prefixes(cache_block_size=16).shared_tokens.tolist() == [
+        1184, 1296, 1008, 496, 0,
+    ]  # fmt: skip
+    part = short.select(short.arrival_times >= 0.03)
+    assert part.shared_tokens.tolist() == [512, 0, 0]
+    assert "2,560" not in part.shared_note
+
+
+def test_a_dynamo_log_without_its_shared_prefixes(tmp_path: Path) -> None:
+    short = read_log(write(tmp_path, dynamo()), block_hashes=True).without_shared_prefixes()
+    assert short.shared_tokens.tolist() == [320, 384, 384, 64]
+    assert (short.prompt_lengths + short.shared_tokens).tolist() == [374, 396, 879, 91]
+
+
+def test_logs_without_hashes_or_with_other_ones(tmp_path: Path) -> None:
+    path = write(tmp_path, lines(MOONCAKE[:1]))
+    log = read_log(path, block_hashes=True)
+    with pytest.raises(InvalidValueError, match="already"):
+        log.without_shared_prefixes().without_shared_prefixes()
+    with pytest.raises(InvalidValueError, match="block_hashes=True"):
+        read_log(path).without_shared_prefixes()
+    with pytest.raises(InvalidValueError, match="is block_size another one"):
+        log.without_shared_prefixes(block_size=16)
+    for size in (0, -1):
+        with pytest.raises(InvalidValueError, match="block_size"):
+            log.without_shared_prefixes(cache_block_size=size)
+    with pytest.raises(InvalidTypeError, match="block_size"):
+        log.without_shared_prefixes(block_size=1.5)
+    for bad in (None, "x", [1.5, 2, 3], [-1, 2, 3], [2**64, 1, 2], [True, 2, 3]):
+        rows = [MOONCAKE[0], {**MOONCAKE[0], "hash_ids": bad}]
+        held = read_log(write(tmp_path, lines(rows)), block_hashes=True)
+        with pytest.raises(InvalidValueError, match="lacks the hashes of 1 of 2"):
+            held.without_shared_prefixes()
+    rows = [json.loads(row) for row in dynamo().splitlines()]
+    rows[2]["event"]["request"]["replay"]["trace_block_size"] = 16
+    with pytest.raises(InvalidValueError, match="are several"):
+        read_log(write(tmp_path, lines(rows)), block_hashes=True).without_shared_prefixes()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_requests_take_seconds() -> None:
+    rng = np.random.default_rng(0)
+    count = 100_000
+    ids = rng.integers(10**9, 10**15, (count, 50))
+    for k, length in enumerate(rng.integers(51, size=count).tolist()):
+        ids[k, :length] = np.arange(length) + 1000 * (k % 100)
+    found = shared_prefixes(ids, 512, np.full(count, 25_600), np.full(count, 100))
+    assert 0.4 < found.mean() / 25_600 < 0.6

@@ -1,0 +1,31 @@
+"""Requests of a log for `headroom`: what is said beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from instances import read_log
+from online.headroom.log_requests import requests_of_log
+
+
+def test_shortened_prompts_are_told_with_the_requests_kept(tmp_path: Path) -> None:
+    path = tmp_path / "moon.jsonl"
+    rows = [(0, 600, [1, 2]), (1000, 1100, [1, 3, 4]), (2000, 900, [1, 3]), (3000, 4000, [9] * 8)]
+    path.write_text(
+        "".join(
+            json.dumps({"timestamp": at, "input_length": s, "output_length": 9, "hash_ids": ids})
+            + "\n"
+            for at, s, ids in rows
+        )
+    )
+    log = read_log(path, block_hashes=True)
+    whole, _, facts = requests_of_log(log, 2000, too_long="drop")
+    assert (whole.metadata, "prompts" in facts) == ({}, False)
+    # The window leaves out the first request, which supplies a block all the same.
+    short, _, facts = requests_of_log(
+        log.without_shared_prefixes(), 2000, too_long="drop", start_seconds=1
+    )
+    assert short.prompt_lengths.tolist() == [1100 - 512, 900 - 512]
+    note = "by 1,024 tokens that other requests share (51.2 % of all prompt tokens)"
+    assert facts["prompts"] == short.metadata["shared_prefixes"] == f"prompts shortened {note}"
