@@ -14,6 +14,7 @@ from instances.batch_time import AffineTime
 
 from .exact_search.state_search import StateSearch
 from .heuristics.block_schedules import BlockSchedules
+from .heuristics.fleet_schedules import FleetSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .integer_program.horizon import proved_horizon
 from .outcomes.results import PREEMPTIVE
@@ -55,6 +56,9 @@ def compile_kernels() -> float:
         in_blocks = BlockSchedules(blocks)
         first = in_blocks.in_order(np.arange(len(blocks)))
         in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
+        fleet = FleetSchedules(instance.with_replicas(2))
+        fleet.in_order(np.arange(len(instance)))
+        fleet.cycle(1, never)
         relax(instance, method="lagrangian", tolerance=1e-7)
         solve_seconds(instance, AffineTime(0.5, 0.25))
         for batch_time in (None, AffineTime(0.5, 0.25)):

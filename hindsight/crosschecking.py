@@ -39,7 +39,7 @@ def crosscheck(
     DisagreementError
         CBC's schedule beats a proved optimum or lower bound, or both proved different optima.
     """
-    instance.require_tokens()
+    instance.alone().require_tokens()
     refuse_too_large(instance)
     result = result or solve(instance, time_limit=time_limit, progress=False)
     require_total_latency(result)

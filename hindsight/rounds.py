@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from instances import Instance, Schedule, UnknownNameError
-from instances.errors import InvalidValueError
+from instances import FleetSchedule, Instance, Schedule, UnknownNameError
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.preemptive_schedule import PreemptiveSchedule
 from instances.sources import PACKAGES
 from instances.user_modules import described
@@ -111,9 +111,16 @@ class Task:
                 reason = f"is of the {bound.goal.replace('_', ' ')}"
                 raise InvalidValueError(None, "bound", bound.name, reason)
         kinds = (Schedule, PreemptiveSchedule) if self.goal == PREEMPTIVE else (Schedule,)
+        is_fleet = instance.replicas > 1
         search.check_start(
-            kinds, lambda start: start.instance.digest == instance.digest, "another instance"
+            (FleetSchedule,) if is_fleet else kinds,
+            lambda start: start.problem.digest == instance.digest,
+            "another instance",
         )
+        for part in search.start.parts if is_fleet and search.start is not None else ():
+            if part is not None and not isinstance(part, kinds):
+                names = " or ".join(kind.__name__ for kind in kinds)
+                raise InvalidTypeError(None, "start", part, f"is a part that is not a {names}")
 
 
 def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from instances import Instance, SecondsSchedule, Workload
+from instances import FleetSchedule, Instance, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.errors import InvalidValueError
 from instances.problem.memory_rule import TOKENS
@@ -16,6 +16,7 @@ from instances.validation import as_flag
 
 from .extensions.bounds import BOUNDS, AnyBound
 from .extensions.cuts import CUTS, AnyCut
+from .fleets import solve_fleet
 from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_by_memory_rule
 from .outcomes.results import OBJECTIVES, PREEMPTIVE, Goal, Objective, Progress, SolveResult
@@ -89,7 +90,7 @@ def solve(
     *,
     batch_time: BatchTime,
     preemption: Preemption = "keep",
-    start: SecondsSchedule | None = None,
+    start: SecondsSchedule | FleetSchedule | None = None,
     gap: float = 0.0,
     progress: Callable[[SecondsProgress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -106,7 +107,7 @@ def solve(  # noqa: PLR0913
     *,
     objective: Objective = "total_latency",
     method: str | Strategy = "auto",
-    start: AnySchedule | SecondsSchedule | None = None,
+    start: AnySchedule | SecondsSchedule | FleetSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     preemption: Preemption = "keep",
@@ -149,6 +150,12 @@ def solve(  # noqa: PLR0913
     in tokens and schedules from a stricter one, and small instances are proved by the integer
     program (`hindsight.memory_rules`).
 
+    With several replicas in rounds the result's schedule is a `FleetSchedule`. Bounds come from one
+    machine with all memory, by ``method``, and from prices of what runs together on a replica,
+    where ``"paths"`` or ``"configurations"`` is among the methods. Schedules come from a search
+    over orders and replicas, and small instances are proved by the integer program where ``"mip"``
+    is among them (`hindsight.fleets`).
+
     With ``batch_time`` each round lasts as long as its batch takes. The result is then a
     `SecondsResult`, an interval around the least total latency in seconds of every scheduler
     (`hindsight.seconds.solving`).
@@ -182,7 +189,7 @@ def solve(  # noqa: PLR0913
         such as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program
         minimises the makespan; none of these names minimises with preemption, which ``"auto"``
         does.
-    start : Schedule or PreemptiveSchedule or SecondsSchedule or None, default None
+    start : Schedule, PreemptiveSchedule, FleetSchedule, SecondsSchedule or None, default None
         A feasible schedule of the required kind to start from, besides the list schedules.
     preemptive : bool, default False
         Whether to solve for the preemptive optimum, of total latency only. The result is then a
@@ -251,7 +258,7 @@ def solve(  # noqa: PLR0913
     if preemption != "keep":
         reason = "is a choice in seconds: give batch_time too"
         raise InvalidValueError(None, "preemption", preemption, reason)
-    instance = require_instance(instance)
+    instance = require_instance(instance, replicas=True)
     if model is not None:
         beside = (start is not None, gap != 0, progress is not None)
         if any(beside) or any(in_rounds.values()):
@@ -267,6 +274,8 @@ def solve(  # noqa: PLR0913
     goal = _goal(objective, as_flag(preemptive, None, "preemptive"))
     task = Task(goal, strategies_for(method, goal), formulation, own_bounds, own_cuts)
     task.check(instance, search)
+    if instance.replicas > 1:
+        return solve_fleet(instance, task, search)
     if instance.memory_rule != TOKENS:
         return solve_by_memory_rule(instance, task, search)
     return solve_rounds(instance, task, search)

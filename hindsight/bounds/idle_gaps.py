@@ -90,6 +90,7 @@ def compress(instance: Instance, room: int = 1) -> CompressedInstance:
         instance.name,
         instance.metadata,
         memory_rule=instance.memory_rule,
+        replicas=instance.replicas,
     )
     return CompressedInstance(instance, compressed, shifts)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from instances import Instance, InvalidValueError
+from instances.problem.memory_translation import pooled
 from instances.validation import as_integer
 
 
@@ -21,8 +22,10 @@ def volume_bound(instance: Instance) -> int:
     by volume, the k-th completion is no sooner than ceil(their sum / M), nor than the k-th
     smallest output: the larger of the two is summed. Time counts from the first arrival, and the
     bound is never less than the sum of outputs. Prompts may be of any length. Weights enter by
-    `by_layers`.
+    `by_layers`. Under another memory rule, and for a fleet, it is that of the instance in tokens
+    that every schedule solves too (`instances.problem.memory_translation.pooled`).
     """
+    instance = pooled(instance)
     if instance.is_weighted:
         return by_layers(instance, volume_bound)
     limit = instance.memory_limit
@@ -46,7 +49,7 @@ def by_layers(instance: Instance, bound: Callable[[Instance], int]) -> int:
     total = below = 0
     for weight in sorted(set(instance.weights.tolist())):
         layer = [replace(one, weight=1) for one in instance if one.weight >= weight]
-        alike = Instance(layer, instance.memory_limit, metadata=instance.metadata)
+        alike = Instance(**instance.__getstate__() | {"requests": layer})
         total += (weight - below) * bound(alike)
         below = weight
     return total
@@ -82,6 +85,7 @@ def optimum_lower_bound(instance: Instance) -> Fraction:
 
 
 def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
+    instance.require_tokens()
     instance.refuse_weights("is not 1: the lemma counts every request alike")
     if len(set(instance.prompt_lengths.tolist())) > 1:
         raise InvalidValueError("instance", "prompt_lengths", "", "are not all equal")

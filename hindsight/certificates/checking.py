@@ -38,7 +38,13 @@ from .format import (
 from .memory_proof import BranchedMemoryProof, MemoryProof
 from .path_proof import PathProof
 from .preemptive_proofs import PreemptiveMemoryProof, PreemptiveProof
-from .problem import Rows, preemptive_total_latency, read_instance, total_latency
+from .problem import (
+    Rows,
+    preemptive_total_latency,
+    read_assignment,
+    read_instance,
+    total_latency,
+)
 from .proofs import Proof, SearchFailedError
 from .state_proofs import SearchProof, StateProof
 from .tree_proof import TreeProof
@@ -84,7 +90,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     schedule = "stretches" if preemptive else "start_times"
     rest = ("batch_time",) if in_seconds else (schedule, "upper_bound")
     keys = ("format", "version", "instance", *rest, "lower_bound", "proof")
-    keys_of(document, keys, "certificate")
+    keys_of(document, keys, "certificate", optional=() if in_seconds else ("assignment",))
     if document["format"] != FORMAT or whole(document["version"], "version") != VERSION:
         raise MalformedCertificateError("format or version is not that of this checker")
     if in_seconds:
@@ -94,7 +100,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         return check_seconds(document)
     instance = read_instance(document["instance"])
     cost_of = preemptive_total_latency if preemptive else total_latency
-    upper = cost_of(instance, document[schedule])
+    upper = cost_of(instance, document[schedule], read_assignment(instance, document))
     if whole(document["upper_bound"], "upper_bound") != upper:
         raise CertificateError(
             f"upper_bound is {document['upper_bound']}, but the schedule's total latency is {upper}"
@@ -124,6 +130,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         instance.digest,
         preemptive,
         instance.memory_rule,
+        replicas=instance.replicas,
     )
 
 

@@ -35,6 +35,7 @@ MOST_STAGES = 10_000
 class PathProof(StateProof):
     """Proof by state prices, a limit and stages that leave no path within the limit."""
 
+    sees_replicas = False
     keys = ("states", "prices", "limit", "stages")
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,6 +21,9 @@ from .format import (
 
 Row = tuple[int, int, int]
 
+Piece = tuple[int, int, int]
+"""Round before the first, last round, and tokens held before the first."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -30,10 +33,16 @@ class Rows:
     which every schedule is feasible: a request in blocks of B that stores x + k tokens at its k-th
     holds at least p + k, with p = x or, if no x + k is a multiple of B, what its last block leaves.
 
+    Proofs for K replicas are about one machine with K times the memory. *Why they bound the fleet.*
+    Rounds of all replicas are the same and last as long whatever runs in them, so round r of this
+    machine can run all that the replicas run in their rounds r. They hold at most M each, K M
+    together. So every schedule of the fleet is one of the machine, at the same total latency. Of
+    more replicas than requests some stay empty, and do not count.
+
     Attributes
     ----------
     rows, memory_limit
-        The instance that the proofs are about.
+        The instance that the proofs are about; its memory is that of all replicas together.
     digest : str
         Digest of the original instance.
     block_size, stored
@@ -43,6 +52,8 @@ class Rows:
         How the memory rule differs from counting tokens; empty where it does not.
     weights : list[int]
         How often the latency of each request counts.
+    replicas : int
+        Number of replicas, each with the same memory.
     """
 
     rows: list[Row]
@@ -52,6 +63,12 @@ class Rows:
     stored: list[int]
     memory_rule: str
     weights: list[int]
+    replicas: int
+
+    @property
+    def machines(self) -> int:
+        """Replicas that share `memory_limit`: no more than there are requests."""
+        return min(self.replicas, len(self.rows))
 
     @property
     def is_weighted(self) -> bool:
@@ -70,10 +87,11 @@ def read_instance(part: Any) -> Rows:
         The digest belongs to another instance.
     """
     names = ("memory_limit", "requests", "digest")
-    keys_of(part, names, "instance", optional=("memory_rule", "weights"))
+    keys_of(part, names, "instance", optional=("memory_rule", "weights", "replicas"))
     rule = read_memory_rule(part.get("memory_rule", {}))
     size, unstored = rule.block_size, int(rule.emitted_token == "next")
     limit = whole(part["memory_limit"], "memory_limit", 1)
+    replicas = whole(part["replicas"], "replicas", 2) if "replicas" in part else 1
     rows = []
     for position, row in enumerate(list_of(part["requests"], "requests")):
         where = f"request {position}"
@@ -100,6 +118,7 @@ def read_instance(part: Any) -> Rows:
             weights=weights,
             metadata={"allow_zero_prompt_length": True},
             memory_rule=rule,
+            replicas=replicas,
         ).digest
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error
@@ -112,7 +131,23 @@ def read_instance(part: Any) -> Rows:
     for (a, _, o), x in zip(rows, stored, strict=True):
         meets_an_end = (x + o) // size * size > x
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
-    return Rows(below, limit // size * size, digest, size, stored, rule.told, weights)
+    pooled = min(replicas, len(rows)) * (limit // size * size)
+    return Rows(below, pooled, digest, size, stored, rule.told, weights, replicas)
+
+
+def read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
+    """Read the replica of each request; one machine is replica 0 and has no assignment."""
+    if ("assignment" in document) != (instance.replicas > 1):
+        reason = "is missing" if instance.replicas > 1 else "is given, but there is one replica"
+        raise MalformedCertificateError(f"certificate: 'assignment' {reason}")
+    if instance.replicas == 1:
+        return [0] * len(instance.rows)
+    assignment = wholes(document["assignment"], len(instance.rows), "assignment")
+    for i, replica in enumerate(assignment):
+        if replica >= instance.replicas:
+            reason = f"request {i} is on replica {replica} of {instance.replicas}, numbered from 0"
+            raise MalformedCertificateError(f"assignment: {reason}")
+    return assignment
 
 
 def read_memory_rule(part: Any) -> MemoryRule:
@@ -124,7 +159,7 @@ def read_memory_rule(part: Any) -> MemoryRule:
         raise MalformedCertificateError(f"memory_rule: {error}") from error
 
 
-def total_latency(instance: Rows, start_times: Any) -> int:
+def total_latency(instance: Rows, start_times: Any, assignment: Sequence[int]) -> int:
     """Compute the weighted total latency of a schedule given by its starts, if it is feasible."""
     rows = instance.rows
     starts = wholes(start_times, len(rows), "start_times")
@@ -135,23 +170,25 @@ def total_latency(instance: Rows, start_times: Any) -> int:
         (t, t + output, stored)
         for (_, _, output), stored, t in zip(rows, instance.stored, starts, strict=True)
     ]
-    _refuse_crowds(pieces, instance, "start_times")
+    _refuse_crowds(pieces, assignment, instance, "start_times")
     return sum(
         weight * (end - arrival)
         for weight, (_, end, _), (arrival, _, _) in zip(instance.weights, pieces, rows, strict=True)
     )
 
 
-def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
+def preemptive_total_latency(instance: Rows, stretches: Any, assignment: Sequence[int]) -> int:
     """Compute the total latency of a schedule given by the stretches of each request.
 
     A stretch is its first and last round. Between stretches a request holds no memory and keeps
-    its tokens.
+    its tokens. All stretches of a request are on its replica.
     """
     where = "stretches"
     if len(list_of(stretches, where)) != len(instance.rows):
         raise MalformedCertificateError(f"{where}: {len(stretches)}, not {len(instance.rows)}")
-    pieces, total = [], 0
+    pieces: list[Piece] = []
+    replicas: list[int] = []
+    total = 0
     for i, ((arrival, _, output), stored, own) in enumerate(
         zip(instance.rows, instance.stored, stretches, strict=True)
     ):
@@ -164,16 +201,29 @@ def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
                 reason = "before it arrives" if not produced else f"again by round {previous}"
                 raise CertificateError(f"{where}: request {i} starts {reason}")
             pieces.append((first - 1, last, stored + produced))
+            replicas.append(assignment[i])
             produced, previous = produced + last - first + 1, last
         if produced != output:
             raise CertificateError(f"{where}: request {i} runs {produced} rounds, not {output}")
         total += previous - arrival
-    _refuse_crowds(pieces, instance, where)
+    _refuse_crowds(pieces, replicas, instance, where)
     return total
 
 
-def _refuse_crowds(pieces: list[tuple[int, int, int]], instance: Rows, where: str) -> None:
-    """Refuse a schedule that exceeds the memory limit in a round.
+def _refuse_crowds(
+    pieces: list[Piece], replicas: Sequence[int], instance: Rows, where: str
+) -> None:
+    """Refuse a schedule in which the pieces of a replica exceed its memory limit in a round."""
+    on: dict[int, list[Piece]] = {}
+    for piece, replica in zip(pieces, replicas, strict=True):
+        on.setdefault(replica, []).append(piece)
+    for replica, own in sorted(on.items()):
+        place = where if instance.replicas == 1 else f"{where}: replica {replica}"
+        _refuse_crowd(own, instance, place)
+
+
+def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
+    """Refuse pieces on one replica that exceed its memory limit in a round.
 
     A piece (t, end, held) runs in rounds t + 1 .. end and holds one more token in each. Memory
     grows until a piece ends, so the last round of each piece is enough.
@@ -182,7 +232,8 @@ def _refuse_crowds(pieces: list[tuple[int, int, int]], instance: Rows, where: st
     and r + B - 1 = y B + f with 0 <= e, f < B: these are x + y, and one more where e + f >= B.
     """
     size = instance.block_size
-    limit, unit = instance.memory_limit // size, "tokens" if size == 1 else "blocks"
+    limit = instance.memory_limit // instance.machines // size
+    unit = "tokens" if size == 1 else "blocks"
     waiting = sorted(pieces, reverse=True)
     remainders = _Counts((held - start) % size for start, _, held in pieces)
     running = offset = 0

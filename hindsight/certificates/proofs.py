@@ -49,7 +49,7 @@ class Proof(ABC):
                 f"proof: {part['kind']} counts every request alike: it takes no weights"
             )
         self.rows, self.weights = instance.rows, instance.weights
-        self.limit = instance.memory_limit
+        self.limit, self.machines = instance.memory_limit, instance.machines
         self.part = part
         self.kind: str = part["kind"]
         self.scale = whole(part["scale"], "scale", 1)

@@ -84,6 +84,7 @@ def check_seconds(document: Mapping[str, Any]) -> Verdict:
         preemptive=True,
         memory_rule=workload.memory_rule.told,
         batch_time=batch_time,
+        replicas=workload.replicas,
     )
 
 

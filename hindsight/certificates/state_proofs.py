@@ -29,6 +29,11 @@ rho_k(m, r) >= 0 with prices y[k, tau] >= 0: Q(tau, .) = sum_k y[k, tau] rho_k a
 W_tau = sum_k y[k, tau] D_k, where D_k, the heaviest configuration of table k, is computed here and
 never read.
 
+**Replicas.** What is active on each of K replicas of memory M is a configuration of M, and all of
+it together is one of K M. So K times the heaviest of M and the heaviest of K M both limit what is
+active in a fleet, and the price bound takes the smaller. A search keeps to K M: it replaces partial
+schedules of the one machine by others, which need not be schedules of the fleet.
+
 **State search.** State prices, and a budget that `hindsight.certificates.replay` exhausts under
 them: the lower bound is one more.
 """
@@ -65,19 +70,28 @@ CELLS = 1 << 17
 class ConfigurationProof(Proof):
     """A proof that prices states and counts what can run together."""
 
+    sees_replicas: ClassVar[bool] = True
+    """Whether what runs together on each replica limits what runs in a fleet."""
+
     def _count_requests(self) -> None:
         """Count ``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
-        if self.limit > limits.LARGEST_TABLE_MEMORY:
-            raise CertificateTooLargeError(f"states are not priced for memory_limit {self.limit}")
-        counts = np.zeros((self.limit + 1, self.limit + 1), dtype=np.int64)
+        rooms = {self.limit: 1}
+        if self.sees_replicas:
+            rooms = {self.limit // self.machines: self.machines, **rooms}
+        self._rooms = {M: k for M, k in rooms.items() if M <= limits.LARGEST_TABLE_MEMORY}
+        if not self._rooms:
+            raise CertificateTooLargeError(f"states are not priced for memory_limit {min(rooms)}")
+        largest = max(self._rooms)
+        counts = np.zeros((largest + 1, largest + 1), dtype=np.int64)
         for _, s, o in self.rows:
             counts[s + o, s] += 1
         self._passing = np.cumsum(counts, axis=1)
-        # Every member of a configuration holds at least m + 1 tokens.
-        self._most = self.limit // (1 + min(s for _, s, _ in self.rows))
+        self._least_prompt = min(s for _, s, _ in self.rows)
 
     def _heaviest(self, states: Sequence[tuple[int, int]], weights: Ints) -> list[int]:
         """Weigh the heaviest configuration of each column of weights; see the docstring.
+
+        Of a fleet it is an upper limit on what is active on all replicas together.
 
         Parameters
         ----------
@@ -86,7 +100,18 @@ class ConfigurationProof(Proof):
         weights : int64 array, shape (states, columns)
             Nowhere negative.
         """
-        limit, most = self.limit, self._most
+        found = [
+            [machines * weight for weight in self._heaviest_within(limit, states, weights)]
+            for limit, machines in self._rooms.items()
+        ]
+        return list(map(min, *found)) if len(found) > 1 else found[0]
+
+    def _heaviest_within(
+        self, limit: int, states: Sequence[tuple[int, int]], weights: Ints
+    ) -> list[int]:
+        """Weigh the heaviest configurations that fit a memory limit."""
+        # Every member of a configuration holds at least m + 1 tokens.
+        most = limit // (1 + self._least_prompt)
         largest = limit * int(weights.max(initial=0))
         if largest >= LIMIT:
             raise CertificateTooLargeError("proof: a weight is too large")
@@ -108,7 +133,8 @@ class ConfigurationProof(Proof):
 
     def _append(self, value: Weights, m: int, r: int, weight: Weights) -> None:
         """Append as many members (m, r) as may occur: 1, 2, 4, ... and what is left of them."""
-        limit, top = self.limit, min(self._most, self.limit // r)
+        limit = value.shape[1] - 1
+        top = min(len(value) - 1, limit // r)
         copies = min(int(self._passing[m + r, m]), limit // (m + r))
         together = 1
         while copies:
@@ -150,7 +176,7 @@ class StateProof(ConfigurationProof):
         states: dict[tuple[int, int], int] = {}
         for state in list_of(self.part["states"], "states"):
             m, r = wholes(state, 2, "states")
-            occurs = r >= 1 and m + r <= self.limit and self._passing[m + r, m] > 0
+            occurs = r >= 1 and m + r < len(self._passing) and self._passing[m + r, m] > 0
             if not occurs or (m, r) in states:
                 raise MalformedCertificateError(
                     f"states: ({m}, {r}) does not occur or is given twice"
@@ -185,6 +211,7 @@ class StateProof(ConfigurationProof):
 class SearchProof(StateProof):
     """Proof by state prices and a budget that a search under them exhausts."""
 
+    sees_replicas = False
     keys = ("states", "prices", "budget", "kept")
 
     def bound(self) -> int:

@@ -70,7 +70,7 @@ class TreeProof(ConfigurationProof):
         rows: dict[tuple[int, int], int] = {}
         for entry in list_of(part, where):
             m, r, weight = wholes(entry, 3, where)
-            if r < 1 or m + r > self.limit:
+            if r < 1 or m + r >= len(self._passing):
                 raise MalformedCertificateError(f"{where}: ({m}, {r}) is no state")
             if (m, r) in rows:
                 raise MalformedCertificateError(f"{where}: state ({m}, {r}) is given twice")

@@ -39,6 +39,8 @@ class Verdict:
         about an instance in tokens for which every schedule of the instance is feasible.
     batch_time : BatchTime or None
         Seconds of a round, where the bound is in seconds.
+    replicas : int
+        Number of machines. In rounds the proof is about one machine with the memory of them all.
     """
 
     lower_bound: int | float
@@ -52,6 +54,7 @@ class Verdict:
     preemptive: bool = False
     memory_rule: str = ""
     batch_time: BatchTime | None = None
+    replicas: int = 1
 
     @property
     def is_optimal(self) -> bool:

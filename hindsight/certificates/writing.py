@@ -47,7 +47,8 @@ from instances import (
     Workload,
 )
 from instances.files import write_atomically
-from instances.problem.memory_translation import relaxed
+from instances.problem.memory_translation import pooled, relaxed
+from instances.problem.schedule import TimedSchedule
 from instances.validation import as_time_limit
 
 from .checking import check_certificate, proved_bound, read_proof, states_needed
@@ -77,14 +78,15 @@ def make_certificate(
 
     Parameters
     ----------
-    schedule : Schedule or PreemptiveSchedule or SecondsSchedule
+    schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
         The best known schedule, feasible by the memory rule of its instance. The certificate of a
         `PreemptiveSchedule` bounds the preemptive optimum by prices alone; a larger bound from a
         search of states is not claimed. That of a `SecondsSchedule` has its requests and batch
-        time, but not the schedule.
+        time, but not the schedule. That of a `FleetSchedule` in rounds bounds the fleet by proofs
+        about `instances.problem.memory_translation.pooled` of its instance.
     proof : Proof or SecondsProof or None, default None
-        Prices for the schedule's instance and the same optimum; None uses the prices of the volume
-        relaxation, in seconds bounds without prices.
+        Prices for the schedule's instance (of a fleet, the pooled one) and the same optimum; None
+        uses the prices of the volume relaxation, in seconds bounds without prices.
     search : bool, default True
         Whether to look for a state search, where the prices alone do not prove the schedule
         optimal; it needs state prices.
@@ -108,7 +110,7 @@ def make_certificate(
     violations = schedule.violations()
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
-    preemptive = isinstance(schedule, PreemptiveSchedule)
+    preemptive = _may_stop(schedule)
     if isinstance(schedule.problem, Workload):
         if proof is None or isinstance(proof, SecondsProof):
             from .seconds_writing import seconds_certificate
@@ -128,7 +130,7 @@ def _in_rounds(
     time_limit: float | None,
 ) -> dict[str, Any]:
     """Make a certificate of a schedule in rounds; see `make_certificate`."""
-    preemptive = isinstance(schedule, PreemptiveSchedule)
+    preemptive = _may_stop(schedule)
     instance = schedule.instance
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
@@ -136,25 +138,22 @@ def _in_rounds(
         "format": FORMAT,
         "version": VERSION,
         "instance": instance_part(instance),
-        **(
-            {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
-            if isinstance(schedule, PreemptiveSchedule)
-            else {"start_times": schedule.start_times.tolist()}
-        ),
+        **_schedule_part(schedule, preemptive),
         "upper_bound": schedule.total_latency,
         "lower_bound": 0,
         "proof": {},
     }
     clock = _ProofClock(time_limit)
-    # Proofs are about an instance in tokens below, of which the schedule is one too.
-    instance = relaxed(instance)
+    # Proofs are about an instance of one machine in tokens, of which the schedule is one too, or
+    # about what runs together on a replica.
+    fleet, instance = relaxed(instance), pooled(instance)
     volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
     _take_best(document, volume_part, clock)
-    states = _take_proof(document, instance, proof, clock)
+    states = _take_proof(document, (fleet, instance), proof, clock)
     if not document["proof"]:
         document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
         document["lower_bound"] = proved_bound(document)
-    if isinstance(schedule, PreemptiveSchedule):
+    if preemptive:
         return document
     if search and states is not None and document["lower_bound"] < document["upper_bound"]:
         _search(document, states, clock)
@@ -167,6 +166,33 @@ def _in_rounds(
             found = prove_by_windows(instance, in_tokens, should_stop=clock.must_stop)
             if found.lower_bound > document["lower_bound"]:
                 _take_best(document, _tree_part(found), clock)
+    return document
+
+
+def _may_stop(schedule: TimedSchedule) -> bool:
+    """Tell whether a schedule in rounds, or a part of a fleet's, is one that may stop requests."""
+    parts = schedule.parts if isinstance(schedule, FleetSchedule) else (schedule,)
+    return any(isinstance(part, PreemptiveSchedule) for part in parts)
+
+
+def _schedule_part(
+    schedule: Schedule | PreemptiveSchedule | FleetSchedule, preemptive: bool
+) -> dict[str, Any]:
+    """Return the rounds of a schedule, and the replica of each request where there are several."""
+    if not isinstance(schedule, FleetSchedule):
+        if isinstance(schedule, Schedule) and not preemptive:
+            return {"start_times": schedule.start_times.tolist()}
+        if isinstance(schedule, Schedule):
+            schedule = PreemptiveSchedule.from_schedule(schedule)
+        return {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
+    document: dict[str, Any] = {}
+    for own, part in zip(schedule.positions, schedule.parts, strict=True):
+        for key, rounds in _schedule_part(part, preemptive).items() if len(own) else ():
+            column = document.setdefault(key, [None] * len(schedule.instance))
+            for position, one in zip(own.tolist(), rounds, strict=True):
+                column[position] = one
+    if schedule.instance.replicas > 1:
+        document["assignment"] = schedule.assignment.tolist()
     return document
 
 
@@ -317,16 +343,23 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
 
 
 def _take_proof(
-    document: dict[str, Any], instance: Instance, proof: Proof | None, clock: _ProofClock
+    document: dict[str, Any],
+    problems: tuple[Instance, Instance],
+    proof: Proof | None,
+    clock: _ProofClock,
 ) -> dict[str, Any] | None:
     """Try each step of a proof, keep those that improve the document; return state prices, if any.
 
-    Each step is written in the shortest of its units in which it holds.
+    Each step is written in the shortest of its units in which it holds. It is about the second of
+    the problems, the pooled machine, unless it has prices of the shape of a replica.
     """
+    fleet, machine = problems
     states = None
     for step in () if proof is None else proof.steps:
         if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
             continue
+        size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
+        instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
         for scale in step.scales:
             preemptive = "stretches" in document

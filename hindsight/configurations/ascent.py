@@ -3,11 +3,13 @@
 Statement. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the heaviest configuration at epoch
 tau. Then
 
-    TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - sum_tau W_tau,
+    TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - K sum_tau W_tau,
     P_i(t) = t + o_i - a_i + sum_age Q(t + age, s_i + age, o_i - age).
 
 Proof. In a feasible schedule the active states at tau form a configuration, so their prices sum to
-at most W_tau; and TEL = sum_i P_i(t_i) - (prices of all active states).
+at most W_tau on each of the K replicas; and TEL = sum_i P_i(t_i) - (prices of all active states).
+Prices that differ between replicas prove no more: the mean of such prices over all ways to number
+the replicas proves at least as much, because L is concave, and it is the same on all of them.
 
 L is concave, and its maximum is the bound of the *full* configuration relaxation
 (`ConfigurationAscent`). Prices of state tables rho_k, scaled to capacity 1, are the special case
@@ -17,9 +19,9 @@ quick to price (`TableAscent`).
 An ascent maximises a smooth minorant in which the minimum over starts and the maximum over
 configurations are soft (`hindsight.configurations.gibbs_kernels`). With Q its gradient is
 
-    mass(tau, p) under the Gibbs starts  -  z(tau, p) under the Gibbs configurations,
+    mass(tau, p) under the Gibbs starts  -  K z(tau, p) under the Gibbs configurations,
 
-both exact; with y it is what the Gibbs starts use of each table, less 1. Adam (Kingma and Ba, 2015)
+both exact; with y it is what the Gibbs starts use of each table, less K. Adam (Kingma and Ba, 2015)
 follows it with prices projected to >= 0 while the heats fall. Prices are 0 from epoch T on, where
 P_i only grows: the minimum is over a_i .. T, and no horizon is assumed.
 `hindsight.configurations.prices` evaluates the bound in integers, whatever the floats did.
@@ -106,7 +108,8 @@ class DualAscent(ABC):
         self.prices = np.ascontiguousarray(prices, dtype=np.float64)
         self.best_value = -np.inf
         self._copies, self._states = copies, ordered_states(copies)
-        self._requests = priced_starts(self._states, *instance.columns[:3], epochs, in_time)
+        self._replicas = instance.replicas
+        self._requests = priced_starts(self._states, *instance.alone().columns[:3], epochs, in_time)
         self._costs, self._x = np.zeros((2, len(instance), epochs + 1))
         self._mass = np.zeros((len(self._states), epochs))
 
@@ -172,7 +175,7 @@ class DualAscent(ABC):
 
     @abstractmethod
     def _paid(self, prices: FloatArray) -> float:
-        """Return the sum of all W_tau, or an upper bound on it."""
+        """Return the sum of all K W_tau, or an upper bound on it."""
 
     @abstractmethod
     def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
@@ -223,10 +226,10 @@ class TableAscent(DualAscent):
         return by_state
 
     def _paid(self, prices: FloatArray) -> float:
-        return float(prices.sum())
+        return self._replicas * float(prices.sum())
 
     def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
-        return self._rows @ self._mass - 1.0
+        return self._rows @ self._mass - float(self._replicas)
 
 
 class ConfigurationAscent(DualAscent):
@@ -285,7 +288,7 @@ class ConfigurationAscent(DualAscent):
     def _paid(self, prices: FloatArray) -> float:
         capacities = np.zeros(len(prices))
         self._share(hard_capacities, prices, self._columns, capacities)
-        return float(capacities.sum())
+        return self._replicas * float(capacities.sum())
 
     def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
         level, soft, z, _ = maxima = self._maxima
@@ -298,9 +301,9 @@ class ConfigurationAscent(DualAscent):
             self._share(soft_capacities, *given, max(heat, 0.1), maxima, True)
             lost = ~_are_finite(soft, z)
             # Floats cannot count the configurations of these epochs: they keep their prices.
-            z[lost], soft[lost] = mass[lost], level[lost]
+            z[lost], soft[lost] = mass[lost] / self._replicas, level[lost]
         level[:] = soft
-        return mass - z
+        return mass - self._replicas * z
 
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
         """Run a kernel over all epochs; thread k of n takes every n-th epoch from the k-th on."""

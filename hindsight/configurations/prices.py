@@ -21,7 +21,8 @@ epoch tau, is >= 0, as the active states form a configuration. Hence
 
 and TEL is an integer, so the bound may be rounded up. From t = T on, P_i is free of prices and
 grows by SCALE a round: the minimum over *all* starts is that over a_i .. max(a_i, T), and no
-horizon is assumed.
+horizon is assumed. Of K replicas, what is active on each is a configuration, so K W_tau takes the
+place of W_tau.
 """
 
 from __future__ import annotations
@@ -116,12 +117,12 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     InvalidTypeError, InvalidValueError
         The prices are not int64, negative, too large or of another shape.
     """
-    s, o, a, limit = instance.columns
+    s, o, a, limit = instance.alone().columns
     Q = _checked(prices, limit)
     T = len(Q)
     W = _capacities(Q, ordered_states(state_copies(s, o, limit)), limit)
     P, _ = start_values(Q, s, o, a)
-    total: int = -sum(W.tolist())
+    total: int = -instance.replicas * sum(W.tolist())
     for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
         # Among starts at or past the last price, the first is the cheapest.
         later = (max(arrival, T) + output - arrival) * SCALE

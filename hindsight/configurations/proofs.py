@@ -172,7 +172,7 @@ class PathPrices(Proof):
 
 def _states_of(instance: Instance) -> tuple[IntArray, ...]:
     """Return m and r of the states that occur."""
-    s, o, _, limit = instance.columns
+    s, o, _, limit = instance.alone().columns
     return np.nonzero(state_copies(s, o, limit))
 
 

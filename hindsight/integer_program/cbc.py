@@ -11,7 +11,7 @@ import numpy as np
 import pulp
 
 from hindsight.outcomes.errors import DisagreementError
-from instances import Instance, Schedule
+from instances import FleetSchedule, Instance, Schedule
 from instances.service_level import AnyLevel, Limits, limits_of
 from instances.validation import as_time_limit
 
@@ -24,7 +24,7 @@ class SecondOpinion:
 
     Attributes
     ----------
-    schedule : Schedule or None
+    schedule : Schedule, FleetSchedule or None
         CBC's best schedule, checked; None if it found none in time.
     is_optimal : bool
         Whether CBC proved optimality.
@@ -32,7 +32,7 @@ class SecondOpinion:
         Status as CBC reports it.
     """
 
-    schedule: Schedule | None
+    schedule: Schedule | FleetSchedule | None
     is_optimal: bool
     status: str
 
@@ -60,45 +60,52 @@ def solve_with_cbc(
     level : ServiceLevel or Sequence[ServiceLevel] or None, default None
         A service level in rounds, of all requests or of each.
     """
-    instance.require_tokens()
+    instance.alone().require_tokens()
     time_limit = as_time_limit(time_limit)
     problem = pulp.LpProblem("hindsight", pulp.LpMinimize)
     begins = {
-        (i, t): pulp.LpVariable(f"x_{i}_{t}", cat="Binary")
+        (i, t, k): pulp.LpVariable(f"x_{i}_{t}_{k}", cat="Binary")
         for i, request in enumerate(instance.requests)
+        for k in range(min(i + 1, instance.replicas))
         for t in range(request.arrival_time, horizon - request.output_length + 1)
     }
     if level is not None:
         limits = limits_of(level, len(instance))
-        begins = {pair: begin for pair, begin in begins.items() if _in_time(instance, pair, limits)}
+        begins = {key: begin for key, begin in begins.items() if _in_time(instance, key, limits)}
     problem += pulp.lpSum(
         -begin
         if level is not None
         else instance[i].weight * (t + instance[i].output_length - instance[i].arrival_time) * begin
-        for (i, t), begin in begins.items()
+        for (i, t, _), begin in begins.items()
     )
     once: dict[int, list[pulp.LpVariable]] = {}
-    for (i, _), begin in begins.items():
+    for (i, _, _), begin in begins.items():
         once.setdefault(i, []).append(begin)
     for choices in once.values():
         problem += pulp.lpSum(choices) == 1 if level is None else pulp.lpSum(choices) <= 1
-    used: dict[int, list[pulp.LpAffineExpression]] = {}
-    for (i, t), begin in begins.items():
+    used: dict[tuple[int, int], list[pulp.LpAffineExpression]] = {}
+    for (i, t, k), begin in begins.items():
         for age in range(1, instance[i].output_length + 1):
-            used.setdefault(t + age, []).append((instance[i].prompt_length + age) * begin)
+            used.setdefault((t + age, k), []).append((instance[i].prompt_length + age) * begin)
     for tokens in used.values():
         problem += pulp.lpSum(tokens) <= instance.memory_limit
     solver = pulp.PULP_CBC_CMD(msg=False, gapRel=0.0, gapAbs=0.0, timeLimit=time_limit, threads=1)
     problem.solve(solver)
-    chosen: dict[int, int] = {}
-    for (i, t), begin in begins.items():
+    chosen: dict[int, tuple[int, int]] = {}
+    for (i, t, k), begin in begins.items():
         if (begin.value() or 0.0) > 0.5:
-            chosen[i] = t
+            chosen[i] = t, k
     solved = problem.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
-    schedule = None
+    schedule: Schedule | FleetSchedule | None = None
     if solved and chosen and (level is not None or len(chosen) == len(instance)):
         served = sorted(chosen)
-        schedule = Schedule(instance.of(served), [chosen[i] for i in served])
+        starts, replicas = zip(*(chosen[i] for i in served), strict=True)
+        some = instance.of(served)
+        schedule = (
+            FleetSchedule.from_starts(some, replicas, starts)
+            if instance.replicas > 1
+            else Schedule(some, starts)
+        )
         violations = schedule.violations()
         if violations:
             raise DisagreementError(f"CBC's schedule is infeasible: {violations[0]}")
@@ -106,8 +113,8 @@ def solve_with_cbc(
     return SecondOpinion(schedule, proved, pulp.LpSolution[problem.sol_status])
 
 
-def _in_time(instance: Instance, pair: tuple[int, int], limits: Limits) -> bool:
-    i, start = pair
+def _in_time(instance: Instance, key: tuple[int, int, int], limits: Limits) -> bool:
+    i, start, _ = key
     waited = start - instance[i].arrival_time
     latency = np.array([waited + instance[i].output_length])
     own = Limits(*(one[i : i + 1] for one in limits))
@@ -117,8 +124,8 @@ def _in_time(instance: Instance, pair: tuple[int, int], limits: Limits) -> bool:
 def safe_horizon(instance: Instance) -> int:
     """Return the last arrival plus all work: every request is complete by then.
 
-    Some request runs in every round after the last arrival. A result's own horizon is not used,
-    because it is among the things to be checked.
+    Some request runs in every round after the last arrival, on each replica that is not done. A
+    result's own horizon is not used, because it is among the things to be checked.
     """
     return int(instance.arrival_times.max() + instance.output_lengths.sum())
 

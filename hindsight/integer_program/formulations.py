@@ -60,6 +60,7 @@ def _start_all(model: Any, starts: StartSets, size: dict[int, int]) -> None:
     """Add rounds, (1) and (2) for groups of requests that share columns, with their sizes.
 
     (1): minimise sum_i w_i ( sum_t t x[i,t] + o_i - a_i ). (2): sum_t x[i,t] = size_i for every i.
+    Of a fleet, t counts from the beginning of its replica's segment in (1).
 
     Where requests may be left out, (1) counts those instead, and (2) has <= for =.
     """
@@ -78,7 +79,8 @@ def _start_all(model: Any, starts: StartSets, size: dict[int, int]) -> None:
     weights = instance.weights.tolist()
     constant = instance.total_output_length - int(instance.weights @ instance.arrival_times)
     model.total_latency = pyo.Objective(
-        expr=pyo.quicksum(weights[i] * t * model.x[i, t] for i, t in model.x) + constant
+        expr=pyo.quicksum(weights[i] * (t % starts.rounds) * model.x[i, t] for i, t in model.x)
+        + constant
     )
     model.start_once = pyo.Constraint(
         list(size),

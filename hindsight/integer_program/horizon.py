@@ -13,9 +13,11 @@ from hindsight.bounds.memory_prices import (
     useful_starts,
 )
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
+from hindsight.heuristics.fleet_schedules import best_fleet_schedule
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.runtime.clock import StoppedEarlyError, never
-from instances import Instance, Schedule
+from instances import FleetSchedule, Instance, Schedule
+from instances.problem.memory_translation import pooled
 
 from .starts import StartSets, start_sets
 
@@ -32,7 +34,7 @@ class HorizonProof:
 
     Attributes
     ----------
-    schedule : Schedule
+    schedule : Schedule or FleetSchedule
         The best list schedule.
     price_bound : PriceBound
         Exact bound of the volume relaxation's memory prices.
@@ -41,11 +43,11 @@ class HorizonProof:
     horizon : int
         Round by which every optimal schedule completes.
     starts : StartSets or None
-        Every start that an optimal schedule can use, and those of ``schedule``; None if there are
-        too many to list.
+        Every start that an optimal schedule can use, and those of ``schedule``, on every replica of
+        a fleet; None if there are too many to list.
     """
 
-    schedule: Schedule
+    schedule: Schedule | FleetSchedule
     price_bound: PriceBound
     lower_bound: int
     horizon: int
@@ -54,7 +56,7 @@ class HorizonProof:
 
 def proved_horizon(
     instance: Instance,
-    schedule: Schedule | None = None,
+    schedule: Schedule | FleetSchedule | None = None,
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> HorizonProof:
@@ -67,26 +69,34 @@ def proved_horizon(
     Once ``should_stop`` returns True, the remaining steps that take seconds are skipped: schedules
     and, above `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any
     case. ``found`` is called with each list schedule that is better than all before it.
+
+    Bounds of a fleet are those of its `pooled` instance, one of whose schedules each of the fleet's
+    is; so they also allow its starts.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
-    best = schedule or best_list_schedule(
-        instance, thorough=thorough, should_stop=should_stop, found=found
-    )
+    best: Schedule | FleetSchedule
+    if schedule is None and instance.replicas > 1:
+        best = best_fleet_schedule(instance)
+    else:
+        best = schedule or best_list_schedule(
+            instance, thorough=thorough, should_stop=should_stop, found=found
+        )
+    machine = pooled(instance)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, best.makespan)
     if not thorough and should_stop is not None and should_stop():
-        bound = bound_without_prices(instance)
+        bound = bound_without_prices(machine)
         return HorizonProof(best, bound, bound.bound, latest, None)
-    filling = fill_by_volume(instance)
-    lower = max(mean_busy_time_bound(instance, filling), instance.total_output_length)
-    prices = round_prices(filling_prices(filling), instance)
+    filling = fill_by_volume(machine)
+    lower = max(mean_busy_time_bound(machine, filling), machine.total_output_length)
+    prices = round_prices(filling_prices(filling), machine)
     must_stop = never if thorough or should_stop is None else should_stop
     try:
-        bound = price_bound(instance, prices, should_stop=must_stop)
+        bound = price_bound(machine, prices, should_stop=must_stop)
     except StoppedEarlyError:
-        bound = bound_without_prices(instance)
+        bound = bound_without_prices(machine)
     lower = max(lower, bound.bound)
     if len(instance) * latest > LARGEST_ENUMERATION:
         return HorizonProof(best, bound, lower, latest, None)
-    starts = start_sets(instance, useful_starts(instance, bound, best.total_latency, latest))
-    return HorizonProof(best, bound, lower, starts.horizon, starts)
+    starts = start_sets(instance, useful_starts(machine, bound, best.total_latency, latest))
+    return HorizonProof(best, bound, lower, starts.rounds, starts)

@@ -19,16 +19,26 @@ from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.extensions.cuts import Row
 from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
-from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import pooled
 from instances.service_level import AnyLevel, limits_of
 from instances.validation import as_integer
 
 from .highs import CompiledModel
 from .horizon import proved_horizon
-from .starts import StartSets, all_starts, group_requests, latest_starts, starts_until
+from .starts import (
+    StartSets,
+    all_starts,
+    from_timeline,
+    group_requests,
+    latest_starts,
+    on_timeline,
+    starts_until,
+    useful_replicas,
+)
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -105,17 +115,19 @@ def model_size(
 
     With ``last``, of the starts of each request up to that round.
     """
-    s, o, a, _ = instance.columns
+    s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+    replicas = useful_replicas(instance)
     latest = horizon - o if last is None else last
-    numbers = np.maximum(latest - a + 1, 0)
+    numbers = np.maximum(latest - a + 1, 0) * replicas
+    rounds = horizon * replicas
     if formulation == "dense":
         entries = sum(map(operator.mul, numbers.tolist(), (o + 1).tolist()))
-        return ModelSize(formulation, len(instance) + horizon, sum(numbers.tolist()), entries)
+        return ModelSize(formulation, len(instance) + rounds, sum(numbers.tolist()), entries)
     kinds = np.unique(np.column_stack([a, s, o, instance.weights, latest, numbers]), axis=0)
     columns = sum(kinds[:, -1].tolist())
     # A start enters and leaves both counts, and each count refers to the round before.
     return ModelSize(
-        formulation, len(kinds) + 2 * horizon, columns + 2 * horizon, 5 * columns + 5 * horizon
+        formulation, len(kinds) + 2 * rounds, columns + 2 * rounds, 5 * columns + 5 * rounds
     )
 
 
@@ -132,6 +144,9 @@ def build_model(
     With a service level it minimises late requests instead, which need not start: its variables are
     the starts in time, and its objective is ``late``.
 
+    A fleet is one timeline with a segment of H rounds for each replica: ``x[i, k H + t]`` starts
+    request i at t on replica k. The i-th request to arrive may use the first i replicas only.
+
     Parameters
     ----------
     instance : Instance
@@ -142,7 +157,7 @@ def build_model(
     relax : bool, default False
         Build the linear relaxation.
     horizon : int or None, default None
-        Last round; None uses one that is proved to admit an optimal schedule.
+        Last round, of each replica; None uses one that is proved to admit an optimal schedule.
     objective : Objective, default "total_latency"
         ``"total_latency"``, or ``"makespan"``: the number of rounds up to the last completion,
         counted by binaries ``busy[r]`` that do not increase.
@@ -184,7 +199,7 @@ def build_model(
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
         # Refuse before proving a horizon if even the shortest possible one is too long.
-        least = makespan_lower_bound(instance)
+        least = makespan_lower_bound(pooled(instance))
         model_size(instance, formulation, least).refuse_too_large()
         horizon = proved_horizon(instance).horizon
     rounds = as_integer(horizon, None, "horizon", minimum=1)
@@ -212,7 +227,8 @@ def _minimise_makespan(model: Any, starts: StartSets, *, relax: bool) -> None:
         list(model.x),
         rule=lambda model, i, t: (
             model.x[i, t]
-            <= (model.x[i, t].ub or 1) * model.busy[t + starts.instance[i].output_length]
+            <= (model.x[i, t].ub or 1)
+            * model.busy[t % starts.rounds + starts.instance[i].output_length]
         ),
     )
 
@@ -295,7 +311,7 @@ def start_weights(
 
 def schedule_from_values(
     starts: StartSets, compiled: CompiledModel, values: npt.NDArray[np.float64]
-) -> Schedule:
+) -> Schedule | FleetSchedule:
     """Return the schedule of an integer solution: columns rounded, identical requests in turn.
 
     Raises
@@ -303,7 +319,7 @@ def schedule_from_values(
     InvalidValueError
         The rounded columns do not start every request exactly once.
     """
-    return Schedule(starts.instance, starts_from_values(starts, compiled, values))
+    return from_timeline(starts, starts_from_values(starts, compiled, values))
 
 
 def starts_from_values(
@@ -333,7 +349,7 @@ def starts_from_values(
 
 
 def column_values(
-    starts: StartSets, compiled: CompiledModel, schedule: Schedule
+    starts: StartSets, compiled: CompiledModel, schedule: Schedule | FleetSchedule
 ) -> npt.NDArray[np.float64]:
     """Return a schedule as a point of the compiled model, for a warm start.
 
@@ -344,17 +360,18 @@ def column_values(
     """
     owner = {i: group[0] for group in _sharing(starts, compiled) for i in group}
     counts: Counter[tuple[int, int]] = Counter()
-    for index, start in enumerate(schedule.start_times.tolist()):
+    times, instance = on_timeline(starts, schedule), starts.instance
+    for index, start in enumerate(times.tolist()):
         if start not in starts.starts[index]:
             raise InvalidValueError(
-                f"request {starts.instance.ids[index]!r}", "start_time", start, "is not modelled"
+                f"request {instance.ids[index]!r}", "start_time", start, "is not modelled"
             )
         counts[owner[index], start] += 1
-    profile = schedule.memory_profile()
-    changes = np.zeros(starts.horizon + 2, dtype=np.int64)
-    np.add.at(changes, schedule.start_times + 1, 1)
-    np.add.at(changes, schedule.completion_times + 1, -1)
-    running = np.cumsum(changes)
+    running, held = np.zeros((2, starts.horizon + 1), dtype=np.int64)
+    for start, request in zip(times.tolist(), instance, strict=True):
+        life = slice(start + 1, start + request.output_length + 1)
+        running[life] += 1
+        held[life] += request.prompt_length + 1 + np.arange(request.output_length)
     values = np.zeros(len(compiled.columns))
     for position, (name, index) in enumerate(compiled.columns):
         if name == "x":
@@ -362,5 +379,5 @@ def column_values(
         elif name == "running":
             values[position] = running[index]
         else:
-            values[position] = profile[index] if index < len(profile) else 0
+            values[position] = held[index]
     return values

@@ -10,13 +10,13 @@ import numpy as np
 
 from hindsight.outcomes.results import Objective, cost_of
 from hindsight.runtime.search import Search
-from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray
 from instances.user_modules import described
 
 from .highs import CompiledModel, Termination, compile_model, solve_linear
 from .models import build_model, schedule_from_values
-from .starts import all_starts
+from .starts import all_starts, useful_replicas
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -44,7 +44,7 @@ class ModelResult:
     ----------
     instance : Instance
         The instance of the program.
-    schedule : Schedule or None
+    schedule : Schedule, FleetSchedule or None
         The best schedule found; None if there is none or none was found.
     lower_bound : int or None
         Lower bound on the cost of schedules that satisfy the rows; None if there are none.
@@ -66,7 +66,7 @@ class ModelResult:
     """
 
     instance: Instance
-    schedule: Schedule | None
+    schedule: Schedule | FleetSchedule | None
     lower_bound: int | None
     status: ModelStatus
     stop_reason: ModelStop
@@ -119,7 +119,7 @@ def solve_model(instance: Instance, model: pyo.ConcreteModel, search: Search) ->
     if not isinstance(model, pyo.ConcreteModel):
         raise InvalidTypeError(None, "model", model, "is not a pyomo ConcreteModel")
     rounds = model.find_component("rounds")
-    horizon = 0 if rounds is None else len(rounds)
+    horizon = 0 if rounds is None else len(rounds) // useful_replicas(instance)
     if model.find_component("x") is None or not horizon:
         raise _refused(model, "was not made by build_model: it has no starts x and rounds")
     objective: Objective = "total_latency" if model.find_component("busy") is None else "makespan"

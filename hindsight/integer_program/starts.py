@@ -1,4 +1,11 @@
-"""The (request, start) pairs of a time-indexed model."""
+"""The (request, start) pairs of a time-indexed model.
+
+A fleet is one timeline with a segment for each replica: start t on replica k is start k H + t,
+where all starts on a replica complete by round H. No run crosses the end of a segment, so the rows
+of one machine over K H rounds are those of K machines. Replicas are interchangeable, and can be
+numbered in the order in which their first requests arrive: the i-th request to arrive, from 0,
+needs only replicas 0 .. i.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from instances import Instance, InvalidValueError, Request
+from instances import FleetSchedule, Instance, InvalidValueError, Request, Schedule
 from instances.arrays import IntArray
 from instances.service_level import Limits
 from instances.validation import as_integer
@@ -26,9 +33,10 @@ class StartSets:
     instance : Instance
         The instance.
     horizon : int
-        Last round that is modelled.
+        Last round that is modelled, of all segments of a fleet.
     starts : tuple[int64 array, ...]
-        Sorted int64 arrays, one per request, each non-empty unless `optional`.
+        Sorted int64 arrays, one per request, each non-empty unless `optional`; of a fleet, on the
+        timeline of the module docstring.
     optional : bool, default False
         Whether requests may be left out: these starts are those in time, and the model minimises
         late requests.
@@ -45,6 +53,11 @@ class StartSets:
                 raise no_start(request, self.horizon)
 
     @property
+    def rounds(self) -> int:
+        """Return H, the last round that is modelled of each replica."""
+        return self.horizon // useful_replicas(self.instance)
+
+    @property
     def count(self) -> int:
         """Return the number of (request, start) pairs."""
         return sum(len(starts) for starts in self.starts)
@@ -56,6 +69,48 @@ class StartSets:
             len(starts) * request.output_length
             for request, starts in zip(self.instance, self.starts, strict=True)
         )
+
+
+def useful_replicas(instance: Instance) -> int:
+    """Return the number of replicas, or of requests if these are fewer."""
+    return min(instance.replicas, len(instance))
+
+
+def _on_replicas(starts: StartSets) -> StartSets:
+    """Allow the starts of one machine on every replica that a request needs."""
+    instance, horizon = starts.instance, starts.horizon
+    count = useful_replicas(instance)
+    if count == 1:
+        return starts
+    needed = np.empty(len(instance), dtype=np.int64)
+    needed[_by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
+    own = tuple(
+        (np.arange(replicas)[:, np.newaxis] * horizon + allowed).ravel()
+        for replicas, allowed in zip(needed.tolist(), starts.starts, strict=True)
+    )
+    return StartSets(instance, count * horizon, own, starts.optional)
+
+
+def _by_arrival(instance: Instance) -> IntArray:
+    return np.argsort(instance.arrival_times, kind="stable")
+
+
+def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArray:
+    """Return the starts of a schedule on the timeline, replicas numbered by first arrival."""
+    if not isinstance(schedule, FleetSchedule):
+        return schedule.start_times
+    seen = dict.fromkeys(schedule.assignment[_by_arrival(starts.instance)].tolist())
+    number = {replica: place for place, replica in enumerate(seen)}
+    replicas = np.array([number[one] for one in schedule.assignment.tolist()])
+    return replicas * starts.rounds + schedule.start_times
+
+
+def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedule:
+    """Return the schedule with these starts on the timeline, shape (n,)."""
+    if starts.instance.replicas == 1:
+        return Schedule(starts.instance, times)
+    replicas, own = np.divmod(times, starts.rounds)
+    return FleetSchedule.from_starts(starts.instance, replicas, own)
 
 
 def group_requests(starts: StartSets) -> list[list[int]]:
@@ -94,7 +149,7 @@ def count_starts(instance: Instance, horizon: int) -> int:
 
 
 def all_starts(instance: Instance, horizon: int) -> StartSets:
-    """List every start from arrival on that completes by ``horizon``.
+    """List every start from arrival on that completes by ``horizon``, on every replica.
 
     Raises
     ------
@@ -106,18 +161,18 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
         np.arange(request.arrival_time, horizon - request.output_length + 1, dtype=np.int64)
         for request in instance
     )
-    return StartSets(instance, horizon, starts)
+    return _on_replicas(StartSets(instance, horizon, starts))
 
 
 def start_sets(
     instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
 ) -> StartSets:
-    """Allow the given starts, with the horizon at their last completion."""
+    """Allow the given starts, on every replica, with H at their last completion."""
     horizon = max(
         int(allowed.max(initial=0)) + request.output_length
         for request, allowed in zip(instance, starts, strict=True)
     )
-    return StartSets(instance, horizon, tuple(starts), optional)
+    return _on_replicas(StartSets(instance, horizon, tuple(starts), optional))
 
 
 def starts_until(instance: Instance, last: IntArray) -> StartSets:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, InvalidValueError, KnownBounds, Schedule
+from instances import FleetSchedule, Instance, InvalidValueError, KnownBounds, Schedule
 from instances.arrays import IntArray
 from instances.html import figure_of, price_curve
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
@@ -39,7 +39,7 @@ def claim(bound: int | None, conditions: tuple[str, ...]) -> str:
     return f"{bound} if {' and '.join(conditions)} {'holds' if len(conditions) == 1 else 'hold'}"
 
 
-def cost_of(schedule: AnySchedule, objective: Goal) -> int:
+def cost_of(schedule: AnySchedule | FleetSchedule, objective: Goal) -> int:
     """Recompute the total latency or makespan of a schedule."""
     return schedule.makespan if objective == "makespan" else schedule.total_latency
 
@@ -99,7 +99,7 @@ class SolveResult:
     instance : Instance
         The instance solved.
     schedule : Schedule
-        The best schedule found, checked.
+        The best schedule found, checked; a `FleetSchedule` where the instance has several replicas.
     lower_bound : int
         Proved lower bound for every such schedule, by the solver in floating point or exactly.
     certified_lower_bound : int
@@ -122,8 +122,9 @@ class SolveResult:
     proof : Proof or None
         Exact prices that prove ``root_bound`` or, if the instance has idle gaps, a little less; or
         paths that prove a larger bound (`hindsight.configurations.proofs.PathPrices`). The prices
-        are for ``instance``, or for its `relaxed` form if memory is not counted in tokens. See
-        `hindsight.certificates.writing`. None if there are none.
+        are for ``instance``, or for its `relaxed` form if memory is not counted in tokens, or, of
+        several replicas, for its `pooled` form unless they are `StatePrices` with the memory limit
+        of one replica. See `hindsight.certificates.writing`. None if there are none.
     objective : Objective
         Objective that all bounds refer to: ``"total_latency"`` or ``"makespan"``.
     conditional_lower_bound : int or None

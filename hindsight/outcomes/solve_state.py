@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from instances import (
+    FleetSchedule,
     Instance,
     InvalidTypeError,
     InvalidValueError,
@@ -105,8 +106,8 @@ class SolveState:
 
     @property
     def schedule(self) -> Schedule:
-        """Return `best` as a schedule without preemption."""
-        assert isinstance(self._schedule, Schedule)
+        """Return `best` as a schedule without preemption, of one machine or of a fleet."""
+        assert isinstance(self._schedule, (Schedule, FleetSchedule))
         return self._schedule
 
     @property
@@ -153,7 +154,7 @@ class SolveState:
         else:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
-    def offer(self, schedule: AnySchedule) -> bool:
+    def offer(self, schedule: AnySchedule | FleetSchedule) -> bool:
         """Take a feasible schedule if it is better.
 
         A schedule without preemption counts as a preemptive schedule too.
@@ -169,7 +170,9 @@ class SolveState:
         """
         if self.objective == PREEMPTIVE and isinstance(schedule, Schedule):
             schedule = PreemptiveSchedule.from_schedule(schedule)
-        kind = PreemptiveSchedule if self.objective == PREEMPTIVE else Schedule
+        kind: type = PreemptiveSchedule if self.objective == PREEMPTIVE else Schedule
+        if self.instance.replicas > 1:
+            kind = FleetSchedule
         if not isinstance(schedule, kind):
             raise InvalidTypeError(None, "schedule", schedule, f"is not a {kind.__name__}")
         of = schedule.instance
@@ -186,7 +189,7 @@ class SolveState:
                 f"a schedule of {cost} contradicts a lower bound of {self.lower_bound}"
             )
         self._require_held(cost)
-        self._schedule = schedule
+        self._schedule = cast(Any, schedule)
         self._report()
         return True
 

@@ -34,7 +34,7 @@ from instances.batch_time import BatchTime
 from instances.batch_time.presets import preset
 from instances.catalogue.records import LATE, Bound, Credit, rounds_of
 from instances.errors import FileFormatError
-from instances.problem.memory_translation import relaxed
+from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.service_level import Limits, limits_of
 from instances.version import package_version
@@ -278,7 +278,7 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
     able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
     if not len(able):
         return len(instance)
-    some = relaxed(instance.of(able))
+    some = pooled(instance.of(able))
     arrivals, late = some.arrival_times, 0
     # A request runs without pauses, so that its first token also bounds its latency.
     latency = np.minimum(limits.latency, limits.first_token + outputs - 1)

@@ -33,8 +33,7 @@ from hindsight.seconds.results import SecondsProgress, SecondsResult
 from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
-from instances.problem.memory_rule import TOKENS
-from instances.problem.memory_translation import relaxed
+from instances.problem.memory_translation import pooled
 from instances.progress import shows_progress
 from instances.validation import as_integer, as_number
 
@@ -91,7 +90,7 @@ def relax(
 
 @shows_progress
 @tells_of_compiling
-def relax(  # noqa: C901, PLR0913
+def relax(  # noqa: PLR0913
     instance: Workload | Instance,
     formulation: Formulation = "sparse",
     horizon: int | None = None,
@@ -113,7 +112,10 @@ def relax(  # noqa: C901, PLR0913
     ``should_stop`` or Ctrl-C, and returns what is proved so far.
 
     For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
-    (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both.
+    (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both. For K
+    replicas one machine with K times the memory is used, likewise a relaxation in rounds
+    (`instances.problem.memory_translation.pooled`); the fractions do not say which replica serves
+    a request.
 
     With ``batch_time`` each round lasts as long as its batch takes. The result then has lower
     bounds on the total latency in seconds of every scheduler, and list schedules
@@ -172,7 +174,7 @@ def relax(  # noqa: C901, PLR0913
         )
         search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
         return solve_seconds(instance, batch_time, search, anneal=False)
-    instance = require_instance(instance)
+    instance = require_instance(instance, replicas=True)
     given = instance
     if own_cuts:
         instance.require_tokens()
@@ -182,8 +184,8 @@ def relax(  # noqa: C901, PLR0913
             reason = "is the one that is proved to hold every optimal schedule: leave it out"
             raise InvalidValueError(None, "horizon", horizon, f"beside cuts {reason}")
         formulation, method = "dense", "lp"
-    elif instance.memory_rule != TOKENS:
-        instance = relaxed(instance)
+    else:
+        instance = pooled(instance)
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")

@@ -7,7 +7,7 @@ long prompt delays all that run beside it, and fewer run where prompts are long.
 ranges of prompts of their own, with equal work, and a request costs more the farther it is from
 its range. Or only these count, or requests are dealt out in turn.
 
-*Orders* are those of `order_search` and `preemptive_orders`, with one rule for all replicas.
+*Orders* are those of `order_search` and `preemptive_orders`, the best one of each replica.
 Annealing then changes the key of a request, sends it elsewhere, or swaps it for one that arrives at
 about the same time. Only the replicas touched are scheduled again.
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +38,6 @@ from .preemptive_orders import (
     HOT,
     REACH,
     Charges,
-    Rounds,
     Rule,
     machine_seconds,
     run_preemptive,
@@ -51,6 +49,9 @@ CLASSES = 24
 AFFINITIES = (0.2, 0.0)
 """Costs of a range of prompts farther off, in charges of the request for each one that is there."""
 
+SHORTLIST = 12
+"""Orders that are tried with all assignments but the first."""
+
 RANGE_POWER = 0.7
 """Power of charges that all ranges of prompts have alike."""
 
@@ -59,9 +60,6 @@ NEIGHBOURS = 3
 
 KEY_SHARE, SEND_SHARE = 0.4, 0.7
 """Share of moves that change a key; and of those that change one or send a request elsewhere."""
-
-TOLD = 1e-3
-"""Share of the total that a schedule has to gain to be built before a cycle is over."""
 
 
 _NOTHING: IntArray = np.empty((0, len(COLUMNS)), np.int64)
@@ -106,45 +104,61 @@ class FleetOrders:
         self._rates = machine_seconds(self._rounds)
         self._charges = own_seconds(self._rounds.prompt, self._rounds.output, 0.0, *self._rates)
         self._assignment = np.zeros(len(workload), dtype=np.int64)
-        self._totals = np.full(workload.replicas, math.inf)
-        self._way = _Way(False, self._charges, Rule(0, math.inf))
+        # More replicas than requests are of no use.
+        self._totals = np.full(min(workload.replicas, len(workload)), math.inf)
+        self._ways: list[_Way] = []
         self.cycle = 0
 
     def openings(self, should_stop: Callable[[], bool]) -> FleetSchedule:
         """Return the best of all assignments, orders and caps tried in time.
 
-        All orders are tried with the first assignment, and the best one with the others.
+        All orders are tried with the first assignment, those that were best with the others.
         """
-        assignment = self._by_cost(AFFINITIES[0])
-        for way in self._ways():
-            self._offer(assignment, way)
-            if should_stop():
-                return self._schedule()
-        for other in (self._in_turn, self._by_prompt, partial(self._by_cost, AFFINITIES[1])):
+        ways = list(self._all_ways())
+        for number, assignment in enumerate(self.assignments()):
+            sums = []
+            parts = by_replica(assignment, len(self._totals))
+            totals, chosen = np.full(len(parts), math.inf), [ways[0]] * len(parts)
+            for way in ways:
+                found = np.array([self._run(own, way, math.inf) for own in parts])
+                sums.append(found.sum())
+                for replica in np.flatnonzero(found < totals).tolist():
+                    totals[replica], chosen[replica] = found[replica], way
+                if should_stop():
+                    break
+            if totals.sum() < self._total:
+                self._assignment, self._totals, self._ways = assignment, totals, chosen
             if should_stop():
                 break
-            self._offer(other(), self._way)
+            if number == 0:
+                ways = [ways[place] for place in np.argsort(sums, kind="stable")[:SHORTLIST]]
         return self._schedule()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[FleetSchedule]:
-        """Yield better and better schedules; end after `FRUITLESS` cycles without any."""
+        """Yield a better schedule after a cycle; end after `FRUITLESS` cycles without any."""
         fruitless = 0
         while fruitless < FRUITLESS and not should_stop():
             fruitless += 1
-            told = begun = self._total
-            for total in self._moves(should_stop):
-                if total < told * (1 - TOLD):
-                    told = total
-                    yield self._schedule()
-            if self._total < told:
-                yield self._schedule()
-            if self._total < begun:
+            before = self._total
+            self._move(should_stop)
+            if self._total < before:
                 fruitless = 0
+                yield self._schedule()
             self.cycle += 1
 
     @property
     def _total(self) -> float:
         return float(self._totals.sum())
+
+    def assignments(self) -> Iterator[IntArray]:
+        """Yield assignments by rules that differ most."""
+        yield self._by_cost(AFFINITIES[0])
+        yield self._by_cost(AFFINITIES[1])
+        # Dealt out in turn, those that arrive together by their charges; and by prompts alone.
+        in_turn, replicas = np.empty_like(self._assignment), len(self._totals)
+        in_turn[self._in_order] = np.arange(len(in_turn)) % replicas
+        yield in_turn
+        yield np.minimum((self._ranges * replicas).astype(np.int64), replicas - 1)
 
     def _by_cost(self, affinity: float) -> IntArray:
         """Return the assignment to where a request costs least."""
@@ -153,18 +167,16 @@ class FleetOrders:
         counts = np.bincount(place, minlength=CLASSES)
         typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
         typical[typical == 0] = 1.0
-        # No more replicas than requests are of use.
-        used = min(self._fleet.replicas, len(a))
-        ranges = self._ranges
-        work, dealt, now = np.zeros((used, CLASSES)), np.zeros(used, dtype=np.int64), 0.0
+        ranges, replicas = self._ranges, len(self._totals)
+        work, dealt, now = np.zeros((replicas, CLASSES)), np.zeros(replicas, dtype=np.int64), 0.0
         assignment = np.zeros(len(a), dtype=np.int64)
         for i in self._in_order.tolist():
             left = np.maximum(np.cumsum(work, axis=1) - (a[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), a[i], place[i]
             there = work / typical
             cost = left[:, c] + charges[i] * there[:, c + 1 :].sum(axis=1)
-            far = np.abs(ranges[i] * used - (np.arange(used) + 0.5))
-            cost += affinity * far * charges[i] * (1 + there.sum() / used)
+            far = np.abs(ranges[i] * replicas - (np.arange(replicas) + 0.5))
+            cost += affinity * far * charges[i] * (1 + there.sum() / replicas)
             best = np.lexsort((dealt, cost))[0]
             assignment[i] = best
             work[best, c] += charges[i]
@@ -180,23 +192,12 @@ class FleetOrders:
         place[order] = (np.cumsum(work) - 0.5 * work) / work.sum()
         return place
 
-    def _by_prompt(self) -> IntArray:
-        """Return the assignment to ranges of prompts."""
-        replicas = self._fleet.replicas
-        return np.minimum((self._ranges * replicas).astype(np.int64), replicas - 1)
-
-    def _in_turn(self) -> IntArray:
-        """Return the assignment that deals requests out to one replica after the other."""
-        assignment = np.empty(len(self._fleet), dtype=np.int64)
-        assignment[self._in_order] = np.arange(len(assignment)) % self._fleet.replicas
-        return assignment
-
     @property
     def _in_order(self) -> IntArray:
         """Requests by arrival, then by charge."""
         return np.lexsort((self._charges, self._rounds.arrival))
 
-    def _ways(self) -> Iterator[_Way]:
+    def _all_ways(self) -> Iterator[_Way]:
         """Yield the orders to try; as in `SecondsOrders` none preempts under other memory rules."""
         rules = self._orders.rules()
         for key in self._orders.list_keys():
@@ -206,92 +207,99 @@ class FleetOrders:
             for exponent in EXPONENTS:
                 yield from (_Way(True, exponent * logs, rule) for rule in rules)
 
-    def _offer(self, assignment: IntArray, way: _Way) -> None:
-        """Take an assignment and an order if they are better."""
-        totals, left = np.zeros(self._fleet.replicas), self._total
-        for replica, own in enumerate(by_replica(assignment, len(totals))):
-            totals[replica] = self._run(own, way, left)
-            left -= totals[replica]
-            if left <= 0:
-                return
-        self._assignment, self._way, self._totals = assignment, way, totals
-
-    def _moves(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Run one annealing; yield better and better totals."""
-        n, rng = len(self._fleet), self._rng
+    def _move(self, should_stop: Callable[[], bool]) -> None:
+        """Run one annealing, and keep the best that it meets."""
         moves = FIRST_CYCLE << self.cycle
-        way, present, totals = self._way, self._assignment, self._totals
-        hot = HOT * self._total / n / (1 + self.cycle)
+        ways, present, totals = self._ways, self._assignment, self._totals
+        hot = HOT * self._total / len(present) / (1 + self.cycle)
         for move in range(moves):
             if should_stop():
                 return
-            allowed = float(totals.sum()) + hot * COOLING ** (move / moves) * rng.exponential()
-            assignment, changed, touched = self._proposal(present, way)
+            heat = hot * COOLING ** (move / moves) * self._rng.exponential()
+            allowed = float(totals.sum()) + heat
+            assignment, changed, touched = self._proposal(present, ways)
             after = totals.copy()
             after[touched] = 0.0
-            for replica in touched:
-                own = np.flatnonzero(assignment == replica)
-                after[replica] = self._run(own, changed, allowed - float(after.sum()))
+            for k in touched:
+                own = np.flatnonzero(assignment == k)
+                after[k] = self._run(own, changed[k], allowed - float(after.sum()))
             if not touched or after.sum() > allowed:
                 continue
-            way, present, totals = changed, assignment, after
+            ways, present, totals = changed, assignment, after
             if totals.sum() < self._total:
-                self._way, self._assignment, self._totals = way, present, totals
-                yield self._total
+                self._ways, self._assignment, self._totals = ways, present, totals
 
-    def _proposal(self, assignment: IntArray, way: _Way) -> tuple[IntArray, _Way, list[int]]:
+    def _proposal(
+        self, assignment: IntArray, ways: list[_Way]
+    ) -> tuple[IntArray, list[_Way], list[int]]:
         """Return a change of an assignment or of a key, and the replicas that it touches."""
-        n, replicas, rng = len(assignment), self._fleet.replicas, self._rng
+        n, replicas, rng = len(assignment), len(ways), self._rng
         i, kind = int(rng.integers(n)), rng.random()
         here = int(assignment[i])
         if kind < KEY_SHARE:
-            key = way.key.copy()
+            key = ways[here].key.copy()
             key[i] += rng.normal(0.0, REACH)
-            return assignment, way._replace(key=key), [here]
+            return (
+                assignment,
+                [*ways[:here], ways[here]._replace(key=key), *ways[here + 1 :]],
+                [here],
+            )
         after = assignment.copy()
         if kind < SEND_SHARE:
-            there = (here + int(rng.integers(1, replicas))) % replicas
+            there = int(rng.integers(replicas))
         else:
             far = NEIGHBOURS * replicas
             j = min(max(i + int(rng.integers(-far, far + 1)), 0), n - 1)
             there = int(assignment[j])
             after[j] = here
         after[i] = there
-        return after, way, [] if here == there else [here, there]
+        return after, ways, [] if here == there else [here, there]
 
     def _run(self, own: IntArray, way: _Way, bound: float) -> float:
         """Return the total latency of requests on one replica, infinite once above ``bound``."""
         if not len(own):
             return 0.0
-        rounds = self._own_rounds(own)
-        if way.preempts:
-            return run_preemptive(rounds, self._own_charges(own, way), way.rule, bound, _NOTHING)[0]
-        return run_order(rounds, way.key[own], way.rule, bound, np.empty_like(own))
+        return self._serve(own, way, bound, _NOTHING if way.preempts else np.empty_like(own))[0]
 
-    def _own_rounds(self, own: IntArray) -> Rounds:
+    def _serve(
+        self, own: IntArray, way: _Way, bound: float, written: IntArray
+    ) -> tuple[float, int]:
+        """Write starts or stretches; return the total latency and the number of stretches."""
         # Read-only, as those that the loops are compiled for.
         a, s, o = (read_only(one[own]) for one in self._rounds[:3])
-        return self._rounds._replace(arrival=a, prompt=s, output=o)
-
-    def _own_charges(self, own: IntArray, way: _Way) -> Charges:
-        return Charges(np.exp(way.key[own]), *self._rates, self._recomputes)
+        rounds = self._rounds._replace(arrival=a, prompt=s, output=o)
+        key = way.key[own]
+        if not way.preempts:
+            return run_order(rounds, key, way.rule, bound, written), 0
+        charges = Charges(np.exp(key), *self._rates, self._recomputes)
+        return run_preemptive(rounds, charges, way.rule, bound, written)
 
     def _schedule(self) -> FleetSchedule:
         parts = [
-            self._part(own) if len(own) else None
-            for own in by_replica(self._assignment, self._fleet.replicas)
+            self._part(own, way) if len(own) else None
+            for own, way in zip(
+                by_replica(self._assignment, len(self._ways)), self._ways, strict=True
+            )
         ]
+        parts += [None] * (self._fleet.replicas - len(parts))
         return FleetSchedule(self._fleet, self._assignment, parts)
 
-    def _part(self, own: IntArray) -> SecondsSchedule:
+    def _part(self, own: IntArray, way: _Way) -> SecondsSchedule:
         """Return the schedule of the requests of one replica."""
-        workload, way, rounds = self._fleet.alone(own), self._way, self._own_rounds(own)
+        workload = self._fleet.alone(own)
         if not way.preempts:
             starts = np.empty_like(own)
-            run_order(rounds, way.key[own], way.rule, math.inf, starts)
+            self._serve(own, way, math.inf, starts)
             return SecondsSchedule.from_start_rounds(workload, self._batch_time, starts)
-        charges, table = self._own_charges(own, way), _NOTHING
-        _, rows = run_preemptive(rounds, charges, way.rule, math.inf, table)
+        _, rows = self._serve(own, way, math.inf, _NOTHING)
         table = np.empty((rows, len(COLUMNS)), np.int64)
-        run_preemptive(rounds, charges, way.rule, math.inf, table)
+        self._serve(own, way, math.inf, table)
         return SecondsSchedule(workload, self._batch_time, table)
+
+
+def orders_of(
+    workload: Workload, batch_time: BatchTime, seed: int, recomputes: bool = False
+) -> SecondsOrders | FleetOrders:
+    """Return the search for schedules of a workload, on one machine or several."""
+    kind = SecondsOrders if workload.replicas == 1 else FleetOrders
+    return kind(workload, batch_time, seed, recomputes)

@@ -43,10 +43,9 @@ from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
 from .exact_search import NAME, ExactSearch
-from .fleet_orders import FleetOrders
+from .fleet_orders import orders_of
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
-from .order_search import SecondsOrders
 from .partitions import MOST_REQUESTS, least_division, members
 from .price_ascent import PriceAscent
 from .results import (
@@ -96,6 +95,9 @@ SEARCH_SHARE = 0.5
 
 LONGEST_TABLE = 20.0
 """Seconds that the table of an exact search may take; see `ExactSearch`."""
+
+LONGEST_DIVISION = 60.0
+"""Seconds that the exact searches of all sets of requests of a fleet may take."""
 
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
@@ -237,20 +239,21 @@ def refuse_beside_batch_time(**given: bool) -> None:
             raise InvalidValueError(None, "parameter", name, "cannot be given beside batch_time")
 
 
-def require_instance(requests: Workload | Instance) -> Instance:
-    """Return an instance of one machine as it is.
+def require_instance(requests: Workload | Instance, *, replicas: bool = False) -> Instance:
+    """Return an instance as it is, of one machine unless ``replicas`` are allowed.
 
     Raises
     ------
     InvalidTypeError
         It is not an instance; a workload requires a batch time.
     InvalidValueError
-        It has several replicas.
+        It has several replicas, which are not allowed.
     """
     refuse_seconds(requests)
     if not isinstance(requests, Instance):
         raise InvalidTypeError(None, "instance", requests, "is not an Instance")
-    requests.require_one_replica()
+    if not replicas:
+        requests.require_one_replica()
     return requests
 
 
@@ -428,8 +431,7 @@ class _Search:
         self._interval = interval
         self._threads = threads
         self._anneal = anneal
-        orders = SecondsOrders if interval.workload.replicas == 1 else FleetOrders
-        self._orders = orders(
+        self._orders = orders_of(
             interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
         )
         self._found: deque[SecondsSchedule | FleetSchedule] = deque()
@@ -506,8 +508,9 @@ class _Search:
         interval.phase = "exact search"
         workload, n = interval.workload, len(interval.workload)
         parts: dict[int, SecondsInterval] = {}
-        with interval.clock.within(SEARCH_SHARE * interval.clock.seconds_left()):
-            for chosen in range(1, 1 << n):
+        share = min(SEARCH_SHARE * interval.clock.seconds_left(), LONGEST_DIVISION)
+        with interval.clock.within(share):
+            for chosen in sorted(range(1, 1 << n), key=int.bit_count):
                 parts[chosen] = part = SecondsInterval(
                     workload.alone(members(chosen)),
                     interval.batch_time,

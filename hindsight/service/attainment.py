@@ -12,8 +12,9 @@ from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from hindsight.seconds.solving import as_workload, require_instance
-from instances import Instance, InvalidValueError, Schedule, SecondsSchedule, Workload
+from instances import FleetSchedule, Instance, InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
+from instances.problem.schedule import TimedSchedule
 from instances.progress import shows_progress
 from instances.service_level import AnyLevel, limits_of
 
@@ -42,7 +43,8 @@ def attainment(  # noqa: PLR0913
     In rounds, memory prices bound it from above (`hindsight.service.rounds`), ruin and recreate
     finds schedules, and an integer program closes what is left of small instances. In seconds,
     prices of machine time bound it (`hindsight.service.seconds`), and annealed orders are the
-    schedules.
+    schedules. With ``replicas`` each request is served on one of them, and the schedule is a
+    `FleetSchedule`.
 
     The optimum is the same whether late requests are dropped or served, because they can be served
     after all others. Only the schedule differs. Weights do not count here.
@@ -93,7 +95,10 @@ def attainment(  # noqa: PLR0913
     ):
         if value not in known:
             raise InvalidValueError(None, name, value, f"is not one of {', '.join(known)}")
-    problem = require_instance(problem) if batch_time is None else as_workload(problem)
+    if batch_time is None:
+        problem = require_instance(problem, replicas=True)
+    else:
+        problem = as_workload(problem)
     limits = limits_of(level, len(problem))
     state = OnTime(problem, limits, search.clock, search.progress, gap)
     with search.clock.listening():
@@ -103,7 +108,7 @@ def attainment(  # noqa: PLR0913
             from .seconds import attain_in_seconds
 
             attain_in_seconds(state, batch_time, threads or available_cores(), seed)
-    schedule: Schedule | SecondsSchedule | None = state.schedule
+    schedule: TimedSchedule | None = state.schedule
     if late == "serve" and len(state.served) < len(problem):
         schedule = _with_late(state, batch_time)
     if state.upper == state.lower:
@@ -126,12 +131,12 @@ def attainment(  # noqa: PLR0913
     )
 
 
-def _with_late(state: OnTime, batch_time: BatchTime | None) -> Schedule | SecondsSchedule:
+def _with_late(state: OnTime, batch_time: BatchTime | None) -> TimedSchedule:
     """Return the best schedule, with the requests that it leaves out served after the others."""
     if batch_time is None:
         return with_late(state)
     from .seconds import with_late as with_late_in_seconds
 
     assert isinstance(state.problem, Workload)
-    assert not isinstance(state.schedule, Schedule)
+    assert state.schedule is None or isinstance(state.schedule, SecondsSchedule | FleetSchedule)
     return with_late_in_seconds(state.schedule, state.served, state.problem, batch_time)

@@ -225,6 +225,10 @@ class DeadlineOrders:
     ----------
     count : int
         Requests on time in the best run so far, by the kernel's clock.
+    on_time : int64 array, shape (n,)
+        1 for these requests.
+    rule : Rule
+        The rule of that run.
     """
 
     def __init__(
@@ -243,8 +247,8 @@ class DeadlineOrders:
         self._due = _Due(end, first, limits.decode(o))
         token, held = machine_seconds(self._rounds)
         self._charge = token * (s + o) + held * o * (s + (o + 1) / 2)
-        self._weight, self._rule = np.ones(len(workload)), Rule(1.0, -1.0, 1.0, math.inf, math.inf)
-        self._on_time = np.zeros(len(workload), dtype=np.int64)
+        self._weight, self.rule = np.ones(len(workload)), Rule(1.0, -1.0, 1.0, math.inf, math.inf)
+        self.on_time = np.zeros(len(workload), dtype=np.int64)
         self.count = -1
 
     def rules(self) -> list[Weighted]:
@@ -263,34 +267,39 @@ class DeadlineOrders:
 
     def offer(self, weight: FloatArray, rule: Rule) -> int:
         """Run; remember weights and rule if no other had more on time. Return how many were."""
+        count, on_time = self.run(weight, rule)
+        if count > self.count:
+            self.count, self.rule, self.on_time = count, rule, on_time
+            self._weight = weight.copy()
+        return count
+
+    def run(self, weight: FloatArray, rule: Rule) -> tuple[int, IntArray]:
+        """Return how many are on time, and which."""
         on_time = np.empty(len(weight), dtype=np.int64)
         nothing = np.empty((0, len(COLUMNS)), np.int64)
         count, _ = _run_due(self._rounds, self._due, weight, rule, on_time, nothing)
-        if count > self.count:
-            self.count, self._rule, self._on_time = count, rule, on_time
-            self._weight = weight.copy()
-        return count
+        return count, on_time
 
     def reject(self) -> None:
         """Serve nobody who is late: that leaves time for others; then try those again."""
         while True:
             before = self.count
-            weight = np.where(self._on_time > 0, self._weight, math.inf)
-            self.offer(weight, self._rule)
+            weight = np.where(self.on_time > 0, self._weight, math.inf)
+            self.offer(weight, self.rule)
             if self.count == before:
                 return
 
     def move(self, weight: FloatArray, present: int) -> int:
         """Move one weight, in place; return how many are on time, if it is undone ``present``."""
-        late = np.flatnonzero(self._on_time == 0)
+        late = np.flatnonzero(self.on_time == 0)
         pool = late if len(late) and self._rng.random() < 0.5 else np.arange(len(weight))
         i = int(self._rng.choice(pool))
         old = weight[i]
         fresh = math.exp(self._rng.normal(0.0, REACH))
-        weight[i] = (old if np.isfinite(old) else self._typical()) * fresh
+        weight[i] = (old if np.isfinite(old) else self.typical) * fresh
         if np.isfinite(old) and self._rng.random() < REJECTED:
             weight[i] = math.inf
-        count = self.offer(weight, self._rule)
+        count = self.offer(weight, self.rule)
         if count >= present:
             return count
         weight[i] = old
@@ -302,27 +311,29 @@ class DeadlineOrders:
 
     def schedule(self) -> tuple[SecondsSchedule, IntArray] | None:
         """Return a schedule of the requests on time alone, and their positions; None for none."""
-        on_time, weight = np.empty_like(self._on_time), self._weight
+        on_time, weight = np.empty_like(self.on_time), self._weight
         count = -1
         nothing = np.empty((0, len(COLUMNS)), np.int64)
-        chosen = self._on_time > 0
+        chosen = self.on_time > 0
         # Without the others some may be late after all.
         while count != int(chosen.sum()):
             weight = np.where(chosen, weight, math.inf)
-            count, rows = _run_due(self._rounds, self._due, weight, self._rule, on_time, nothing)
+            count, rows = _run_due(self._rounds, self._due, weight, self.rule, on_time, nothing)
             if count < int(chosen.sum()):
                 chosen = on_time > 0
                 count = -1
         if not count:
             return None
         table = np.empty((rows, len(COLUMNS)), np.int64)
-        _run_due(self._rounds, self._due, weight, self._rule, on_time, table)
+        _run_due(self._rounds, self._due, weight, self.rule, on_time, table)
         served = np.flatnonzero(chosen)
         begins = table[:, 4] == 0
         table[:, 5] = np.where(begins, self._workload.prompt_lengths[table[:, 0]], 1)
         table[:, 0] = np.searchsorted(served, table[:, 0])
         return SecondsSchedule(self._workload.of(served), self._batch_time, table), served
 
-    def _typical(self) -> float:
+    @property
+    def typical(self) -> float:
+        """Return the median weight of the best run so far."""
         finite = self._weight[np.isfinite(self._weight)]
         return float(np.median(finite)) if len(finite) else 1.0

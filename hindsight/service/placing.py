@@ -6,6 +6,10 @@ run while that one could, and puts all of them back in a random order, perhaps w
 The move is kept if as many are placed as before, or, while the temperature is high, a few less. Of
 equally many, those that pay less for memory are better. A move costs only the rounds of the
 requests it touches.
+
+*Replicas* stand one after the other in one profile, of ``rounds`` entries each: a request at round
+t of replica k has the start k ``rounds`` + t. Every replica's last rounds are empty. A request is
+placed on the first replica that has room in time, from a random one on.
 """
 
 from __future__ import annotations
@@ -61,11 +65,15 @@ FRUITLESS = 2
 
 
 class _Table(NamedTuple):
-    """Starts, -1 where a request is left out; memory by round; state of the random numbers."""
+    """Starts, -1 where a request is left out; memory by round; state of the random numbers.
+
+    ``rounds`` is the length of a replica's part of the profile.
+    """
 
     starts: IntArray
     profile: IntArray
     random: IntArray
+    rounds: int
 
 
 class _Chosen(NamedTuple):
@@ -78,14 +86,20 @@ class _Chosen(NamedTuple):
 
 @njit
 def _place(requests: RequestColumns, last: IntArray, i: int, begin: int, table: _Table) -> bool:
-    """Place a request at its first start from ``begin`` on, if there is one in time."""
+    """Place a request at the first start from ``begin`` on of a replica, if one is in time."""
     prompt, output, _, limit = requests
-    start = earliest_fit(table.profile, begin, prompt[i], output[i], limit)
-    if start < 0 or start > last[i]:
-        return False
-    table.starts[i] = start
-    hold(table.profile, start, prompt[i], output[i], 1)
-    return True
+    rounds = table.rounds
+    replicas = len(table.profile) // rounds
+    first = int(next_uniform(table.random) * replicas) if replicas > 1 else 0
+    for k in range(replicas):
+        origin = (first + k) % replicas * rounds
+        profile = table.profile[: origin + rounds]
+        start = earliest_fit(profile, origin + begin, prompt[i], output[i], limit)
+        if 0 <= start <= origin + last[i]:
+            table.starts[i] = start
+            hold(profile, start, prompt[i], output[i], 1)
+            return True
+    return False
 
 
 @njit
@@ -116,6 +130,9 @@ def _choose(
     _, output, arrival, _ = requests
     n = len(output)
     begin, end = arrival[about], last[about] + output[about]
+    replicas = len(table.profile) // table.rounds
+    # Room is of use on one replica: half of the moves take requests out of a single one.
+    target = int(next_uniform(table.random) * 2 * replicas) if replicas > 1 else replicas
     removed = 1 + int(next_uniform(table.random) * MOST_REMOVED)
     tried = int(next_uniform(table.random) * MOST_TRIED)
     chosen[0] = about
@@ -123,7 +140,9 @@ def _choose(
     for _ in range(DRAWS * (removed + tried)):
         i = int(next_uniform(table.random) * n)
         is_out = table.starts[i] < 0
-        first = arrival[i] if is_out else table.starts[i]
+        if not is_out and target < replicas and table.starts[i] // table.rounds != target:
+            continue
+        first = arrival[i] if is_out else table.starts[i] % table.rounds
         until = (last[i] if is_out else first) + output[i]
         if until <= begin or first >= end:
             continue
@@ -197,7 +216,7 @@ def _move(
     for k in range(count):
         before[k] = starts[chosen[k]]
         if before[k] >= 0:
-            gain -= _worth(requests, chosen[k], before[k], prices)
+            gain -= _worth(requests, chosen[k], before[k] % table.rounds, prices)
             change -= 1
     _take_out(requests, chosen, count, table)
     for k in range(count):
@@ -206,7 +225,7 @@ def _move(
         if next_uniform(random) < LATER:
             begin += int(next_uniform(random) * (last[i] - begin + 1))
         if _place(requests, last, i, begin, table):
-            gain += _worth(requests, i, starts[i], prices)
+            gain += _worth(requests, i, starts[i] % table.rounds, prices)
             change += 1
     if gain >= heat * math.log(1.0 - next_uniform(random)) - EQUAL:
         return change
@@ -245,7 +264,7 @@ def _moves(
 
 
 class Placing:
-    """Search for schedules of one instance.
+    """Search for schedules of one instance, whose starts count through its replicas.
 
     Parameters
     ----------
@@ -255,12 +274,19 @@ class Placing:
         Last start in time of each.
     seed : int
         Seed of every random choice.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds of a replica.
     """
 
     def __init__(self, instance: Instance, last: IntArray, seed: int) -> None:
         self._instance, self._last = instance, last
-        self._requests = instance.columns
-        self._rounds = int((last + instance.output_lengths).max()) + 2
+        self._requests = instance.alone().columns
+        self.rounds = int((last + instance.output_lengths).max()) + 2
+        # More replicas than requests are of no use.
+        self._length = self.rounds * min(instance.replicas, len(instance))
         self._seed = seed
         self._best = np.full(len(instance), -1, dtype=np.int64)
         self._count = 0
@@ -269,7 +295,7 @@ class Placing:
     def openings(self) -> IntArray:
         """Return the starts of the best of some orders; -1 for requests left out."""
         instance, last = self._instance, self._last
-        if self._rounds > LONGEST_PROFILE:
+        if self._length > LONGEST_PROFILE:
             return self._best
         volumes, arrivals = instance.volumes, instance.arrival_times
         window = last + instance.output_lengths - arrivals
@@ -283,7 +309,7 @@ class Placing:
 
     def improved(self, should_stop: Callable[[], bool], *, limited: bool) -> Iterator[IntArray]:
         """Yield better and better starts; without a time limit until nothing is gained."""
-        if self._rounds > LONGEST_PROFILE or self._count == len(self._best):
+        if self._length > LONGEST_PROFILE or self._count == len(self._best):
             return
         cycle = fruitless = 0
         while not should_stop() and (limited or fruitless < FRUITLESS):
@@ -314,24 +340,24 @@ class Placing:
 
     def use(self, prices: FloatArray) -> None:
         """Take prices of memory in rounds 1, 2, ..., in late requests."""
-        self._prices = np.zeros(self._rounds)
-        self._prices[1 : len(prices) + 1] = prices[: self._rounds - 1]
+        self._prices = np.zeros(self.rounds)
+        self._prices[1 : len(prices) + 1] = prices[: self.rounds - 1]
 
     def _priced(self, thrift: float, *, is_flat: bool) -> PricedRounds:
         """Return the prices, or a flat one at which all memory is worth the requests placed."""
         prices = self._prices
         if prices is None or is_flat:
-            flat = self._count / (self._instance.memory_limit * self._rounds)
-            prices = np.full(self._rounds, flat)
+            flat = self._count / (self._instance.memory_limit * self._length)
+            prices = np.full(self.rounds, flat)
         prices = thrift * prices
-        weighted = np.cumsum(prices * np.arange(self._rounds))
+        weighted = np.cumsum(prices * np.arange(self.rounds))
         return PricedRounds(np.cumsum(prices), weighted, prices, 1.0)
 
     def _table(self, starts: IntArray) -> _Table:
         self._seed += 1
         random = np.array([self._seed % 0xFFFFFFFF + 1], dtype=np.int64)
-        profile = np.zeros(self._rounds, dtype=np.int64)
-        table = _Table(starts, profile, random)
+        profile = np.zeros(self._length, dtype=np.int64)
+        table = _Table(starts, profile, random, self.rounds)
         prompt, output, _, _ = self._requests
         for i in np.flatnonzero(starts >= 0):
             hold(profile, starts[i], prompt[i], output[i], 1)

@@ -11,10 +11,11 @@ import numpy as np
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import Interval, SolveStatus
 from hindsight.runtime.clock import Clock
-from instances import Instance, Schedule, SecondsSchedule, Workload
+from instances import Instance, Workload
 from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.html import figure_of
+from instances.problem.schedule import TimedSchedule
 from instances.service_level import AnyLevel, Limits
 
 Late = Literal["drop", "serve"]
@@ -67,7 +68,7 @@ class AttainmentResult:
         Requests on time in ``schedule``.
     upper_bound : int
         No scheduler has more on time.
-    schedule : Schedule or SecondsSchedule or None
+    schedule : Schedule, SecondsSchedule, FleetSchedule or None
         The best schedule found, checked. With ``late="drop"`` it has the requests on time, and is
         None if there are none; with ``late="serve"`` it has all requests.
     best_bound : str
@@ -91,7 +92,7 @@ class AttainmentResult:
     late: Late
     lower_bound: int
     upper_bound: int
-    schedule: Schedule | SecondsSchedule | None
+    schedule: TimedSchedule | None
     best_bound: str
     certified: bool
     stop_reason: AttainmentStop
@@ -157,7 +158,7 @@ class OnTime:
         Width of the share at which to stop.
     phase : str
         What is going on.
-    schedule : Schedule or SecondsSchedule or None
+    schedule : Schedule, SecondsSchedule, FleetSchedule or None
         The best schedule so far, of the requests `served`.
     lower, upper : int
         The interval.
@@ -169,7 +170,7 @@ class OnTime:
     callback: Callable[[AttainmentProgress], None] | None = None
     gap: float = 0.0
     phase: str = "schedules"
-    schedule: Schedule | SecondsSchedule | None = None
+    schedule: TimedSchedule | None = None
     served: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     lower: int = 0
     best_bound: str = NO_LIMIT
@@ -189,14 +190,14 @@ class OnTime:
         """Tell whether the bounds are as near to each other as asked for."""
         return self.upper - self.lower <= self.gap * len(self.problem)
 
-    def on_time(self, schedule: Schedule | SecondsSchedule, served: IntArray) -> IntArray:
+    def on_time(self, schedule: TimedSchedule, served: IntArray) -> IntArray:
         """Return those of the positions ``served`` whose requests the schedule has on time."""
         problem, limits = schedule.problem, Limits(*(one[served] for one in self.limits))
         first = schedule.first_token_times - problem.arrival_times
         kept = limits.on_time(schedule.latencies, first, problem.output_lengths)
         return served[kept]
 
-    def offer(self, schedule: Schedule | SecondsSchedule, served: IntArray) -> None:
+    def offer(self, schedule: TimedSchedule, served: IntArray) -> None:
         """Keep a schedule of the requests at the positions ``served`` if it has more on time.
 
         Raises

@@ -20,6 +20,11 @@ requests of one block that are on time in a schedule, and remove each round afte
 arrival in which none of them runs. Nothing starts later than before, so all are on time still, and
 they are complete by E. So blocks do not meet. [] With two rounds kept for each round of work, late
 requests also find a place in their block: from E on, one after another if need be.
+
+**Replicas.** The bound is that of one machine with the memory of all: in rounds every schedule of
+the fleet is one of it (`instances.problem.memory_translation.pooled`). The program is exact
+(`hindsight.integer_program.starts`). Gaps are removed as before: what is said of a block holds on
+each replica.
 """
 
 from __future__ import annotations
@@ -50,10 +55,11 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation.gaps import next_block_begins
 from hindsight.relaxation.price_ascent import PriceAscent
 from hindsight.runtime.clock import StoppedEarlyError
-from instances import Instance, Schedule
+from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
+from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_rule import TOKENS
-from instances.problem.memory_translation import relaxed, restricted
+from instances.problem.memory_translation import pooled, restricted
 
 from .placing import Placing
 from .results import OnTime
@@ -112,24 +118,44 @@ def attain_in_rounds(
     _Search(state, last, threads, seed, formulation).run()
 
 
-def with_late(state: OnTime) -> Schedule:
-    """Return the best schedule, with each late request at its first start that fits."""
+def with_late(state: OnTime) -> Schedule | FleetSchedule:
+    """Return the best schedule, with each late request at its first start that fits.
+
+    Late requests are dealt to the replicas in turn, by volume.
+    """
     problem = state.problem
     assert isinstance(problem, Instance)
     moved = compress(problem, ROOM)
     beside = restricted(moved.instance)
     starts = np.full(len(problem), -1, dtype=np.int64)
-    if isinstance(state.schedule, Schedule):
+    assignment = np.zeros(len(problem), dtype=np.int64)
+    if isinstance(state.schedule, Schedule | FleetSchedule):
         starts[state.served] = state.schedule.start_times - moved.shifts[state.served]
+        if isinstance(state.schedule, FleetSchedule):
+            assignment[state.served] = state.schedule.assignment
     order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
+    late = order[len(state.served) :]
+    assignment[late] = np.arange(len(late)) % problem.replicas
     rounds = int(beside.arrival_times.max() + beside.output_lengths.sum()) + 2
     rounds += int(starts.max())
-    profile = np.zeros(rounds, dtype=np.int64)
-    s, o, _, _ = columns = beside.columns
-    for i in np.flatnonzero(starts >= 0).tolist():
-        hold(profile, starts[i], s[i], o[i], 1)
-    fit_in_order(columns, order[len(state.served) :], starts, profile, False)
-    return Schedule(problem, starts + moved.shifts)
+    s, o, _, _ = columns = beside.alone().columns
+    for replica, own in enumerate(by_replica(assignment, problem.replicas)):
+        if not len(own):
+            continue
+        profile = np.zeros(rounds, dtype=np.int64)
+        for i in own[starts[own] >= 0].tolist():
+            hold(profile, starts[i], s[i], o[i], 1)
+        fit_in_order(columns, late[assignment[late] == replica], starts, profile, False)
+    return _schedule(problem, assignment, starts + moved.shifts)
+
+
+def _schedule(
+    problem: Instance, assignment: IntArray, starts: IntArray
+) -> Schedule | FleetSchedule:
+    """Return a schedule of one machine, or of a fleet where there are replicas."""
+    if problem.replicas == 1:
+        return Schedule(problem, starts)
+    return FleetSchedule.from_starts(problem, assignment, starts)
 
 
 class _Search:
@@ -159,7 +185,7 @@ class _Search:
         ends = np.minimum(ends, a.max() + o.sum())
         self._last = np.minimum(last[self._able] - self._shifts, ends - o)
         self._rounds = int((self._last + self._instance.output_lengths).max())
-        self._below = relaxed(self._instance)
+        self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
         self._placing = Placing(restricted(self._instance), self._last, seed)
 
@@ -169,7 +195,7 @@ class _Search:
         if not len(self._able):
             return
         state.limit(self._most_by_volume(), VOLUMES)
-        self._offer(self._placing.openings())
+        self._offer(self._placing.openings(), self._placing.rounds)
         self._place(FIRST_SHARE)
         if state.is_over:
             return
@@ -197,16 +223,20 @@ class _Search:
         left = state.clock.limit_left()
         with state.clock.within(math.inf if left is None else share * left):
             for starts in self._placing.improved(lambda: state.is_over, limited=left is not None):
-                self._offer(starts)
+                self._offer(starts, self._placing.rounds)
 
-    def _offer(self, starts: IntArray) -> None:
-        """Offer the schedule of the requests whose start is not below 0."""
+    def _offer(self, starts: IntArray, rounds: int) -> None:
+        """Offer the schedule of the requests whose start is not below 0.
+
+        Starts count through the replicas, each of which has so many rounds.
+        """
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
             problem = self._state.problem
             assert isinstance(problem, Instance)
-            part = Schedule(problem.of(served), starts[placed] + self._shifts[placed])
+            replicas, within = np.divmod(starts[placed], rounds)
+            part = _schedule(problem.of(served), replicas, within + self._shifts[placed])
             self._state.offer(part, served)
 
     def _most_by_volume(self) -> int:
@@ -335,7 +365,8 @@ class _Search:
                 upper = max(len(allowed) - least, state.lower)
                 state.limit(upper, PROGRAM, certified=False)
             if result.values is not None:
-                self._offer(starts_from_values(starts, compiled, result.values))
+                found = starts_from_values(starts, compiled, result.values)
+                self._offer(found, starts.rounds)
 
         result = solve_linear(
             compiled.linear,

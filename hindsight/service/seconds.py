@@ -1,6 +1,7 @@
 """The most requests on time where rounds last as long as their batch takes.
 
-*Schedules*: `hindsight.service.deadline_orders`. *Upper bounds*: prices of machine time by
+*Schedules*: `hindsight.service.deadline_orders`, and of several replicas
+`hindsight.service.fleet_deadline_orders`. *Upper bounds*: prices of machine time by
 `hindsight.seconds.round_length_prices`, where being late costs 1 (*Service levels*), and before
 them the requests that no machine serves on time even alone.
 
@@ -14,23 +15,30 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from hindsight.runtime.clock import Clock, never
 from hindsight.seconds.deadlines import Deadlines
+from hindsight.seconds.fleet_orders import orders_of
 from hindsight.seconds.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
-from hindsight.seconds.order_search import SecondsOrders
 from hindsight.seconds.price_ascent import PriceAscent
 from hindsight.seconds.round_length_prices import LATEST, LONGEST_OUTPUT, PricedValues
 from hindsight.seconds.solving import LARGEST_WINDOW, MARGIN, MOST_CELLS, grids, raise_values
-from instances import SecondsSchedule, Workload
+from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import COLUMNS
+from instances.problem.fleet_schedule import by_replica
 
 from .deadline_orders import DeadlineOrders, Weighted
+from .fleet_deadline_orders import FleetDeadlineOrders
 from .results import OnTime
+
+AnySeconds = SecondsSchedule | FleetSchedule
+
+AnyOrders = DeadlineOrders | FleetDeadlineOrders
 
 OWN_TIME = "own time"
 """Name of the bound by requests that no machine serves on time."""
@@ -69,7 +77,8 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
         Seed of the search for schedules.
     """
     assert isinstance(state.problem, Workload)
-    orders = DeadlineOrders(state.problem, batch_time, state.limits, seed)
+    kind = DeadlineOrders if state.problem.replicas == 1 else FleetDeadlineOrders
+    orders = kind(state.problem, batch_time, state.limits, seed)
     with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
         openings = iter(orders.rules())
         _open(state, orders, openings)
@@ -93,13 +102,13 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
 
 
 def with_late(
-    schedule: SecondsSchedule | None, served: IntArray, workload: Workload, batch_time: BatchTime
-) -> SecondsSchedule:
+    schedule: AnySeconds | None, served: IntArray, workload: Workload, batch_time: BatchTime
+) -> AnySeconds:
     """Return a schedule of all requests: the others come after those ``served``.
 
     Parameters
     ----------
-    schedule : SecondsSchedule or None
+    schedule : SecondsSchedule or FleetSchedule or None
         Schedule of ``workload.of(served)`` whose rounds start as early as they can, or None.
     served : int64 array
         Positions in the workload.
@@ -108,11 +117,11 @@ def with_late(
     batch_time : BatchTime
         Seconds of a round.
     """
+    if workload.replicas > 1:
+        return _fleet_with_late(schedule, served, workload, batch_time)
     rest = np.setdiff1d(np.arange(len(workload)), served)
     tables, rounds = [], 0
-    late = (
-        None if not len(rest) else SecondsOrders(workload.of(rest), batch_time, 0).openings(never)
-    )
+    late = None if not len(rest) else orders_of(workload.of(rest), batch_time, 0).openings(never)
     for part, positions in ((schedule, served), (late, rest)):
         if part is None:
             continue
@@ -124,7 +133,23 @@ def with_late(
     return SecondsSchedule(workload, batch_time, np.concatenate(tables))
 
 
-def _open(state: OnTime, orders: DeadlineOrders, openings: Iterator[Weighted]) -> None:
+def _fleet_with_late(
+    schedule: AnySeconds | None, served: IntArray, workload: Workload, batch_time: BatchTime
+) -> FleetSchedule:
+    """Do the same on every replica; late requests are dealt out in turn."""
+    assignment = np.arange(len(workload)) % workload.replicas
+    known: tuple[Any, ...] = (None,) * workload.replicas
+    if isinstance(schedule, FleetSchedule):
+        assignment[served], known = schedule.assignment, schedule.parts
+    parts: list[AnySeconds | None] = []
+    for own, part in zip(by_replica(assignment, workload.replicas), known, strict=True):
+        there = np.searchsorted(own, np.intersect1d(own, served))
+        is_used = len(own) > 0
+        parts.append(with_late(part, there, workload.alone(own), batch_time) if is_used else None)
+    return FleetSchedule(workload, assignment, parts)
+
+
+def _open(state: OnTime, orders: AnyOrders, openings: Iterator[Weighted]) -> None:
     """Try the rules that are left, as long as there is time; the next one always."""
     for weight, rule in openings:
         orders.offer(weight, rule)
@@ -132,7 +157,7 @@ def _open(state: OnTime, orders: DeadlineOrders, openings: Iterator[Weighted]) -
             return
 
 
-def _take(state: OnTime, orders: DeadlineOrders) -> None:
+def _take(state: OnTime, orders: AnyOrders) -> None:
     found = orders.schedule()
     if found is not None:
         schedule, served = found
@@ -148,7 +173,7 @@ def _bound(state: OnTime, batch_time: BatchTime, threads: int) -> None:
     certified = is_known(batch_time)
     state.phase = "bounds"
     best: tuple[float, PriceAscent, AffineMinorant, Deadlines] | None = None
-    schedule = SecondsOrders(workload, batch_time, 0).openings(state.clock.must_stop)
+    schedule = orders_of(workload, batch_time, 0).openings(state.clock.must_stop)
     minorants = affine_minorants(batch_time, workload.memory_limit)
     with ThreadPoolExecutor(threads) as pool:
         for minorant in minorants:
@@ -175,13 +200,13 @@ def _bound(state: OnTime, batch_time: BatchTime, threads: int) -> None:
 
 
 def _ascent(
-    schedule: SecondsSchedule, minorant: AffineMinorant, horizon: float, deadlines: Deadlines
+    schedule: AnySeconds, minorant: AffineMinorant, horizon: float, deadlines: Deadlines
 ) -> PriceAscent | None:
     """Return an ascent with cells in proportion to the deadlines, None if no request is open."""
     is_open = np.isnan(deadlines.known)
     if not is_open.any():
         return None
-    allowed = deadlines.end[is_open] - schedule.workload.arrival_times[is_open]
+    allowed = deadlines.end[is_open] - schedule.problem.arrival_times[is_open]
     shortest = math.ceil(math.log2(2 * minorant.d0))
     wide = max(float(np.median(allowed)) / LEVEL_CELLS, horizon / MOST_CELLS)
     cell = 2.0 ** max(round(math.log2(wide)), shortest)

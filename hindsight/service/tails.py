@@ -19,9 +19,18 @@ from hindsight.runtime.search import Search
 from hindsight.seconds.deadlines import own_times
 from hindsight.seconds.minorants import affine_minorants, has_minorants, is_known
 from hindsight.seconds.solving import as_workload, require_instance
-from instances import Instance, InvalidValueError, Schedule, SecondsSchedule, ServiceLevel, Workload
+from instances import (
+    FleetSchedule,
+    Instance,
+    InvalidValueError,
+    SecondsSchedule,
+    ServiceLevel,
+    Workload,
+)
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
+from instances.problem.fleet_schedule import by_replica
+from instances.problem.schedule import TimedSchedule
 from instances.validation import as_number
 
 from .attainment import attainment
@@ -52,7 +61,7 @@ class TailResult:
         No scheduler has a smaller quantile, in rounds or seconds.
     upper_bound : float
         The quantile of ``schedule``.
-    schedule : Schedule or SecondsSchedule
+    schedule : Schedule, SecondsSchedule or FleetSchedule
         A schedule of all requests, checked.
     certified : bool
         Whether ``lower_bound`` is proved in exact arithmetic or with directed rounding.
@@ -65,7 +74,7 @@ class TailResult:
     limit: TailLimit
     lower_bound: float
     upper_bound: float
-    schedule: Schedule | SecondsSchedule
+    schedule: TimedSchedule
     certified: bool
     runtime: float
 
@@ -116,7 +125,10 @@ def tail(
     if limit not in get_args(TailLimit):
         known = ", ".join(get_args(TailLimit))
         raise InvalidValueError(None, "limit", limit, f"is not one of {known}")
-    problem = require_instance(problem) if batch_time is None else as_workload(problem)
+    if batch_time is None:
+        problem = require_instance(problem, replicas=True)
+    else:
+        problem = as_workload(problem)
     bisection = _Bisection(problem, share, limit, batch_time, search)
     with search.clock.listening():
         bisection.run()
@@ -140,7 +152,7 @@ class _Bisection:
         self._count = max(1, math.ceil(quantile * len(problem) * (1 - 1e-12)))
         self._certified = batch_time is None or is_known(batch_time)
         self._lower = float(np.sort(self._own())[self._count - 1])
-        self._schedule: Schedule | SecondsSchedule | None = None
+        self._schedule: TimedSchedule | None = None
         self._upper = math.inf
 
     def run(self) -> None:
@@ -196,14 +208,27 @@ class _Bisection:
         return longest * (1 - 1e-9)
 
     def _begin(self) -> None:
-        """Keep a first schedule, one request after another."""
-        problem, work = self._problem, self._problem.output_lengths
-        before = np.cumsum(work) - work
-        if isinstance(problem, Workload):
-            assert self._batch_time is not None
-            self._keep(SecondsSchedule.from_start_rounds(problem, self._batch_time, before))
-        else:
-            self._keep(one_after_another(problem))
+        """Keep a first schedule: requests dealt to the replicas in turn, and run one by one."""
+        problem = self._problem
+        if problem.replicas == 1:
+            self._keep(self._in_turn(problem))
+            return
+        assignment = np.zeros(len(problem), dtype=np.int64)
+        order = np.argsort(problem.arrival_times, kind="stable")
+        assignment[order] = np.arange(len(problem)) % problem.replicas
+        parts = [
+            self._in_turn(problem.alone(own)) if len(own) else None
+            for own in by_replica(assignment, problem.replicas)
+        ]
+        self._keep(FleetSchedule(problem, assignment, parts))
+
+    def _in_turn(self, problem: Instance | Workload) -> TimedSchedule:
+        """Run one request after another on one machine."""
+        if isinstance(problem, Instance):
+            return one_after_another(problem)
+        assert self._batch_time is not None
+        before = np.cumsum(problem.output_lengths) - problem.output_lengths
+        return SecondsSchedule.from_start_rounds(problem, self._batch_time, before)
 
     def _try(self, length: float, probes: int) -> tuple[bool, bool]:
         """Try a limit; return whether it is proved too short, and whether a schedule reaches it."""
@@ -230,7 +255,7 @@ class _Bisection:
             self._keep(found.schedule)
         return is_short, found.lower_bound >= self._count
 
-    def _keep(self, schedule: Schedule | SecondsSchedule) -> None:
+    def _keep(self, schedule: TimedSchedule) -> None:
         """Keep the schedule with the smallest quantile."""
         times: Any = schedule.latencies
         if self._limit == "first_token":

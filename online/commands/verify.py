@@ -79,6 +79,9 @@ def verify(
             "verified lower bound": f"{verdict.lower_bound} s total latency",
             "batch time": str(verdict.batch_time),
         }
+    if verdict.replicas > 1:
+        found["replicas"] = verdict.replicas
+        fields["replicas"] = str(verdict.replicas)
     names = ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule")
     # The memory rule is empty where it is that of tokens.
     fields |= {name.replace("_", " "): str(found[name]) for name in names if found[name] != ""}

@@ -253,7 +253,7 @@ def _bounds(result: Optimum | AttainmentResult) -> dict[str, Any]:
 
     names = ("upper_bound", "lower_bound", "certified_lower_bound")
     if isinstance(result, AttainmentResult):
-        schedule = result.schedule
+        schedule: Any = result.schedule
         starts = json.dumps(rounds_of(schedule)) if result.batch_time is None else None
         return {
             **{name: getattr(result, name) for name in names[:2]},

@@ -6,6 +6,8 @@ from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
 
+import fleets
+import numpy as np
 import pytest
 from brute_force import (
     all_feasible_schedules,
@@ -25,6 +27,7 @@ from hypothesis import strategies as st
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
 from seconds_optimum import optimum
 from strategies import instances, packed_schedules, serial_schedules
+from tiny_fleets import tiny_fleet
 
 from instances import Instance, Request, Schedule
 
@@ -133,3 +136,31 @@ def test_an_optimum_may_delay_a_request_that_fits() -> None:
 def test_feasible_schedule_strategies_are_feasible(strategy, data) -> None:
     schedule: Schedule = data.draw(strategy)
     assert is_feasible_by_definition(schedule.instance, schedule.start_times.tolist())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_optima_of_fleets_are_those_of_every_assignment_and_start(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fleet = tiny_fleet(rng, 3)
+    rows, rule, n = fleets.rows_of(fleet), fleets.rule_of(fleet), len(fleet)
+    end = fleets.last_round(rows) + 1
+    starts = list(product(*(range(a, end - o + 1) for a, _, o, _ in rows)))
+    assignments = product(range(fleet.replicas), repeat=n)
+    every = [
+        [start + o - a for start, (a, _, o, _) in zip(chosen, rows, strict=True)]
+        for assignment in assignments
+        for chosen in starts
+        if fleets.is_feasible(rows, fleet.memory_limit, rule, assignment, chosen)
+    ]
+    weights = fleet.weights.tolist()
+    costs = [sum(w * one for w, one in zip(weights, own, strict=True)) for own in every]
+    shape = (fleet.memory_limit, fleet.replicas)
+    assert fleets.least_total_latency(rows, *shape, rule) == min(costs)
+    for place in range(1, n + 1):
+        found = fleets.least_quantile(rows, *shape, place, False, rule)
+        assert found == min(sorted(own)[place - 1] for own in every)
+    most = [int(rng.integers(1, 7)) for _ in rows]
+    levels = [(one, None, None) for one in most]
+    assert fleets.most_on_time(rows, *shape, levels, rule) == max(
+        sum(one <= limit for one, limit in zip(own, most, strict=True)) for own in every
+    )

@@ -14,7 +14,7 @@ from forked_scripts import ROOT, ForkedScripts, Ok, Refused, Script, fields
 
 import instances
 from hindsight import make_certificate
-from instances import Instance, SecondsSchedule
+from instances import FleetSchedule, Instance, SecondsSchedule
 from instances.batch_time import AffineTime
 
 
@@ -38,6 +38,15 @@ def tampered(path: Path, **entries: Any) -> Path:
     other = path.with_name("tampered.json")
     other.write_text(json.dumps({**document, **entries}), "utf-8")
     return other
+
+
+def test_the_certificate_of_a_fleet(ok: Ok, tmp_path: Path) -> None:
+    fleet = Instance.from_arrays([2, 3, 1], [4, 2, 3], [0, 0, 1], memory_limit=6, replicas=2)
+    path = tmp_path / "certificate.json"
+    schedule = FleetSchedule.from_starts(fleet, [0, 1, 1], [0, 0, 2])
+    path.write_text(json.dumps(make_certificate(schedule)), "utf-8")
+    shown = fields(ok(f"verify {path}"))
+    assert (shown["replicas"], shown["upper bound"]) == ("2", "10")
 
 
 def test_a_valid_certificate(ok: Ok, certificate: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fleets
 import numpy as np
 import pytest
 from library_records import OPEN, bare_record, change, listed_record, records_file
@@ -280,6 +281,9 @@ def test_late_by_volume_is_below_enumeration(seed: int) -> None:
     level = ServiceLevel(latency=float(rng.integers(3, 12)), first_token=first)
     late = late_by_volume(instance, limits_of(level, 5))
     assert late <= 5 - most_on_time(instance, [level] * 5)
+    rows, limits = fleets.rows_of(instance), (level.latency, level.first_token, None)
+    most = fleets.most_on_time(rows, 8, 2, [limits] * 5)
+    assert late_by_volume(instance.with_replicas(2), limits_of(level, 5)) <= 5 - most
 
 
 def test_late_by_volume_by_hand() -> None:

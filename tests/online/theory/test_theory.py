@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import fleets
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
@@ -12,9 +13,11 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
+from tiny_fleets import tiny_fleet
 
 import online
-from instances import Instance, InvalidValueError
+from hindsight.bounds.paper_bounds import by_layers
+from instances import Instance, InvalidValueError, MemoryRule
 from online import theory
 
 ALPHAS = [Fraction(k, 20) for k in range(1, 21)]
@@ -203,6 +206,24 @@ def test_bad_arguments() -> None:
 def test_the_volume_bound(instance: Instance) -> None:
     """[J25] Equation (9)."""
     assert theory.volume_bound(instance) <= optimal_total_latency(instance)[0]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fleet = tiny_fleet(rng, 4, replicas=1 + seed % 3)
+    shape = fleet.memory_limit, fleet.replicas, fleets.rule_of(fleet)
+    best = fleets.least_total_latency(fleets.rows_of(fleet), *shape)
+    assert theory.volume_bound(fleet) <= best
+    assert by_layers(fleet, theory.volume_bound) <= best
+
+
+def test_lemmas_are_of_one_machine_that_counts_tokens() -> None:
+    for other in ({"replicas": 2}, {"memory_rule": MemoryRule(1, "next")}):
+        instance = Instance.from_arrays([1] * 3, [1] * 3, memory_limit=4, **other)
+        for lemma in (theory.optimum_lower_bound, theory.mc_sf_upper_bound):
+            with pytest.raises(InvalidValueError, match="replicas|tokens"):
+                lemma(instance)
 
 
 @given(

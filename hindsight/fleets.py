@@ -1,0 +1,377 @@
+"""Optima of fleets in rounds: K replicas, each with memory M, that share nothing but the requests.
+
+**Bounds.** Two relaxations bound the optimum, and both are exact in integers:
+
+- *One machine with memory K M* (`instances.problem.memory_translation.pooled`). Rounds of replicas
+  are aligned and last a unit whatever their batch, and what all replicas hold in a round is at most
+  K M: so every schedule of the fleet is one of this machine. All bounds of it, and what proves
+  them, hold for the fleet, also with preemption, with free migration and for the makespan.
+- *Prices of what runs together on a replica* (`hindsight.configurations.ascent`). What is active on
+  each replica is a configuration of memory M, so K times the heaviest one is paid at most. These
+  prices see that a request must fit one replica, which the memory of the one machine hides.
+
+**Schedules** come from ruin and recreate over order and replica
+(`hindsight.heuristics.fleet_schedules`), and last each replica is solved by itself.
+
+**Small instances** are proved by the integer program of one timeline with a segment for each
+replica (`hindsight.integer_program.starts`), over the starts that the prices leave.
+
+No optimum needs more replicas than requests: the others stay empty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from instances import FleetSchedule, Instance, PreemptiveSchedule, Schedule
+from instances.arrays import IntArray
+from instances.problem.memory_translation import pooled, relaxed
+from instances.problem.preemptive_schedule import AnySchedule
+
+from .bounds.memory_prices import price_bound, round_prices, useful_starts
+from .bounds.volume import fill_by_volume, filling_prices
+from .configurations.ascent import ConfigurationAscent
+from .configurations.prices import SCALE, exact_bound, integer_capacities, start_values
+from .configurations.proofs import StatePrices
+from .configurations.tables import state_copies
+from .configurations.warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
+from .heuristics.fleet_schedules import FleetSchedules, first_orders
+from .integer_program.starts import start_sets, useful_replicas
+from .memory_rules import solve_by_memory_rule
+from .outcomes.proofs import MemoryPrices
+from .outcomes.results import PREEMPTIVE, Progress, SolveResult
+from .outcomes.solve_state import SolveState
+from .relaxation.methods import LARGEST_RELAXATION
+from .rounds import Task, solve_rounds
+from .runtime.search import Search
+from .strategies.mip import IntegerProgram
+from .strategies.strategy import Problem
+
+POOLED_SHARE, PRICED_SHARE, PARTS_SHARE = 0.25, 0.1, 0.1
+"""Shares of the time left: for the one machine, for it where a replica's memory is small enough for
+prices of what runs together, and for the replicas by themselves."""
+
+UNLIMITED_TURN = 30.0
+"""Seconds for either of them without a time limit."""
+
+FIRST_MOVES, MOST_MOVES = 50, 12_800
+"""Moves per request of the first cycle and of the longest; each has twice as many as the last."""
+
+SEARCHED_MOVES = 800
+"""Moves per request of the longest cycle before the first ascent and the integer program."""
+
+ASCENT_SHARE, PROGRAM_SHARE = 0.3, 0.5
+"""Most of the time left that an ascent and the integer program take."""
+
+PATIENCE = 3
+"""Cycles and ascents without a better schedule or bound that end a search without a time limit."""
+
+ASCENT = 60
+"""Iterations of the first ascent; each has twice as many as the last."""
+
+FADES = (1.0, 1.0, 0.5, 0.25)
+"""Heats and steps of the ascents as shares of the first; the last holds for the rest."""
+
+PRICING = {"paths", "configurations"}
+"""Strategies that price what runs together."""
+
+LARGEST_PRICE_ARRAY = 20_000_000
+"""Most entries of the epoch prices, T (M + 1)^2."""
+
+MOST_PAIRS = 20_000
+"""Most starts on all replicas for which ``"auto"`` runs the integer program."""
+
+
+def solve_fleet(instance: Instance, task: Task, search: Search) -> SolveResult:
+    """Solve an instance with several replicas; see the module docstring.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    task : Task
+        The task, checked; it has no user-defined bounds and cuts.
+    search : Search
+        The search options, checked.
+    """
+    used = instance.with_replicas(useful_replicas(instance))
+    if search.start is not None:
+        search = replace(search, start=_on(used, search.start))
+    if used.replicas == 1:
+        found = _solve_machine(used, task, replace(search, start=_first(search.start)))
+        parts = cast(Any, [found.schedule])
+        one = FleetSchedule(used, np.zeros(len(used), np.int64), parts)
+        return replace(found, instance=instance, schedule=cast(Any, _on(instance, one)))
+    with search.clock.listening():
+        fleet = _FleetSearch(used, task, search)
+        with fleet.state.kept_when_interrupted():
+            fleet.run()
+        fleet.state.raise_kept_error()
+        return fleet.result(instance)
+
+
+def _first(start: FleetSchedule | None) -> Any:
+    return None if start is None else next(part for part in start.parts if part is not None)
+
+
+def _on(instance: Instance, schedule: FleetSchedule) -> FleetSchedule:
+    """Return the same schedule on another number of replicas, those in use first."""
+    order = sorted(range(len(schedule.parts)), key=lambda k: schedule.parts[k] is None)
+    parts = [schedule.parts[k] for k in order[: instance.replicas]]
+    parts += [None] * (instance.replicas - len(parts))
+    return FleetSchedule(instance, np.argsort(order)[schedule.assignment], parts)
+
+
+def _solve_machine(instance: Instance, task: Task, search: Search) -> SolveResult:
+    """Solve an instance of one machine under its memory rule."""
+    counts_tokens = relaxed(instance) is instance
+    return (solve_rounds if counts_tokens else solve_by_memory_rule)(instance, task, search)
+
+
+class _FleetSearch:
+    """Search of a fleet with at most as many replicas as requests."""
+
+    def __init__(self, instance: Instance, task: Task, search: Search) -> None:
+        self.state = SolveState(instance, search.clock, search.progress, task.goal, search.gap)
+        self._instance, self._task, self._options = instance, task, search
+        self._problem = Problem(instance, task.goal, None, search.threads, search.seed)
+        self._machine = pooled(instance)
+        self._methods = {strategy.name for strategy in task.strategies}
+        seeds = range(search.seed, search.seed + self._problem.cores)
+        self._searches = [FleetSchedules(instance, seed) for seed in seeds]
+        self._moves, self._pace = FIRST_MOVES, 0.0
+        self._ascent = Ascent(instance, self._problem.cores)
+        self._idle = self._fruitless = 0
+
+    def run(self) -> None:
+        """Bound the one machine, improve schedules and prices in turn, then search exactly."""
+        state, start = self.state, self._options.start
+        if start is not None:
+            self._offer(start)
+        first = self._searches[0]
+        self._offer(first.best)
+        lengths = self._instance.total_output_length if state.objective != "makespan" else 0
+        state.raise_lower(lengths, certified=True)
+        for order in first_orders(self._instance):
+            if not state.is_done():
+                self._offer(first.in_order(order))
+        if not state.is_done():
+            below = self._bound_machine()
+            self._offer(first.in_order(np.argsort(below.start_times, kind="stable")))
+        if state.objective == "total_latency" and not state.is_done():
+            self._close()
+        if not state.is_done():
+            self._solve_parts()
+        state.note_stop()
+
+    def _close(self) -> None:
+        """Improve schedules and prices in turn; search small instances exactly."""
+        state = self.state
+        left = state.clock.seconds_left()
+        with state.clock.within((1 - PARTS_SHARE) * left):
+            while self._moves < SEARCHED_MOVES and not state.is_done():
+                self._improve()
+            self._raise_prices()
+            if "mip" in self._methods and not state.is_done():
+                self._search_program()
+            while self._idle < (PATIENCE if math.isinf(left) else math.inf):
+                if state.is_done():
+                    return
+                before = state.upper_bound - state.lower_bound
+                self._improve()
+                self._raise_prices()
+                gained = state.upper_bound - state.lower_bound < before
+                self._idle = 0 if gained else self._idle + 1
+
+    def _offer(self, schedule: FleetSchedule) -> None:
+        if self.state.objective == PREEMPTIVE:
+            parts = [
+                PreemptiveSchedule.from_schedule(part) if isinstance(part, Schedule) else part
+                for part in schedule.parts
+            ]
+            schedule = FleetSchedule(self._instance, schedule.assignment, parts)
+        self.state.offer(cast(Any, schedule))
+
+    @property
+    def _has_prices(self) -> bool:
+        """Tell whether to price what runs together on a replica."""
+        if self.state.objective != "total_latency" or not self._methods & PRICING:
+            return False
+        return self._ascent.fits(self._best.makespan)
+
+    @property
+    def _best(self) -> FleetSchedule:
+        return cast(FleetSchedule, self.state.best)
+
+    def _bound_machine(self) -> AnySchedule:
+        """Take the bounds of one machine with all memory, and return its schedule."""
+        state = self.state
+        state.phase = "relaxation"
+        left = state.clock.limit_left()
+        share = PRICED_SHARE if self._has_prices else POOLED_SHARE
+        limit = UNLIMITED_TURN if left is None else share * left
+        # Prices of what runs together on a replica prove more than on all together.
+        others = [one for one in self._task.strategies if one.name not in PRICING]
+        task = self._task
+        if self._has_prices and others:
+            task = replace(task, strategies=tuple(others))
+        changes = {"start": None, "progress": self._hear, "gap": 0.0}
+        part = self._options.part(limit, state.clock.must_stop, **changes)
+        below = solve_rounds(self._machine, task, part)
+        state.raise_lower(below.certified_lower_bound, certified=True)
+        state.raise_lower(below.lower_bound, certified=False)
+        state.root_bound, state.proof = below.root_bound, below.proof
+        return below.schedule
+
+    def _hear(self, line: Progress) -> None:
+        if line.lower_bound > self.state.lower_bound:
+            self.state.raise_lower(line.lower_bound, certified=False)
+
+    def _improve(self) -> None:
+        """Run one cycle on every core, each longer than the last, and keep the best schedule."""
+        state, clock = self.state, self.state.clock
+        state.phase = "search"
+        moves, begun = self._moves * len(self._instance), clock.seconds()
+        if self._pace * moves > clock.seconds_left():
+            moves = max(1, int(0.97 * clock.seconds_left() / self._pace))
+
+        def cycle(search: FleetSchedules) -> None:
+            search.offer(self._best)
+            search.cycle(moves, clock.must_stop)
+
+        if all(search.is_small for search in self._searches):
+            with ThreadPoolExecutor(len(self._searches)) as pool:
+                list(pool.map(cycle, self._searches))
+        for search in self._searches:
+            self._offer(search.best)
+        state.nodes += moves * len(self._searches)
+        self._pace = (clock.seconds() - begun) / moves
+        self._moves = min(2 * self._moves, MOST_MOVES)
+
+    def _raise_prices(self) -> None:
+        """Improve the prices of what runs together on a replica."""
+        state = self.state
+        if not self._has_prices or self._fruitless == PATIENCE or state.is_done():
+            return
+        state.phase = "relaxation"
+        with state.clock.within(ASCENT_SHARE * state.clock.seconds_left()):
+            bound = self._ascent.improve(self._best.makespan, state.clock.must_stop)
+        if bound > state.certified_lower_bound:
+            state.root_bound, state.proof = bound, self._ascent.prices
+        self._fruitless = 0 if bound > state.lower_bound else self._fruitless + 1
+        state.raise_lower(min(bound, state.upper_bound), certified=True)
+
+    def _search_program(self) -> None:
+        """Solve the integer program over the starts that the prices leave."""
+        state, machine, instance = self.state, self._machine, self._instance
+        latest = int(instance.arrival_times.max() + instance.output_lengths.sum())
+        latest = max(latest, self._best.makespan)
+        if len(instance) * latest > LARGEST_RELAXATION:
+            return
+        known = state.proof
+        if not isinstance(known, MemoryPrices):
+            known = round_prices(filling_prices(fill_by_volume(machine)), machine)
+        bound = price_bound(machine, known)
+        useful = useful_starts(machine, bound, state.upper_bound, latest)
+        program = start_sets(instance, self._ascent.allowed(useful, state.upper_bound))
+        if program.count > MOST_PAIRS and len(self._methods) > 1:
+            return
+        state.horizon = program.rounds
+        problem = replace(self._problem, formulation=self._task.formulation)
+        with state.clock.within(PROGRAM_SHARE * state.clock.seconds_left()):
+            IntegerProgram().search(problem, state, program)
+
+    def _solve_parts(self) -> None:
+        """Solve each replica by itself, for its share of the time left."""
+        state, best = self.state, self._best
+        state.phase = "search"
+        parts, busy = list(best.parts), [k for k, part in enumerate(best.parts) if part is not None]
+        for number, k in enumerate(busy):
+            left = state.clock.limit_left()
+            share = UNLIMITED_TURN if left is None else left
+            changes = {"start": parts[k], "progress": None, "gap": 0.0}
+            limit = share / (len(busy) - number)
+            part = self._options.part(limit, state.clock.must_stop, **changes)
+            own = self._instance.alone(best.positions[k])
+            parts[k] = cast(Any, _solve_machine(own, self._task, part).schedule)
+        self._offer(FleetSchedule(self._instance, best.assignment, parts))
+
+    def result(self, instance: Instance) -> SolveResult:
+        """Return the result for the instance with all of its replicas."""
+        state = self.state
+        last = int(instance.arrival_times.max())
+        # No latency of an optimal schedule exceeds the total latency of another schedule.
+        latest = state.upper_bound + (0 if state.objective == "makespan" else last)
+        schedule = cast(Any, _on(instance, self._best))
+        return state.result(instance, schedule, horizon=state.horizon or latest)
+
+
+class Ascent:
+    """Prices of what runs together on a replica, and the bound that they prove.
+
+    Parameters
+    ----------
+    instance : Instance
+        The fleet.
+    threads : int
+        Threads of the ascent.
+
+    Attributes
+    ----------
+    prices : StatePrices or None
+        The best prices so far, of the fleet counted in tokens.
+    """
+
+    def __init__(self, instance: Instance, threads: int) -> None:
+        self._fleet, self._threads = relaxed(instance), threads
+        self.prices: StatePrices | None = None
+        self._ascent: ConfigurationAscent | None = None
+        self._runs = 0
+
+    def fits(self, makespan: int) -> bool:
+        """Tell whether prices up to a makespan are few, and count every request alike."""
+        fleet, limit = self._fleet, self._fleet.memory_limit
+        entries = priced_epochs(fleet, makespan) * (limit + 1) ** 2
+        is_small = limit <= LARGEST_MEMORY_LIMIT and entries <= LARGEST_PRICE_ARRAY
+        return is_small and not fleet.is_weighted
+
+    def improve(self, makespan: int, must_stop: Callable[[], bool]) -> int:
+        """Run further iterations, each time more, and return the bound proved."""
+        fleet, limit = self._fleet, self._fleet.memory_limit
+        if self._ascent is None:
+            copies = state_copies(fleet.prompt_lengths, fleet.output_lengths, limit)
+            self._ascent = warm_ascent(fleet, copies, makespan, self._threads, must_stop)
+        fade = FADES[min(self._runs, len(FADES) - 1)]
+        self._ascent.ascend(
+            ASCENT << min(self._runs, 10),
+            start_heat=(0.3 * fade, 0.1 * fade),
+            configuration_heat=(max(0.05 * fade, 0.03), max(0.03 * fade, 0.01)),
+            step=(0.2 * fade, 0.02 * fade),
+            should_stop=must_stop,
+        )
+        self._runs += 1
+        self.prices = StatePrices(self._ascent.integer_prices()[0])
+        return exact_bound(self.prices.prices, fleet)
+
+    def allowed(self, starts: list[IntArray], upper_bound: int) -> list[IntArray]:
+        """Return those of the starts that a schedule of at most ``upper_bound`` can use."""
+        if self.prices is None:
+            return starts
+        fleet, Q = self._fleet, self.prices.prices
+        s, o, a, limit = fleet.alone().columns
+        costs, _ = start_values(Q, s, o, a)
+        # Past the last price only latency grows.
+        least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
+        paid = fleet.replicas * sum(integer_capacities(Q, state_copies(s, o, limit)).tolist())
+        slack = SCALE * upper_bound - (sum(least) - paid)
+        kept = []
+        for i, own in enumerate(starts):
+            priced = costs[i, np.minimum(own, len(Q))] + SCALE * np.maximum(own - len(Q), 0)
+            kept.append(own[priced - least[i] <= slack])
+        return kept
