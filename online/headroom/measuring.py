@@ -19,9 +19,9 @@ from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import NOTHING, Interval, rounded_down, rounded_up, seconds_of
+from online.comparison.ratios import NOTHING, Interval, rounded_down, rounded_up
 from online.comparison.running import find_optimum, run_policy
-from online.comparison.trial import COMPLETED, UNSERVED, one_line
+from online.comparison.trial import one_line
 from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import (
     AnyPolicy,
@@ -31,7 +31,7 @@ from online.policy_interface.specs import (
     policy_specs,
 )
 from online.runtime.processes import run_tasks
-from online.simulation.fleet import simulate_fleet
+from online.simulation.run import Run
 
 from .answer import (
     LOGGED,
@@ -153,6 +153,11 @@ class Task:
     def behind(self, router: RouterSpec) -> Task:
         """Make the same run behind another router."""
         return replace(self, router=router, name=f"{self.name} behind {router.label}")
+
+    def failed(self, reason: str) -> PolicyRun:
+        """Tell why the policy did not complete."""
+        router = self.router.label if self.router else None
+        return PolicyRun(self.specs[0].label, self.error, None, reason, router=router)
 
     def predicted(self, error: float) -> Task:
         """Make the same run on predicted output lengths."""
@@ -449,10 +454,8 @@ def _perform(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) 
 
 
 def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
-    """Run a policy, and check what it did."""
+    """Run a policy, and check what it did; enclose the best with the routing of a fleet's run."""
     (spec,) = task.specs
-    if task.router is not None:
-        return _play_behind_router(task, stop or never)
     trial = run_policy(
         task.workload,
         spec,
@@ -462,57 +465,36 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         stop=stop,
         batch_time=task.batch_time,
         level=task.level,
+        router=task.router,
     )
-    run = trial.run
+    run, seconds = trial.run, stretch_seconds(task.workload)
     if trial.mean_latency is None or trial.reason is not None or run is None:
-        return PolicyRun(spec.label, task.error, None, trial.reason or trial.status)
-    return PolicyRun(
+        return task.failed(trial.reason or trial.status)
+    found = PolicyRun(
         spec.label,
         task.error,
         trial.mean_latency,
         latencies=run.latencies,
-        first_tokens=run.first_token_times - run.arrival_times,
-        over_time=over_time(run, stretch_seconds(task.workload)),
+        first_tokens=run.per_request()["ttft"],
     )
-
-
-def _play_behind_router(task: Task, stop: Callable[[], bool]) -> PolicyRun:
-    """Run a policy on every replica, and enclose the best with the same routing."""
-    (spec,), workload, router = task.specs, task.workload, task.router
-    assert router is not None
-    clock = Clock(task.time_limit, stop)
-    run = simulate_fleet(
-        workload,
-        spec.make(),
-        router,
-        seed=task.seed,
-        predictions=RelativePredictions(task.error) if task.error else None,
-        batch_time=task.batch_time,
-        level=task.level,
-        should_stop=clock.must_stop,
-    )
-    failed = PolicyRun(spec.label, task.error, None, router=router.label)
-    if run.status != COMPLETED:
-        return replace(failed, reason=UNSERVED[run.status])
-    schedules = [one for one in run.seconds_schedule.parts if one is not None]
-    total = sum(map(seconds_of, schedules), Fraction(0))
-    seconds = stretch_seconds(workload)
+    if isinstance(run, Run) or task.router is None:
+        return replace(found, over_time=over_time(run, seconds))
     nothing = OverTime(seconds, np.zeros(1), np.zeros(1))
     parts = [nothing if one is None else over_time(one, seconds) for one in run.runs]
     return replace(
-        failed,
-        mean_latency=total / len(workload),
-        latencies=run.latencies,
-        first_tokens=run.per_request()["ttft"],
+        found,
         over_time=together(parts),
+        router=task.router.label,
         assignment=run.assignment,
-        assigned=enclose_routing(task, run.assignment, stop) if task.routing_limit else None,
+        assigned=enclose_routing(task, run.assignment, stop or never),
         by_replica=tuple(parts),
     )
 
 
-def enclose_routing(task: Task, assignment: IntArray, stop: Callable[[], bool]) -> Interval:
+def enclose_routing(task: Task, assignment: IntArray, stop: Callable[[], bool]) -> Interval | None:
     """Enclose the least mean latency of all schedulers that leave requests on their replicas."""
+    if not task.routing_limit:
+        return None
     parts = [own for own in by_replica(assignment, task.workload.replicas) if len(own)]
     totals = []
     for positions in parts:
@@ -691,9 +673,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     points: dict[tuple[int, float, int], CurvePoint] = {}
     for task, result in results:
         if task.kind == POLICY:
-            failed = PolicyRun(task.specs[0].label, task.error, None)
-            failed = replace(failed, router=task.router.label) if task.router else failed
-            run = replace(failed, reason=result) if isinstance(result, str) else result
+            run = task.failed(result) if isinstance(result, str) else result
             runs += [run] if task.router == tasks[0].router else []
             routed += [run] if task.routing_limit else []
         elif isinstance(result, str):

@@ -1,0 +1,247 @@
+"""Several replicas in headroom: losses, replicas of logs, curves and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hindsight
+import instances
+import online
+from instances import InvalidValueError, ServiceLevel, Workload
+from instances.batch_time import AffineTime
+from instances.traces.request_log import RequestLog
+from online.comparison.ratios import Interval
+from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
+from online.headroom.answer import LOGGED, BestPossible, PolicyRun
+from online.headroom.fleet_tables import fleet_tables
+from online.headroom.log_requests import replicas_of_log
+from online.headroom.measuring import CHALLENGER
+from online.headroom.records import headroom_record
+from online.headroom.tables import fields, sentence, tables
+
+TIME = AffineTime(0.02, 2e-4, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    drawn = instances.generate("conversations", 5, n=12, rate=60)
+    columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
+    return Workload(*columns, memory_limit=2500, replicas=2)
+
+
+@pytest.fixture(scope="module")
+def found(workload: Workload) -> Iterator[Headroom]:
+    with pytest.MonkeyPatch.context() as patch:
+        for share in ("SEARCH", "POINT", "TODAY", "ROUTED", "CAPACITY"):
+            patch.setattr(measuring, f"{share}_SHARE", 0.0003)
+        yield measure_headroom(
+            workload,
+            TIME,
+            ["fcfs"],
+            error=0,
+            time_limit=100,
+            routers=["round-robin", "least-tokens"],
+            level=ServiceLevel(latency=4.0),
+            share=0.9,
+        )
+
+
+def test_runs_are_those_of_the_fleet(workload: Workload, found: Headroom) -> None:
+    assert found.unfinished == ()
+    assert {(run.router, run.policy) for run in found.routed} == {
+        (router, policy)
+        for router in ("round-robin", "least-tokens")
+        for policy in ("vllm", "vllm(order=shortest-output)", "fcfs")
+    }
+    for run in found.routed:
+        policy = CHALLENGER if "(" in run.policy else run.policy
+        alone = online.simulate_fleet(workload, policy, run.router, batch_time=TIME)
+        assert run.assignment.tolist() == alone.assignment.tolist()
+        assert run.latencies.tolist() == alone.latencies.tolist()
+        assert float(run.mean_latency) == pytest.approx(alone.mean_latency)
+    assert {run.router for run in found.runs} == {"round-robin"}
+
+
+def test_losses_are_intervals_that_add_up(workload: Workload, found: Headroom) -> None:
+    best = found.best.mean_latency
+    assert len(found.blames) == len(found.routed)
+    for _, _, blame in found.blames:
+        assert blame.best == best
+        assert blame.saving.lower <= blame.latency - best.upper
+        assert blame.router_loss.upper + blame.scheduler_loss.lower <= blame.saving.upper
+        assert blame.router_loss.lower + blame.scheduler_loss.lower <= blame.saving.upper
+        assert blame.assigned.upper <= blame.latency
+    # Policies behind a blind router have the same requests on each replica.
+    blind = {one[2].assigned for one in found.blames if one[1] == "round-robin"}
+    assert len(blind) == 1
+    run = online.simulate_fleet(workload, "vllm", "round-robin", batch_time=TIME)
+    alone = online.blame(
+        workload, run.assignment, run.total_latency, batch_time=TIME, time_limit=0.4, threads=1
+    ).mean
+    (mine,) = blind
+    assert alone.assigned.lower <= mine.upper
+    assert mine.lower <= alone.assigned.upper
+
+
+def test_more_replicas_are_no_worse(found: Headroom) -> None:
+    curve = found.replica_curve
+    assert [one.replicas for one in curve] == [1, 2, 3, 4]
+    ends = [one.best.mean_latency for one in curve]
+    assert [one.lower for one in ends] == sorted((one.lower for one in ends), reverse=True)
+    assert [one.upper for one in ends] == sorted((one.upper for one in ends), reverse=True)
+    assert [one.replicas for one in found.load_curve] == [2] * 5
+    assert {one.replicas for one in found.memory_curve} == {2}
+    assert curve[1].load == pytest.approx(curve[0].load / 2)
+    here = [one for one in found.on_time if one.scale == one.faster == 1]
+    assert [one.replicas for one in here] == [1, 2, 3, 4]
+    assert [one.upper for one in here] == sorted(one.upper for one in here)
+
+
+def test_the_fewest_replicas_are_those_of_hindsight(workload: Workload, found: Headroom) -> None:
+    alone = hindsight.fewest_replicas(
+        workload, ServiceLevel(latency=4.0), 0.9, 1, batch_time=TIME, threads=1
+    )
+    assert alone.lower_bound <= found.capacity.upper_bound
+    assert found.capacity.lower_bound <= alone.upper_bound
+    assert f"{found.capacity.upper_bound} are enough" in sentence(found)
+
+
+def test_tables_pictures_and_records_have_all_of_it(found: Headroom) -> None:
+    shown = tables(found)
+    assert {"routers", "balance", "replicas", "fewest"} <= set(shown)
+    assert len(shown["routers"].rows) == 6
+    assert [row[0] for row in shown["balance"].rows] == ["0", "1"]
+    assert sum(int(row[1]) for row in shown["balance"].rows) == 12
+    assert "on each of 2 replicas" in fields(found, {})["memory limit M"]
+    page = headroom_page(found, {}, "a log")
+    for name in ("balance", "replicas", "fewest"):
+        assert f'id="{name}-picture"' in page
+    assert page.count("by replica") > 1
+    fleet = headroom_record(found)["fleet"]
+    assert fleet["replicas"] == 2
+    assert len(fleet["losses"]) == 6
+    assert fleet["fewest_replicas"]["share"] == 0.9
+
+
+def answer(assigned: tuple[float, float], best: tuple[float, float], **known: Any) -> Headroom:
+    """Two requests that take 10 s each behind round-robin, with these mean latencies known."""
+    run = PolicyRun(
+        "vllm", 0.0, Fraction(10), latencies=np.array([10.0, 10.0]), router="round-robin"
+    )
+    run = PolicyRun(**{**vars(run), "assigned": Interval(*map(Fraction, assigned))})
+    columns: dict[str, Any] = {"no_best": None, "points": (), "unfinished": (), "error": 0.0}
+    return Headroom(
+        **columns,
+        workload=Workload([0.0, 1.0], [3, 3], [2, 3], memory_limit=20, replicas=2),
+        batch_time=TIME,
+        load=0.5,
+        best=BestPossible(Interval(*map(Fraction, best)), "own time", True),
+        runs=(run,),
+        baseline="vllm",
+        challenger="vllm",
+        measured=known.pop("measured", None),
+        seconds=1.0,
+        interrupted=False,
+        routers=("round-robin",),
+        routed=(run,),
+        **known,
+    )
+
+
+@pytest.mark.parametrize(
+    ("assigned", "best", "router", "schedulers"),
+    [
+        (
+            (7, 8),
+            (4, 5),
+            (
+                "loses at least 2.000 s and at most 4.000 s: no scheduler wins that back while "
+                "requests stay where it sent them."
+            ),
+            (
+                "lose at least 2.000 s and at most 3.000 s: so much the best ones save while "
+                "requests stay where they are."
+            ),
+        ),
+        (
+            (5, 10),
+            (4, 6),
+            "loses at most 6.000 s, and possibly nothing.",
+            "lose at most 5.000 s, and possibly nothing.",
+        ),
+    ],
+)
+def test_one_sentence_for_each_loss(
+    assigned: tuple[float, float], best: tuple[float, float], router: str, schedulers: str
+) -> None:
+    said = sentence(answer(assigned, best))
+    assert said.startswith("vllm behind the router round-robin on 2 replicas (simulated) has a ")
+    assert "No scheduler behind any router could save more than 6.000 s (60.0 %) of it" in said
+    assert f"Of the 10.000 s simulated, the router {router}" in said
+    assert f"The schedulers on the replicas {schedulers}" in said
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "said"),
+    [
+        (
+            3,
+            5,
+            (
+                "fewer than 3 replicas are not enough behind any router; 5 are enough, with a "
+                "schedule that is known."
+            ),
+        ),
+        (1, 2, "2 are enough, with a schedule that is known."),
+        (4, None, "replicas are not enough behind any router; no number is known to be enough."),
+        (None, None, "No number of replicas has 99 % on time within latency <= 2 s: too many "),
+    ],
+)
+def test_how_many_replicas(lower: int | None, upper: int | None, said: str) -> None:
+    known: Any = SimpleNamespace(share=0.99, lower_bound=lower, upper_bound=upper)
+    level = ServiceLevel(latency=2.0)
+    assert said in sentence(answer((7, 8), (4, 5), capacity=known, level=level))
+
+
+def test_what_the_log_measured_is_blamed_if_its_routing_is_known() -> None:
+    found = answer((7, 8), (4, 5), measured=Measured(np.array([12.0, 12.0])))
+    routed = (PolicyRun(**{**vars(found.routed[0]), "router": LOGGED}),)
+    logged = Headroom(**{**vars(found), "routers": (LOGGED,), "routed": routed})
+    assert "Of the 12.000 s of the log, the router loses at least 2.000 s" in sentence(logged)
+    assert "lose at least 4.000 s and at most 5.000 s" in sentence(logged)
+    assert [row[1] for row in fleet_tables(logged)["routers"].rows] == ["vllm", "measured"]
+
+
+def log_of(workers: list[str | None]) -> RequestLog:
+    known: Any = SimpleNamespace(
+        ids=[f"r{k}" for k in range(len(workers))], workers=np.array(workers, dtype=object)
+    )
+    return known
+
+
+def requests(n: int) -> Workload:
+    ids = [f"r{k}" for k in range(n)]
+    return Workload(np.arange(n), [3] * n, [2] * n, memory_limit=20, ids=ids)
+
+
+def test_replicas_of_a_log() -> None:
+    log = log_of(["b", "a", "b", "c"])
+    workload, router, facts = replicas_of_log(log, requests(4))
+    assert (workload.replicas, facts) == (3, {"replicas": "0 is a, 1 is b, 2 is c"})
+    run = online.simulate_fleet(workload, "fcfs", router, batch_time=TIME)
+    assert run.assignment.tolist() == [1, 0, 1, 2]
+    assert replicas_of_log(log, requests(4), 5)[0].replicas == 5
+    with pytest.raises(InvalidValueError, match="is less than the 3 workers"):
+        replicas_of_log(log, requests(4), 2)
+
+
+def test_a_log_that_names_some_workers_routes_nothing() -> None:
+    workload, router, facts = replicas_of_log(log_of(["a", None, "b"]), requests(3), 2)
+    assert (workload.replicas, router) == (2, None)
+    assert facts == {"routing of the log": "left out: the log names the worker of 2 of 3 requests"}
