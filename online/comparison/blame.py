@@ -34,6 +34,9 @@ from instances.problem.fleet_schedule import as_assignment, by_replica
 
 from .ratios import Interval, Latency
 
+ROUNDING = Fraction(1, 10**9)
+"""Share by which a latency may be below the least possible and count as equal."""
+
 
 @dataclass(frozen=True)
 class Blame:
@@ -60,14 +63,18 @@ class Blame:
 
     @classmethod
     def of(
-        cls, latency: Latency, parts: Sequence[Interval], best: Interval, requests: int
+        cls, latency: Latency | float, parts: Sequence[Interval], best: Interval, requests: int
     ) -> Blame:
         """Put it together from intervals around the optimum of each replica and of the fleet."""
         assigned = Interval.sum_of(parts)
         # What holds of every routing holds of this one; its schedules are schedules of the fleet.
         assigned = Interval.common_to([assigned, Interval(best.lower, None)])
         best = Interval.common_to([best, Interval(None, assigned.upper)])
-        return cls(Fraction(latency), assigned, best, requests)
+        total, least = Fraction(latency), assigned.lower or Fraction(0)
+        # A sum of floats may lie a rounding below what it stands for.
+        if least * (1 - ROUNDING) <= total < least:
+            total = least
+        return cls(total, assigned, best, requests)
 
     @property
     def mean(self) -> Blame:
@@ -147,7 +154,7 @@ def blame(
         return Interval.between(found.lower_bound, found.upper_bound)
 
     known = [enclosed(part, 1 / len(parts)) for part in parts]
-    return Blame.of(Fraction(total_latency), known, enclosed(problem, 1.0), len(problem))
+    return Blame.of(total_latency, known, enclosed(problem, 1.0), len(problem))
 
 
 def _loss(interval: Interval) -> Interval:

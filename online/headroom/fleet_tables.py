@@ -60,6 +60,8 @@ def _loss(loses: str, loss: Interval, meaning: str) -> list[str]:
     """Tell how much is lost."""
     if loss.upper is None:
         return []
+    if loss.upper <= 0:
+        return [f"{loses} nothing."]
     most = f"at most {rounded_up(loss.upper, DECIMALS)} s"
     if not float(_least(loss)):
         return [f"{loses} {most}, and possibly nothing."]

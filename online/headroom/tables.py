@@ -51,7 +51,7 @@ HEADROOM = (
     "saves of that, below 0 where it loses."
 )
 
-EVERY_ROUTER = "every scheduler behind every router of these requests"
+EVERY_ROUTER = "behind every router of every scheduler"
 MORE_REPLICAS = " A further replica may stay empty, so lower bounds hold for fewer replicas too."
 
 CARRIED = (
@@ -424,10 +424,9 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
 
 def notes(found: Headroom) -> list[str]:
     """Say what a reader has to know about the figures."""
-    best = BEST_POSSIBLE
+    said = [*on_time_notes(found), BEST_POSSIBLE]
     if found.routers:
-        best = best.replace("every scheduler of these requests", EVERY_ROUTER, 1)
-    said = [*on_time_notes(found), best]
+        said = [note.replace("of every scheduler", EVERY_ROUTER) for note in said]
     shared = [saving.today for saving in found.divisible]
     if shared:
         today = "measured" if shared[0] == MEASURED else f"of {found.baseline}, simulated,"

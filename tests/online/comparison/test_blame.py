@@ -82,3 +82,9 @@ def test_a_log_that_is_faster_than_the_batch_time_allows_shows_no_losses_of_sche
     blame = Blame.of(4, [interval(3, 5), interval(2, 6)], interval(4, 9), 4)
     assert blame.contradicts
     assert blame.scheduler_loss == interval(-7, -1)
+
+
+def test_a_rounding_below_the_least_possible_is_no_contradiction() -> None:
+    blame = Blame.of(9.999999999999998, [interval(10, 10)], interval(8, 8), 4)
+    assert not blame.contradicts
+    assert blame.scheduler_loss == interval(0, 0)
