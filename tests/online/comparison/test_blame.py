@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from seconds_cases import drawn_workload, exhaustive_optimum
 
-from instances import Workload
+from instances import Instance, Workload
 from instances.batch_time import AffineTime
-from online import Blame
+from online import Blame, blame
 from online.comparison.ratios import Interval
 
 TIME = AffineTime(0.5, 0.125, 0.0625)
@@ -72,19 +72,52 @@ def interval(low: int | None, high: int | None) -> Interval:
 
 
 def test_what_is_known_of_the_parts_and_of_the_fleet_tightens_both() -> None:
-    blame = Blame.of(20, [interval(3, 5), interval(2, 6)], interval(8, 15), 4)
-    assert (blame.assigned, blame.best) == (interval(8, 11), interval(8, 11))
-    assert (blame.router_loss, blame.scheduler_loss) == (interval(0, 3), interval(9, 12))
-    assert blame.saving == interval(9, 12)
+    found = Blame.of(20, [interval(3, 5), interval(2, 6)], interval(8, 15), 4)
+    assert (found.assigned, found.best) == (interval(8, 11), interval(8, 11))
+    assert (found.router_loss, found.scheduler_loss) == (interval(0, 3), interval(9, 12))
+    assert found.saving == interval(9, 12)
 
 
 def test_a_log_that_is_faster_than_the_batch_time_allows_shows_no_losses_of_schedulers() -> None:
-    blame = Blame.of(4, [interval(3, 5), interval(2, 6)], interval(4, 9), 4)
-    assert blame.contradicts
-    assert blame.scheduler_loss == interval(-7, -1)
+    found = Blame.of(4, [interval(3, 5), interval(2, 6)], interval(4, 9), 4)
+    assert found.contradicts
+    assert found.scheduler_loss == interval(-7, -1)
 
 
 def test_a_rounding_below_the_least_possible_is_no_contradiction() -> None:
-    blame = Blame.of(9.999999999999998, [interval(10, 10)], interval(8, 8), 4)
-    assert not blame.contradicts
-    assert blame.scheduler_loss == interval(0, 0)
+    found = Blame.of(9.999999999999998, [interval(10, 10)], interval(8, 8), 4)
+    assert not found.contradicts
+    assert found.scheduler_loss == interval(0, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blame_of_tiny_fleets_is_exact(seed: int) -> None:
+    """The whole of it against enumeration: optima of parts and of fleets are proved."""
+    rng = np.random.default_rng(seed)
+    workload = drawn_workload(rng, (3, 5), 4, seed % 2 == 1)
+    known, n = optima(workload), len(workload)
+    chosen = tuple(int(k) for k in rng.integers(0, 2, n))
+    assigned = sum((known[part] for part in parts_of(chosen)), Fraction(0))
+    best = min(
+        sum((known[part] for part in parts_of(one)), Fraction(0))
+        for one in itertools.product(range(2), repeat=n)
+    )
+    found = blame(
+        workload.with_replicas(2), chosen, assigned + 1, batch_time=TIME, time_limit=4, threads=1
+    )
+    for loss, truth in (
+        (found.router_loss, assigned - best),
+        (found.scheduler_loss, Fraction(1)),
+        (found.saving, assigned + 1 - best),
+    ):
+        assert loss.lower <= truth <= loss.upper
+    assert found.scheduler_loss.is_exact
+
+
+def test_blame_in_rounds() -> None:
+    """Three requests that fit one at a time: two replicas need one round for two of them."""
+    instance = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, replicas=2)
+    found = blame(instance, [0, 0, 0], 14)
+    # One after another: 2 + 4 + 6 rounds; on two replicas 2 + 2 + 4.
+    assert (found.router_loss, found.scheduler_loss) == (interval(4, 4), interval(2, 2))
+    assert found.mean.saving == Interval(Fraction(2), Fraction(2))
