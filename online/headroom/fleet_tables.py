@@ -19,10 +19,10 @@ REPLICAS = "With another number of replicas"
 """Title of the curve."""
 
 LOSSES = (
-    "Lost by the router: what no scheduler wins back while every request stays on its replica, the "
-    "best mean latency with this routing less the best possible. Lost by the schedulers: the mean "
+    "The router loses what no scheduler wins back while every request stays on its replica, the "
+    "best mean latency with this routing less the best possible. The schedulers lose the mean "
     "latency less the best with this routing, which better schedulers win back without another "
-    "router. Both are intervals, rounded outwards, and add up to what could be saved."
+    "router. The two add up to what could be saved; each is an interval, rounded outwards."
 )
 
 
@@ -112,12 +112,13 @@ def _routers(found: Headroom) -> Table:
                 "router": router,
                 "policy": policy,
                 "mean latency, s": seconds(blame.latency),
-                "lost by the router, s": seconds(blame.router_loss),
-                "lost by the schedulers, s": seconds(blame.scheduler_loss) if told else NOTHING,
+                "router loses, s": seconds(blame.router_loss),
+                "schedulers lose, s": seconds(blame.scheduler_loss) if told else NOTHING,
                 "could be saved, s": seconds(blame.saving) if told else NOTHING,
             }
         )
-    return table_of("What routers and schedulers lose", rows, ["router", "policy"])
+    main = ["router", "policy", "router loses, s", "schedulers lose, s"]
+    return table_of("What routers and schedulers lose", rows, ["router", "policy"], main)
 
 
 def todays_run(found: Headroom) -> PolicyRun | None:

@@ -254,6 +254,8 @@ def measure_headroom(  # noqa: PLR0913
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     ways = {} if workload.replicas == 1 else {one.label: one for one in map(RouterSpec.of, routers)}
+    for router in ways.values():
+        router.make()
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, share=share)
     whole = replace(whole, router=next(iter(ways.values()), None))
     # Engines meet every router; others do where they are named.

@@ -26,7 +26,7 @@ LINE_COLOURS = (charts.RED, charts.BLUE, charts.BROWN)
 
 LOAD_AXIS = "machine seconds asked for in a second"
 
-PALE = charts.PALE_BLUE
+BETWEEN = charts.BROWN
 """Colour of the replicas between the fullest and the emptiest."""
 
 DASHES = ("2 3", "7 3")
@@ -155,11 +155,11 @@ def _balance_picture(found: Headroom) -> str:
     signs = {
         charts.RED: f"replica {most}, which holds most",
         charts.BLUE: f"replica {least}, which holds least",
-        **({PALE: "the others"} if others else {}),
+        **({BETWEEN: "the others"} if others else {}),
     }
     colours = {most: charts.RED, least: charts.BLUE}
     # The others first, as they lie below.
-    parts = [(each, colours.get(k, PALE)) for k, each in (*others, by_memory[-1], by_memory[0])]
+    parts = [(each, colours.get(k, BETWEEN)) for k, each in (*others, by_memory[-1], by_memory[0])]
     entries = [(SIGN.segment((0, 1), 0.5, colour), name) for colour, name in signs.items()]
     drawn = _over_time(parts, ", by replica")
     return _picture("balance", charts.legend(entries), *drawn)

@@ -329,3 +329,52 @@ def test_several_logs_beside_each_other(script: Script, log: Path, tmp_path: Pat
     for cell, ends in ((rows[2][6], exact), (rows[2][7], predicted)):
         shown = [float(one) if one != "?" else None for one in cell.strip("[] |").split(", ")]
         assert shown[0] is None or abs(shown[0] - 100 * (ends[0] or 0)) <= 0.1
+
+
+PODS = """\
+received,asked,answered,pod,took
+0.0,40,6,b,0.9
+0.1,10,3,a,0.5
+0.2,40,6,b,1.6
+0.3,10,3,a,0.5
+"""
+
+
+def test_a_log_that_names_workers_tells_what_its_router_loses(
+    script: Script, tmp_path: Path
+) -> None:
+    path, figures = tmp_path / "pods.csv", tmp_path / "figures.json"
+    path.write_text(PODS, "utf-8")
+    columns = "arrival=received, prompt=asked, output=answered, worker=pod, latency=took"
+    options = ("--memory-limit", 60, "--batch-time", "affine:0.1,0.002,2e-4", *QUICK)
+    options = (*options, "--prediction-error", 0, "--time-limit", 3, "--router", "round-robin")
+    process = script("headroom", f"{path}({columns})", *options, "--json", figures)
+    assert process.returncode in (0, 1), process.stderr
+    assert facts(process)["replicas"] == "0 is a, 1 is b"
+    assert " s of the log, the router loses " in process.stdout
+    fleet = json.loads(figures.read_text("utf-8"))["fleet"]
+    assert fleet["replicas"] == 2
+    assert fleet["routers"] == ["as in the log", "round-robin"]
+    measured = next(one for one in fleet["losses"] if one["policy"] == "measured")
+    assert measured["mean_latency"] == pytest.approx(0.875)
+    low, high = measured["lost_by_router"]
+    assert 0 < low <= high
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--router", "random"), "--router needs several replicas"),
+        (("--replicas", 2, "--router", "nearest"), "unknown router 'nearest'"),
+        (("--replicas", 0), "Invalid value for '--replicas'"),
+    ],
+)
+def test_routers_and_replicas_that_are_none_are_refused(
+    script: Script, log: Path, options: tuple[object, ...], said: str
+) -> None:
+    process = script(
+        "headroom", log, "--memory-limit", 3000, "--batch-time", AFFINE, *QUICK, *options
+    )
+    assert process.returncode == 2
+    assert said in process.stderr
+    assert process.stdout == ""
