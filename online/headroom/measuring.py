@@ -259,9 +259,9 @@ def measure_headroom(  # noqa: PLR0913
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, share=share)
     whole = replace(whole, router=next(iter(ways.values()), None))
     # Engines meet every router; others do where they are named.
-    everywhere = [
-        one for one in chosen.values() if ways and (policies is not None or not _comes_late(one))
-    ]
+    late = [one for one in others if policies is None and _comes_late(one)]
+    late = [one for one in late if one not in (current, other)]
+    everywhere = [one for one in chosen.values() if ways and one not in late]
     tasks = _tasks(
         whole, list(chosen.values()), (current, other), error, list(ways.values()), everywhere
     )
@@ -693,6 +693,8 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
             missing += [f"{task.name}: {', '.join(lacks)}"] if lacks else []
     routed = _same_routing(routed)
     best = None if best is None else _reached(best, runs, routed)
+    ended = [(task.kind, result) for task, result in results if not isinstance(result, str)]
+    capacity = next((result for kind, result in ended if kind == CAPACITY), None)
     loaded = load(workload, batch_time)
     own = CurvePoint(workload.memory_limit, 1.0, loaded, best, (), workload.replicas)
     last_arrival = float(workload.arrival_times[-1])
@@ -707,7 +709,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
         points=tuple(sorted(others, key=lambda one: (one.memory_limit, one.faster, one.replicas))),
         routed=tuple(routed),
-        capacity=next((result for task, result in results if task.kind == CAPACITY), None),
+        capacity=capacity,
         unfinished=tuple(dict.fromkeys(missing)),
         **known,
     )

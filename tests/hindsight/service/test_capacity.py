@@ -99,3 +99,18 @@ def test_a_share_that_is_none_is_refused(share: float) -> None:
     instance = Instance.from_arrays([1], [1], memory_limit=5)
     with pytest.raises(InvalidValueError, match="share"):
         hindsight.fewest_replicas(instance, ServiceLevel(latency=4), share)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tiny_fleets_in_rounds(seed: int) -> None:
+    """With the bounds and schedules of `hindsight.attainment` itself."""
+    instance, level, truth = drawn(seed)
+    for share in (0.5, 1.0):
+        needed = np.ceil(share * len(instance))
+        fewest = next((k for k, one in enumerate(truth, 1) if one >= needed), None)
+        found = hindsight.fewest_replicas(instance, level, share)
+        assert (found.lower_bound, found.upper_bound) == (fewest, fewest)
+        assert all(
+            one.lower_bound <= truth[one.problem.replicas - 1] <= one.upper_bound
+            for one in found.tried
+        )
