@@ -22,7 +22,6 @@ No optimum needs more replicas than requests: the others stay empty.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
@@ -49,11 +48,12 @@ from .outcomes.results import PREEMPTIVE, Progress, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .rounds import Task, solve_rounds
+from .runtime.clock import Clock
 from .runtime.search import Search
 from .strategies.mip import IntegerProgram
 from .strategies.strategy import Problem
 
-POOLED_SHARE, PRICED_SHARE, PARTS_SHARE = 0.25, 0.1, 0.1
+POOLED_SHARE, PRICED_SHARE, PARTS_SHARE = 0.25, 0.1, 0.25
 """Shares of the time left: for the one machine, for it where a replica's memory is small enough for
 prices of what runs together, and for the replicas by themselves."""
 
@@ -66,16 +66,16 @@ FIRST_MOVES, MOST_MOVES = 50, 12_800
 SEARCHED_MOVES = 800
 """Moves per request of the longest cycle before the first ascent and the integer program."""
 
-ASCENT_SHARE, PROGRAM_SHARE = 0.3, 0.5
+ASCENT_SHARE, PROGRAM_SHARE = 0.6, 0.5
 """Most of the time left that an ascent and the integer program take."""
 
 PATIENCE = 3
 """Cycles and ascents without a better schedule or bound that end a search without a time limit."""
 
 ASCENT = 60
-"""Iterations of the first ascent; each has twice as many as the last."""
+"""Iterations of the first ascent. Without a time limit each has twice as many as the last."""
 
-FADES = (1.0, 1.0, 0.5, 0.25)
+FADES = (1.0, 0.5, 0.25)
 """Heats and steps of the ascents as shares of the first; the last holds for the rest."""
 
 PRICING = {"paths", "configurations"}
@@ -83,6 +83,9 @@ PRICING = {"paths", "configurations"}
 
 LARGEST_PRICE_ARRAY = 20_000_000
 """Most entries of the epoch prices, T (M + 1)^2."""
+
+MOST_ITERATIONS = 1_000
+"""Most iterations of an ascent under a time limit."""
 
 MOST_PAIRS = 20_000
 """Most starts on all replicas for which ``"auto"`` runs the integer program."""
@@ -164,10 +167,13 @@ class _FleetSearch:
         if not state.is_done():
             below = self._bound_machine()
             self._offer(first.in_order(np.argsort(below.start_times, kind="stable")))
-        if state.objective == "total_latency" and not state.is_done():
+        is_latency = state.objective == "total_latency"
+        if is_latency and not state.is_done():
             self._close()
         if not state.is_done():
             self._solve_parts()
+        while is_latency and state.clock.limit_left() is not None and not state.is_done():
+            self._improve()
         state.note_stop()
 
     def _close(self) -> None:
@@ -261,7 +267,7 @@ class _FleetSearch:
             return
         state.phase = "relaxation"
         with state.clock.within(ASCENT_SHARE * state.clock.seconds_left()):
-            bound = self._ascent.improve(self._best.makespan, state.clock.must_stop)
+            bound = self._ascent.improve(self._best.makespan, state.clock)
         if bound > state.certified_lower_bound:
             state.root_bound, state.proof = bound, self._ascent.prices
         self._fruitless = 0 if bound > state.lower_bound else self._fruitless + 1
@@ -332,7 +338,7 @@ class Ascent:
         self._fleet, self._threads = relaxed(instance), threads
         self.prices: StatePrices | None = None
         self._ascent: ConfigurationAscent | None = None
-        self._runs = 0
+        self._runs, self._pace = 0, 0.0
 
     def fits(self, makespan: int) -> bool:
         """Tell whether prices up to a makespan are few, and count every request alike."""
@@ -341,21 +347,25 @@ class Ascent:
         is_small = limit <= LARGEST_MEMORY_LIMIT and entries <= LARGEST_PRICE_ARRAY
         return is_small and not fleet.is_weighted
 
-    def improve(self, makespan: int, must_stop: Callable[[], bool]) -> int:
-        """Run further iterations, each time more, and return the bound proved."""
+    def improve(self, makespan: int, clock: Clock) -> int:
+        """Run further iterations, as many as fit the time left, and return the bound proved."""
         fleet, limit = self._fleet, self._fleet.memory_limit
         if self._ascent is None:
             copies = state_copies(fleet.prompt_lengths, fleet.output_lengths, limit)
-            self._ascent = warm_ascent(fleet, copies, makespan, self._threads, must_stop)
+            self._ascent = warm_ascent(fleet, copies, makespan, self._threads, clock.must_stop)
+        iterations, begun = ASCENT << min(self._runs, 5), clock.seconds()
+        if self._pace and clock.limit_left() is not None:
+            iterations = int(max(1, min(clock.seconds_left() / self._pace, MOST_ITERATIONS)))
         fade = FADES[min(self._runs, len(FADES) - 1)]
         self._ascent.ascend(
-            ASCENT << min(self._runs, 10),
-            start_heat=(0.3 * fade, 0.1 * fade),
-            configuration_heat=(max(0.05 * fade, 0.03), max(0.03 * fade, 0.01)),
-            step=(0.2 * fade, 0.02 * fade),
-            should_stop=must_stop,
+            iterations,
+            start_heat=(fade, 0.2 * fade),
+            configuration_heat=(max(0.2 * fade, 0.05), max(0.05 * fade, 0.03)),
+            step=(0.3 * fade, 0.03 * fade),
+            should_stop=clock.must_stop,
         )
         self._runs += 1
+        self._pace = (clock.seconds() - begun) / iterations
         self.prices = StatePrices(self._ascent.integer_prices()[0])
         return exact_bound(self.prices.prices, fleet)
 

@@ -46,8 +46,9 @@ waiting one first, the largest peak first."""
 MOVES_BETWEEN_SORTS = 20
 """Moves per request before requests are sorted by start again, and the best schedule is saved."""
 
-HOT, COLD = 0.1, 0.003
-"""First and last temperature of a cycle, in mean output lengths times the mean weight."""
+HEATS = ((0.3, 0.05), (0.3, 0.02), (0.1, 0.01))
+"""First and last temperature of cycles, which take turns, in mean output lengths times the mean
+weight."""
 
 
 class Timetable(NamedTuple):
@@ -358,6 +359,8 @@ class FleetSchedules:
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
         self._rounds = min(self._longest, last + 4 * (volume + int(outputs.max())) + 2)
         self.best = round_robin(instance)
+        # Searches with consecutive seeds begin with different heats.
+        self._cycles = seed
 
     @property
     def is_small(self) -> bool:
@@ -385,7 +388,9 @@ class FleetSchedules:
         timetable = self._of_best()
         scale = float(self._instance.output_lengths.mean() * self._requests.weights.mean())
         near = max(2 * MOST_REMOVED, 8 * self._instance.replicas)
-        cooling = Cooling(moves, HOT * scale, COLD * scale, near)
+        hot, cold = HEATS[self._cycles % len(HEATS)]
+        cooling = Cooling(moves, hot * scale, cold * scale, near)
+        self._cycles += 1
         done, slices = 0, Slices()
         while done < moves and not must_stop():
             by_start = np.argsort(timetable.starts, kind="stable")

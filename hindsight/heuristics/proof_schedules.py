@@ -25,8 +25,9 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
     Raises
     ------
     InvalidValueError
-        A request arrives after time 0.
+        A request arrives after time 0, or there are several replicas.
     """
+    instance.require_one_replica()
     late = np.flatnonzero(instance.arrival_times)
     if len(late):
         request = instance[int(late[0])]
@@ -58,8 +59,9 @@ def one_long_and_units(instance: Instance) -> Schedule:
     Raises
     ------
     InvalidValueError
-        The instance is of another kind.
+        The instance is of another kind, or has several replicas.
     """
+    instance.require_one_replica()
     shorts = [k for k, request in enumerate(instance) if request.output_length == 1]
     longs = [k for k, request in enumerate(instance) if request.output_length > 1]
     kinds = {(instance[k].arrival_time, instance[k].prompt_length) for k in shorts}

@@ -61,11 +61,14 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
         memory, or a cost other than the file's objective, so that it belongs to another model.
     InvalidTypeError
         ``instance`` is not an instance.
+    InvalidValueError
+        It has several replicas.
     OSError
         The file cannot be read.
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
+    instance.require_one_replica()
     return solution_in(read_bytes(path), path, instance)
 
 

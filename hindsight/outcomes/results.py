@@ -224,7 +224,7 @@ class SolveResult:
             raise InvalidValueError("result", "objective", self.objective, "is not total_latency")
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
-        """Return the bounds in the form that an instance file stores.
+        """Return the bounds in the form that an instance file stores, without a fleet's schedule.
 
         Raises
         ------
@@ -232,11 +232,12 @@ class SolveResult:
             The bounds are on the makespan or the preemptive optimum, which files do not store.
         """
         require_total_latency(self)
+        is_fleet = self.instance.replicas > 1
         return KnownBounds(
             self.upper_bound,
             self.lower_bound,
             self.certified_lower_bound,
-            tuple(self.schedule.start_times.tolist()),
+            None if is_fleet else tuple(self.schedule.start_times.tolist()),
             source,
         )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from fleet_optimum import fleet_optimum, makespan, partitions
+from on_time import most_on_time
 from optimum_by_rule import optimum
 
 import hindsight
 from hindsight.integer_program.cbc import safe_horizon
+from hindsight.strategies.beams import Beams
 from instances import (
     FleetSchedule,
     Instance,
@@ -76,3 +78,152 @@ def test_tiny_fleets_are_solved_to_the_optimum_of_enumeration(seed: int) -> None
 @pytest.mark.parametrize("seed", range(24, 524))
 def test_500_tiny_fleets_are_solved_to_the_optimum_of_enumeration(seed: int) -> None:
     agree(drawn(seed))
+
+
+FLEET = Instance.from_arrays([2, 3, 1, 2], [4, 2, 3, 2], [0, 0, 1, 1], memory_limit=6, replicas=2)
+SOLVED = hindsight.solve(FLEET, progress=False)
+
+
+def test_a_result_shows_and_stores_its_fleet_schedule() -> None:
+    assert repr(SOLVED).startswith("SolveResult(Instance(4 requests, memory_limit=6, replicas=2)")
+    assert SOLVED._repr_html_().count("M = 6<") == 2
+    known = SOLVED.known_bounds()
+    assert (known.upper_bound, known.start_times) == (SOLVED.upper_bound, None)
+    assert known.attached_to(FLEET).digest == FLEET.digest
+    again = copy.deepcopy(SOLVED)
+    assert again.schedule == SOLVED.schedule
+    lines: list[Any] = []
+    hindsight.solve(FLEET, progress=lines.append)
+    assert lines
+    assert lines[-1].upper_bound == lines[-1].lower_bound == SOLVED.upper_bound
+
+
+def test_replicas_beyond_the_requests_stay_empty() -> None:
+    for replicas in (4, 5, 100_000):
+        result = hindsight.solve(FLEET.with_replicas(replicas), progress=False)
+        assert result.status == "optimal"
+        assert result.upper_bound == FLEET.total_output_length
+        assert len(result.schedule.parts) == replicas
+        assert hindsight.build_model(FLEET.with_replicas(replicas)).nvariables() < 1000
+    one = hindsight.solve(FLEET.of([0]), start=FleetSchedule.from_starts(FLEET.of([0]), [1], [3]))
+    assert (one.status, one.upper_bound) == ("optimal", 4)
+
+
+def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
+    def stop() -> bool:
+        return True
+
+    kept = hindsight.solve(FLEET, start=SOLVED.schedule, should_stop=stop, progress=False)
+    assert kept.upper_bound == SOLVED.upper_bound
+    assert kept.stop_reason in ("interrupted", "proof")
+    stopped = [PreemptiveSchedule.from_schedule(part) for part in SOLVED.schedule.parts]
+    preemptive = FleetSchedule(FLEET, SOLVED.schedule.assignment, stopped)
+    with pytest.raises(InvalidTypeError, match="a part that is not a Schedule"):
+        hindsight.solve(FLEET, start=preemptive, progress=False)
+    with pytest.raises(InvalidTypeError, match="is not a FleetSchedule"):
+        hindsight.solve(FLEET, start=Schedule(FLEET.alone(), [0, 9, 9, 20]), progress=False)
+    with pytest.raises(InvalidValueError, match="another instance"):
+        hindsight.solve(FLEET.with_replicas(3), start=SOLVED.schedule, progress=False)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_makespan_and_preemption_have_bounds_below_every_schedule(seed: int) -> None:
+    instance = drawn(6 * seed + 1)
+    result = hindsight.solve(instance, objective="makespan", time_limit=5, progress=False)
+    exact = fleet_optimum(instance, makespan)
+    assert result.lower_bound <= exact <= result.upper_bound
+    result = hindsight.solve(instance, preemptive=True, time_limit=5, progress=False)
+    rows = [(one.arrival_time, one.prompt_length, one.output_length) for one in instance]
+
+    def least(sets: list[list[int]]) -> int:
+        limit = instance.memory_limit
+        groups = [[rows[i] for i in own] for own in sets]
+        return sum(optimum(own, limit, (1, "now"), preemptive=True) for own in groups)
+
+    exact = min(map(least, partitions(list(range(len(rows))), instance.replicas)))
+    assert result.preemptive
+    assert result.certified_lower_bound <= exact <= result.upper_bound
+    parts = [part for part in result.schedule.parts if part is not None]
+    assert all(isinstance(part, PreemptiveSchedule) for part in parts)
+
+
+@pytest.mark.parametrize("formulation", ["dense", "sparse"])
+def test_the_model_of_a_fleet_takes_rows(formulation: str) -> None:
+    model = hindsight.build_model(FLEET, formulation)
+    found = hindsight.solve(FLEET, model=model)
+    assert (found.status, found.upper_bound) == ("optimal", SOLVED.upper_bound)
+    makespans = hindsight.build_model(FLEET, formulation, objective="makespan")
+    found = hindsight.solve(FLEET, model=makespans)
+    assert (found.status, found.upper_bound) == ("optimal", fleet_optimum(FLEET, makespan))
+
+
+def test_a_fleet_is_cross_checked_and_found_out() -> None:
+    assert hindsight.crosscheck(FLEET, SOLVED).is_optimal
+    level = ServiceLevel(latency=4.0)
+    served = hindsight.solve_with_cbc(FLEET, safe_horizon(FLEET), level=level)
+    assert served.schedule is not None
+    assert all(served.schedule.on_time(level))
+    most = max(
+        sum(most_on_time(FLEET.alone(own), [level] * len(own)) for own in sets)
+        for sets in partitions(list(range(len(FLEET))), 2)
+    )
+    assert len(served.schedule.problem) == most < len(FLEET)
+
+
+def test_the_pooled_machine_relaxes_the_fleet_and_fragmentation_costs() -> None:
+    # One machine with all memory has room for all three at once, and the replicas do not.
+    fleet = Instance.from_arrays([1] * 3, [2] * 3, memory_limit=5, replicas=2)
+    tight = Instance.from_arrays([3] * 3, [1] * 3, memory_limit=6, replicas=2)
+    for instance, costs in ((fleet, (7, 6)), (tight, (4, 3))):
+        own = hindsight.solve(instance, progress=False)
+        machine = hindsight.solve(pooled(instance), progress=False)
+        assert (own.upper_bound, machine.upper_bound) == costs
+        assert own.status == machine.status == "optimal"
+        assert hindsight.relax(instance).instance is instance
+        assert hindsight.relax(instance).certified_bound <= machine.upper_bound
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "best_list_schedule": lambda: hindsight.best_list_schedule(FLEET),
+    "prefix_schedule": lambda: hindsight.prefix_schedule(FLEET, lambda one: one.output_length),
+    "class_batches": lambda: hindsight.class_batches(FLEET, lambda one: one.output_length),
+    "one_long_and_units": lambda: hindsight.one_long_and_units(FLEET),
+    "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
+    "mean_busy_time_bound": lambda: hindsight.mean_busy_time_bound(FLEET),
+    "relax_strengthened": lambda: hindsight.relax_strengthened(FLEET),
+    "read_solution": lambda: hindsight.read_solution("missing.sol", FLEET),
+    "check_bound": lambda: hindsight.check_bound(lambda instance: 0, [FLEET]),
+    "check_strategy": lambda: hindsight.check_strategy(Beams(), [FLEET]),
+    "solve with bounds": lambda: hindsight.solve(FLEET, bounds=lambda instance: 0, progress=False),
+    "relax with cuts": lambda: hindsight.relax(
+        FLEET, cuts=lambda instance, last: [], progress=False
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_made_for_one_machine_refuses_a_fleet_in_one_line(name: str) -> None:
+    with pytest.raises(InvalidValueError, match="replicas = 2 is not 1") as refusal:
+        REFUSED[name]()
+    assert "\n" not in str(refusal.value)
+
+
+TAKES_A_FLEET = {"attainment", "tail", "build_model", "crosscheck", "proved_horizon"}
+TAKES_A_FLEET |= {"relax", "solve", "solve_with_cbc", "make_certificate", "write_certificate"}
+
+
+def test_every_public_function_of_an_instance_is_listed() -> None:
+    """Each function whose first parameter is a problem either takes a fleet or is listed above."""
+    import inspect
+
+    functions = {
+        name: getattr(hindsight, name)
+        for name in hindsight.__all__
+        if inspect.isroutine(getattr(hindsight, name))
+    }
+    of_an_instance = {
+        name
+        for name, function in functions.items()
+        if {"instance", "instances", "problem"} & set(inspect.signature(function).parameters)
+    }
+    assert of_an_instance <= TAKES_A_FLEET | set(REFUSED) | {"check_cut"}
