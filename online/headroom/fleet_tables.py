@@ -117,7 +117,8 @@ def _routers(found: Headroom) -> Table:
                 "could be saved, s": seconds(blame.saving) if told else NOTHING,
             }
         )
-    main = ["router", "policy", "router loses, s", "schedulers lose, s"]
+    main = ["router", "policy", "router loses, s", "schedulers lose, s", "mean latency, s"]
+    main += ["could be saved, s"]
     return table_of("What routers and schedulers lose", rows, ["router", "policy"], main)
 
 
