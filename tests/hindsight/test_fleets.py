@@ -35,7 +35,7 @@ def drawn(seed: int) -> Instance:
     """A tiny fleet in which requests get into each other's way."""
     rng = np.random.default_rng(seed)
     n, replicas, rule = int(rng.integers(1, 6)), int(rng.integers(2, 4)), RULES[seed % len(RULES)]
-    limit = int(rng.integers(5, 9))
+    limit = int(rng.integers(6, 10))
     prompts, outputs = rng.integers(1, 3, n), rng.integers(1, 4, n)
     weights = rng.integers(1, 4, n) if seed % 4 == 0 else np.ones(n, np.int64)
     return Instance.from_arrays(
