@@ -1,0 +1,493 @@
+"""vLLM led by a policy, emulated without a GPU, and recorded: classes that vLLM takes by name.
+
+``vllm serve MODEL --scheduler-cls online.bridges.vllm.PolicyScheduler --additional-config
+'{"policy": "my_rules.py:Mine"}'``
+
+`PolicyScheduler` lets a policy decide who starts, is held or preempted, and how much of a prompt is
+processed; vLLM does the rest. `RecordingScheduler` is vLLM's own scheduler. Both record rounds and
+requests. `EmulatedExecutor` computes nothing and takes as long as a batch time says.
+
+Settings are keys of ``--additional-config``; `Options` lists them.
+
+vLLM calls its scheduler's interface not public. This module is tested with the versions `TESTED`;
+with another it says so when it starts, and it does not start where a method that it needs is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from itertools import chain
+from typing import Any
+
+try:
+    from vllm.logger import init_logger
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.core.sched.request_queue import FCFSRequestQueue, create_request_queue
+    from vllm.v1.executor.abstract import Executor
+    from vllm.v1.kv_cache_interface import FullAttentionSpec
+    from vllm.v1.outputs import ModelRunnerOutput
+    from vllm.version import __version__ as vllm_version
+except ModuleNotFoundError as error:
+    reason = f"online.bridges.vllm runs inside vLLM, of which {error.name!r} is not installed here"
+    raise ModuleNotFoundError(reason, name=error.name) from None
+
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.service_level import ServiceLevel
+from online.batch_time.measurements import round_of
+from online.policy_interface.specs import read_policy
+
+from .lead import Lead, told_prediction
+from .recording import RequestsFile, RoundsFile
+
+TESTED = ("0.32", "0.33")
+"""Versions of vLLM with which the engine's steps were compared with the simulation."""
+
+PREDICTION = "predicted_output"
+"""Key of a request's ``extra_args`` (``vllm_xargs`` of the API) that holds what is predicted of its
+output: tokens, or [least, most]. Without it ``max_tokens`` is told."""
+
+USED = ("_reserve_prefill_lookahead", "_preempt_request", "_free_request", "update_from_output")
+"""Methods of vLLM's scheduler, beside ``schedule``, that are called or replaced."""
+
+# vLLM formats what its own loggers write.
+_logger = init_logger(f"vllm.{__name__}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings in ``--additional-config``; other keys there belong to others.
+
+    Parameters
+    ----------
+    policy : str or None, default None
+        The policy that leads, as on the command line: ``"mc-sf"``, ``"my_rules.py:Mine"``.
+    level : dict or None, default None
+        Service level that the policy is told, as the fields of `ServiceLevel`.
+    patience : float, default 1.0
+        Seconds that a policy may let the engine idle while requests wait; see `Lead`.
+    rounds, requests : str or None, default None
+        Files that get the rounds (CSV) and the requests (JSON lines).
+    batch_time : str, default "affine:0.02,0.0001,0.000002"
+        Seconds of each step of `EmulatedExecutor`: a preset, ``affine:d0,d1,d2``, or the path of a
+        CSV file of measured rounds.
+    """
+
+    policy: str | None = None
+    level: dict[str, float] | None = None
+    patience: float = 1.0
+    rounds: str | None = None
+    requests: str | None = None
+    batch_time: str = "affine:0.02,0.0001,0.000002"
+
+    @classmethod
+    def of(cls, vllm_config: Any) -> Options:
+        """Read the settings of an engine."""
+        given = vllm_config.additional_config or {}
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
+
+
+class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
+    """vLLM's own scheduler, which records what every step did and how long it took."""
+
+    def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(vllm_config, *args, **kwargs)
+        self._options = options = Options.of(vllm_config)
+        self._rounds = self._requests_file = None
+        if options.rounds:
+            self._rounds = RoundsFile(options.rounds, _logger.warning)
+        if options.requests:
+            settings = self.engine_settings()
+            self._requests_file = RequestsFile(options.requests, settings, _logger.warning)
+        self._finished: dict[str, Any] = {}
+
+    def engine_settings(self) -> dict[str, Any]:
+        """Settings that decide what a scheduler does, by the engine's names."""
+        return {
+            "name": "vllm",
+            "version": vllm_version,
+            "max_num_batched_tokens": self.max_num_scheduled_tokens,
+            "max_num_seqs": self.max_num_running_reqs,
+            "block_size": self.block_size,
+            "num_gpu_blocks": self.cache_config.num_gpu_blocks,
+            "prefix_caching": bool(self.cache_config.enable_prefix_caching),
+            "async_scheduling": bool(self.scheduler_config.async_scheduling),
+            "policy": self._options.policy,
+        }
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """Plan a step."""
+        begun = time.monotonic()
+        output = super().schedule(*args, **kwargs)
+        if self._rounds is not None:
+            # What is processed in this step is counted as computed already.
+            planned = {
+                name: (tokens, self.requests[name].num_computed_tokens - tokens)
+                for name, tokens in output.num_scheduled_tokens.items()
+            }
+            stored = sum(request.num_computed_tokens for request in self.running)
+            self._rounds.plan(id(output), planned, stored, begun)
+        return output
+
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
+        """Take the results of a step."""
+        result = super().update_from_output(scheduler_output, model_runner_output)
+        if self._rounds is not None:
+            is_last = not self.has_unfinished_requests()
+            self._rounds.finish(id(scheduler_output), time.monotonic(), is_last=is_last)
+        if self._requests_file is not None:
+            now = time.time()
+            for name in scheduler_output.num_scheduled_tokens:
+                request = self.requests.get(name) or self._finished.get(name)
+                if request is not None and request.num_output_tokens:
+                    self._requests_file.emit(name, request.num_output_tokens, now)
+            for request in self._finished.values():
+                self._write(request, now)
+        self._finished = {}
+        return result
+
+    def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._requests_file is not None:
+            if request.get_finished_reason().name in ("STOP", "LENGTH"):
+                self._finished[request.request_id] = request
+            else:
+                self._write(request, time.time(), request.get_finished_reason().name.lower())
+        return super()._free_request(request, *args, **kwargs)
+
+    def _write(self, request: Any, now: float, error: str | None = None) -> None:
+        assert self._requests_file is not None
+        lengths = request.num_prompt_tokens, request.num_output_tokens
+        name, arrival = request.request_id, request.arrival_time
+        self._requests_file.end(name, arrival, lengths, now, error)
+
+
+class Gate(FCFSRequestQueue):  # type: ignore[misc]
+    """The waiting queue: the engine admits from it only what has been let in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind: dict[str, Any] = {}
+
+    def add_request(self, request: Any) -> None:
+        """Let it wait for the policy."""
+        self.behind[request.request_id] = request
+
+    def prepend_request(self, request: Any) -> None:
+        """Let a preempted or skipped request wait for the policy."""
+        self.add_request(request)
+
+    def prepend_requests(self, requests: Iterable[Any]) -> None:
+        """Let them wait for the policy."""
+        for request in requests:
+            self.add_request(request)
+
+    def remove_request(self, request: Any) -> None:
+        """Take it out."""
+        self.remove_requests([request])
+
+    def remove_requests(self, requests: Iterable[Any]) -> None:
+        """Take them out."""
+        names = {request.request_id for request in requests}
+        left = [request for request in self if request.request_id not in names]
+        self.clear()
+        self.behind = {request.request_id: request for request in left}
+
+    def open(self, names: Iterable[str]) -> None:
+        """Let the engine admit these, in this order."""
+        self.extend(self.behind.pop(name) for name in names)
+
+    def close(self) -> None:
+        """Let those wait again that were not admitted."""
+        self.prepend_requests(deque.__iter__(self))
+        self.clear()
+
+    def __bool__(self) -> bool:  # asked by the loop that admits
+        return deque.__len__(self) > 0
+
+    def __len__(self) -> int:  # asked by everybody else
+        return deque.__len__(self) + len(self.behind)
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain(list(deque.__iter__(self)), list(self.behind.values()))
+
+
+class PolicyScheduler(RecordingScheduler):
+    """vLLM's scheduler, led by a policy; a step is a round.
+
+    Where the policy raises an error, or decides something impossible, or lets the engine idle, the
+    engine goes on in its own order, with one warning. It derives from vLLM's asynchronous
+    scheduler, which without asynchronous scheduling does what the other does.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        No policy, one that cannot lead an engine, or an engine that cannot be led.
+    """
+
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    """The clock of policies, seconds."""
+
+    def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(vllm_config, *args, **kwargs)
+        _check_engine(vllm_config)
+        options = self._options
+        if not isinstance(options.policy, str):
+            reason = 'is not told: --additional-config \'{"policy": "mc-sf"}\''
+            raise InvalidTypeError(None, "policy", options.policy, reason)
+        level = None if options.level is None else ServiceLevel(**options.level)
+        # One block of the engine is the null block, which nobody gets.
+        blocks = self.cache_config.num_gpu_blocks - 1
+        policy = read_policy(options.policy).make()
+        self.lead: Lead | None = Lead(
+            policy, blocks, self.block_size, level=level, patience=float(options.patience)
+        )
+        self.waiting = Gate()
+        self._most_tokens: dict[str, int] = {}
+        self._begun = self.clock()
+        self._has_misread = False
+        self.lead_seconds = 0.0
+        if not vllm_version.startswith(TESTED):
+            _logger.warning(
+                "vLLM %s: online.bridges.vllm was tested with %s; `make test-vllm` compares steps",
+                vllm_version,
+                " and ".join(TESTED),
+            )
+        _logger.info("policy %s leads: %d blocks of %d", options.policy, blocks, self.block_size)
+
+    def add_request(self, request: Any) -> None:
+        """Take a request, and tell the policy with the next step."""
+        is_new = request.request_id not in self.requests
+        super().add_request(request)
+        if is_new and self.lead is not None:
+            name, prompt = request.request_id, request.num_prompt_tokens
+            now = self.clock() - self._begun
+            self.lead.arrive(name, now, prompt, self._prediction(request))
+
+    def _prediction(self, request: Any) -> Any:
+        assert self.lead is not None
+        room = self.lead.longest_output - request.num_prompt_tokens
+        most = max(1, min(request.max_tokens, room))
+        parameters = request.sampling_params
+        told = (getattr(parameters, "extra_args", None) or {}).get(PREDICTION, most)
+        prediction = told_prediction(told, most)
+        if prediction is None and not self._has_misread:
+            self._has_misread = True
+            _logger.warning(
+                "request %s: %s %r is neither tokens nor [least, most]: max_tokens counts instead",
+                request.request_id,
+                PREDICTION,
+                told,
+            )
+        return prediction or told_prediction(most, most)
+
+    def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.lead is not None:
+            self.lead.end(request.request_id)
+        return super()._free_request(request, *args, **kwargs)
+
+    def _reserve_prefill_lookahead(self, request: Any, *args: Any, **kwargs: Any) -> int:
+        # Called for each request with its tokens of the step: 0 holds it, fewer are a chunk.
+        tokens: int = super()._reserve_prefill_lookahead(request, *args, **kwargs)
+        return min(tokens, self._most_tokens.get(request.request_id, tokens))
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """Plan a step as the policy has it."""
+        if self.lead is None:
+            return super().schedule(*args, **kwargs)
+        begun = time.perf_counter()
+        try:
+            now = self.clock() - self._begun
+            running = {request.request_id: request for request in self.running}
+            orders = self.lead.orders(now, running)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy raises)
+            self._go_on_alone(error)
+            return super().schedule(*args, **kwargs)
+        stamp = time.monotonic()
+        for name in orders.preempt:
+            self.running.remove(running[name])
+            self._preempt_request(running[name], stamp)
+        self._most_tokens = orders.most_tokens
+        self.waiting.open(name for name in orders.start if orders.most_tokens.get(name, 1))
+        planned = time.perf_counter()
+        output = super().schedule(*args, **kwargs)
+        noted = time.perf_counter()
+        tokens = output.num_scheduled_tokens
+        try:
+            self.lead.ran(
+                tokens,
+                {
+                    name: self.requests[name].num_computed_tokens - tokens[name]
+                    for name in orders.start
+                    if name in tokens
+                },
+            )
+            self.waiting.close()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy has caused)
+            self._go_on_alone(error)
+        self.lead_seconds += planned - begun + time.perf_counter() - noted
+        return output
+
+    def _go_on_alone(self, error: BaseException) -> None:
+        """Put the engine's own queue back, and warn."""
+        self.lead, self._most_tokens = None, {}
+        waiting = sorted(self.waiting, key=lambda request: request.arrival_time)
+        self.waiting = create_request_queue(self.policy)
+        for request in waiting:
+            self.waiting.add_request(request)
+        _logger.warning(
+            "policy %s has failed and leads no more; the engine goes on in its own order: %s: %s",
+            self._options.policy,
+            type(error).__name__,
+            " ".join(str(error).split()),
+        )
+
+
+def _check_engine(vllm_config: Any) -> None:
+    """Refuse engines whose steps a policy's rounds do not describe.
+
+    Raises
+    ------
+    InvalidValueError
+        With what stands in the way.
+    """
+    missing = [name for name in USED if not hasattr(AsyncScheduler, name)]
+    if missing:
+        reason = f"has no {missing[0]}: online.bridges.vllm was tested with {' and '.join(TESTED)}"
+        raise InvalidValueError(None, "vLLM", vllm_version, reason)
+    model, parallel = vllm_config.model_config, vllm_config.parallel_config
+    for is_there, what in (
+        (vllm_config.speculative_config is not None, "speculative decoding"),
+        (vllm_config.kv_transfer_config is not None, "a KV connector"),
+        (parallel.pipeline_parallel_size > 1, "pipeline parallelism"),
+        (model.runner_type == "pooling" or model.is_encoder_decoder, "a model that only encodes"),
+    ):
+        if is_there:
+            raise InvalidValueError(None, "engine", what, "cannot be led by a policy")
+
+
+class EmulatedExecutor(Executor):  # type: ignore[misc]
+    """A worker that computes nothing: every step takes as long as a batch time says.
+
+    API server, engine core, scheduler and block manager are vLLM's own. Every token is the same,
+    and outputs end at ``max_tokens``. Memory is ``--num-gpu-blocks-override``.
+    """
+
+    @classmethod
+    def supports_async_scheduling(cls) -> bool:
+        """Tell that a step may be planned before the results of the one before it are there."""
+        return True
+
+    def _init_executor(self) -> None:
+        from online.headroom.batch_times import FIT, find_batch_time
+
+        text = Options.of(self.vllm_config).batch_time
+        if text == FIT:
+            raise InvalidValueError(None, "batch_time", text, "needs a log, and there is none")
+        self._batch_time, told = find_batch_time(text, None)  # type: ignore[arg-type]
+        _logger.info("no worker: a step lasts %s", told)
+        stops = getattr(self.model_config.hf_config, "eos_token_id", None)
+        stops = stops if isinstance(stops, list) else [stops]
+        self._token = next(one for one in range(3, 100) if one not in stops)
+        # Tokens stored of each request, and tokens that there are of it.
+        self._stored: dict[str, int] = {}
+        self._known: dict[str, int] = {}
+        self._worker = ThreadPoolExecutor(1)
+        self._free_at = 0.0
+        self._steps: deque[Future[ModelRunnerOutput]] = deque()
+
+    def get_kv_cache_specs(self) -> list[dict[str, Any]]:
+        """Describe a cache of one small layer."""
+        import torch
+
+        size = self.cache_config.block_size
+        spec = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=32, dtype=torch.float16)
+        return [{"layer": spec}]
+
+    def get_supported_kv_cache_layouts(self) -> list[list[str]]:
+        """Name every layout: nothing is laid out."""
+        return [["LBNHC", "LBHNC", "BLNHC"]]
+
+    def determine_available_memory(self) -> list[int]:
+        """Bytes of a cache that is not there."""
+        return [1 << 34]
+
+    def collective_rpc(self, method: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        """Answer for a worker that does nothing."""
+        return [{"get_supported_tasks": ("generate",)}.get(method)]
+
+    def initialize_from_config(self, kv_cache_configs: Any) -> None:
+        """Allocate nothing."""
+
+    def compile_or_warm_up_model(self) -> None:
+        """Compile nothing."""
+
+    def check_health(self) -> None:
+        """Be well."""
+
+    def shutdown(self) -> None:
+        """End the thread that sleeps."""
+        self._worker.shutdown(wait=False)
+
+    def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
+        """Begin a step; its tokens come with `sample_tokens`."""
+        seconds, output = self._step(scheduler_output)
+        if not scheduler_output.num_scheduled_tokens:
+            return _done(output) if non_block else output
+        begun = time.perf_counter()
+
+        def work() -> ModelRunnerOutput:
+            self._free_at = max(self._free_at, begun) + seconds
+            left = self._free_at - time.perf_counter()
+            if left > 0:
+                time.sleep(left)
+            return output
+
+        self._steps.append(self._worker.submit(work))
+        return _done(None) if non_block else None
+
+    def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
+        """Return the tokens of the step that began first."""
+        step = self._steps.popleft()
+        return step if non_block else step.result()
+
+    def _step(self, scheduler_output: Any) -> tuple[float, Any]:
+        """Return how long a step takes, and its results."""
+        stored, known = self._stored, self._known
+        for name in scheduler_output.finished_req_ids:
+            stored.pop(name, None)
+            known.pop(name, None)
+        for name in scheduler_output.preempted_req_ids or ():
+            stored.pop(name, None)
+        for new in scheduler_output.scheduled_new_reqs:
+            there = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
+            known[new.req_id] = max(known.get(new.req_id, 0), len(there))
+            stored[new.req_id] = new.num_computed_tokens
+        cached = scheduler_output.scheduled_cached_reqs
+        stored.update(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        sampled: list[list[int]] = []
+        decodes = prompts = squares = past = 0
+        for name, tokens in scheduler_output.num_scheduled_tokens.items():
+            if tokens == 1 and stored[name]:
+                decodes += 1
+            else:
+                prompts += tokens
+                squares += tokens * tokens
+                past += tokens * stored[name]
+            stored[name] += tokens
+            emits = stored[name] >= known[name]
+            if emits:
+                known[name] = stored[name] + 1
+            sampled.append([self._token] if emits else [])
+        names = list(scheduler_output.num_scheduled_tokens)
+        output = ModelRunnerOutput(names, {name: k for k, name in enumerate(names)}, sampled)
+        one = round_of(decodes, sum(stored.values()), prompts, squares, past)
+        return float(self._batch_time.durations(one)[0]) if names else 0.0, output
+
+
+def _done(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
