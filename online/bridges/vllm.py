@@ -35,6 +35,7 @@ except ModuleNotFoundError as error:
     reason = f"online.bridges.vllm runs inside vLLM, of which {error.name!r} is not installed here"
     raise ModuleNotFoundError(reason, name=error.name) from None
 
+from instances.batch_time.models import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.service_level import ServiceLevel
 from online.batch_time.measurements import round_of
@@ -71,9 +72,9 @@ class Options:
         Seconds that a policy may let the engine idle while requests wait; see `Lead`.
     rounds, requests : str or None, default None
         Files that get the rounds (CSV) and the requests (JSON lines).
-    batch_time : str, default "affine:0.02,0.0001,0.000002"
-        Seconds of each step of `EmulatedExecutor`: a preset, ``affine:d0,d1,d2``, or the path of a
-        CSV file of measured rounds.
+    batch_time : str or None, default None
+        Seconds of a step, which policies are told and `EmulatedExecutor` takes: a preset,
+        ``affine:d0,d1,d2``, or the path of a CSV file of measured rounds.
     """
 
     policy: str | None = None
@@ -81,13 +82,30 @@ class Options:
     patience: float = 1.0
     rounds: str | None = None
     requests: str | None = None
-    batch_time: str = "affine:0.02,0.0001,0.000002"
+    batch_time: str | None = None
 
     @classmethod
     def of(cls, vllm_config: Any) -> Options:
         """Read the settings of an engine."""
         given = vllm_config.additional_config or {}
         return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
+
+    def seconds(self) -> tuple[BatchTime, str] | None:
+        """Find the batch time, and say where it is from.
+
+        Raises
+        ------
+        ValueError, OSError
+            It is none, or its file cannot be read.
+        """
+        from online.headroom.batch_times import FIT, find_batch_time
+
+        if self.batch_time is None:
+            return None
+        if self.batch_time == FIT:
+            reason = "needs a log, and there is none"
+            raise InvalidValueError(None, "batch_time", self.batch_time, reason)
+        return find_batch_time(self.batch_time, None)  # type: ignore[arg-type]
 
 
 class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
@@ -240,14 +258,19 @@ class PolicyScheduler(RecordingScheduler):
         level = None if options.level is None else ServiceLevel(**options.level)
         # One block of the engine is the null block, which nobody gets.
         blocks = self.cache_config.num_gpu_blocks - 1
-        policy = read_policy(options.policy).make()
+        found = options.seconds()
         self.lead: Lead | None = Lead(
-            policy, blocks, self.block_size, level=level, patience=float(options.patience)
+            read_policy(options.policy).make(),
+            blocks,
+            self.block_size,
+            level=level,
+            batch_time=None if found is None else found[0],
+            patience=float(options.patience),
         )
         self.waiting = Gate()
         self._most_tokens: dict[str, int] = {}
         self._begun = self.clock()
-        self._has_misread = False
+        self._has_misread = self._has_evicted = False
         self.lead_seconds = 0.0
         if not vllm_version.startswith(TESTED):
             _logger.warning(
@@ -305,6 +328,14 @@ class PolicyScheduler(RecordingScheduler):
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy raises)
             self._go_on_alone(error)
             return super().schedule(*args, **kwargs)
+        if self.lead.evicted and not self._has_evicted:
+            self._has_evicted = True
+            _logger.warning(
+                "policy %s evicts %s: an engine cannot take back what it has sent, so that it and "
+                "later ones are preempted and keep their output",
+                self._options.policy,
+                orders.preempt[0] if orders.preempt else "a request",
+            )
         stamp = time.monotonic()
         for name in orders.preempt:
             self.running.remove(running[name])
@@ -381,12 +412,11 @@ class EmulatedExecutor(Executor):  # type: ignore[misc]
         return True
 
     def _init_executor(self) -> None:
-        from online.headroom.batch_times import FIT, find_batch_time
-
-        text = Options.of(self.vllm_config).batch_time
-        if text == FIT:
-            raise InvalidValueError(None, "batch_time", text, "needs a log, and there is none")
-        self._batch_time, told = find_batch_time(text, None)  # type: ignore[arg-type]
+        found = Options.of(self.vllm_config).seconds()
+        if found is None:
+            reason = 'is not told: --additional-config \'{"batch_time": "affine:0.02,0.0001,0"}\''
+            raise InvalidTypeError(None, "batch_time", None, reason)
+        self._batch_time, told = found
         _logger.info("no worker: a step lasts %s", told)
         stops = getattr(self.model_config.hf_config, "eos_token_id", None)
         stops = stops if isinstance(stops, list) else [stops]
