@@ -37,7 +37,7 @@ DIFFERENT_STATUS = 1
 BLOCK = 32
 """Tokens of a block; the CPU's attention takes multiples of this."""
 
-SIZES = {"roomy": (60, 200), "ample": (60, 40), "tight": (120, 20), "tightest": (120, 14)}
+SIZES = {"roomy": (60, 500), "ample": (60, 40), "tight": (120, 20), "tightest": (120, 14)}
 """Requests, and blocks of memory."""
 
 LEVEL = ServiceLevel(latency=300)

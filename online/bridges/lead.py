@@ -175,16 +175,28 @@ class Lead:
         generator = rng if policy.randomized else UndeclaredGenerator(policy.name)
         policy.reset(Setup(self._state.memory_limit, model, generator, rule, self._batch_time))
 
-    @property
-    def longest_output(self) -> int:
-        """Tokens that memory holds of the output of a request without a prompt."""
-        return self._memory_limit + self._rule.unstored
-
     # --- what the engine tells ----------------------------------------------------------------
 
-    def arrive(self, name: str, now: float, prompt_length: int, prediction: Prediction) -> None:
-        """Note a request that has arrived."""
-        self._unheard[name] = now, prompt_length, prediction
+    def arrive(self, name: str, now: float, lengths: tuple[int, int], told: Any) -> bool:
+        """Note a request that has arrived.
+
+        Parameters
+        ----------
+        name : str
+            The request.
+        now : float
+            The clock, seconds.
+        lengths : tuple[int, int]
+            Tokens of its prompt, and tokens of output at which it is ended.
+        told : Any
+            What its client predicts of its output; None for nothing. Then, and where it cannot be
+            read (False is returned), the output is predicted to be as long as it may.
+        """
+        prompt, most = lengths
+        most = max(1, min(most, self._memory_limit + self._rule.unstored - prompt))
+        read = told_prediction(most if told is None else told, most)
+        self._unheard[name] = now, prompt, read or Prediction(most, most, most)
+        return read is not None
 
     def end(self, name: str) -> None:
         """Note a request that has ended, or that its client has given up."""
@@ -259,7 +271,6 @@ class Lead:
         machine = self._machine
         for name, found in admitted.items():
             index = self._indices[name]
-            self._waiting.discard(index)
             self._starting.remove(index)
             machine.start(self._views[index])
             machine.running[index].prompt_left -= found

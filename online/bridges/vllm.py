@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from itertools import chain
 from typing import Any
 
 try:
@@ -35,14 +34,13 @@ except ModuleNotFoundError as error:
     reason = f"online.bridges.vllm runs inside vLLM, of which {error.name!r} is not installed here"
     raise ModuleNotFoundError(reason, name=error.name) from None
 
-from instances.batch_time.models import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.service_level import ServiceLevel
 from online.batch_time.measurements import round_of
 from online.policy_interface.specs import read_policy
 
-from .lead import Lead, told_prediction
-from .recording import RequestsFile, RoundsFile
+from .lead import Lead
+from .recording import COMPLETED, RequestsFile, RoundsFile, engine_settings, work_of
 
 TESTED = ("0.32", "0.33")
 """Versions of vLLM with which the engine's steps were compared with the simulation."""
@@ -90,8 +88,8 @@ class Options:
         given = vllm_config.additional_config or {}
         return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
-    def seconds(self) -> tuple[BatchTime, str] | None:
-        """Find the batch time, and say where it is from.
+    def seconds(self) -> tuple[Any, str]:
+        """Find the batch time, None if there is none, and say where it is from.
 
         Raises
         ------
@@ -101,7 +99,7 @@ class Options:
         from online.headroom.batch_times import FIT, find_batch_time
 
         if self.batch_time is None:
-            return None
+            return None, ""
         if self.batch_time == FIT:
             reason = "needs a log, and there is none"
             raise InvalidValueError(None, "batch_time", self.batch_time, reason)
@@ -114,27 +112,10 @@ class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(vllm_config, *args, **kwargs)
         self._options = options = Options.of(vllm_config)
-        self._rounds = self._requests_file = None
-        if options.rounds:
-            self._rounds = RoundsFile(options.rounds, _logger.warning)
-        if options.requests:
-            settings = self.engine_settings()
-            self._requests_file = RequestsFile(options.requests, settings, _logger.warning)
-        self._finished: dict[str, Any] = {}
-
-    def engine_settings(self) -> dict[str, Any]:
-        """Settings that decide what a scheduler does, by the engine's names."""
-        return {
-            "name": "vllm",
-            "version": vllm_version,
-            "max_num_batched_tokens": self.max_num_scheduled_tokens,
-            "max_num_seqs": self.max_num_running_reqs,
-            "block_size": self.block_size,
-            "num_gpu_blocks": self.cache_config.num_gpu_blocks,
-            "prefix_caching": bool(self.cache_config.enable_prefix_caching),
-            "async_scheduling": bool(self.scheduler_config.async_scheduling),
-            "policy": self._options.policy,
-        }
+        warn, settings = _logger.warning, engine_settings(vllm_config, options.policy)
+        self._rounds = RoundsFile(options.rounds, warn) if options.rounds else None
+        self._log = RequestsFile(options.requests, settings, warn) if options.requests else None
+        self._ended: dict[str, Any] = {}
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """Plan a step."""
@@ -142,12 +123,10 @@ class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
         output = super().schedule(*args, **kwargs)
         if self._rounds is not None:
             # What is processed in this step is counted as computed already.
-            planned = {
-                name: (tokens, self.requests[name].num_computed_tokens - tokens)
-                for name, tokens in output.num_scheduled_tokens.items()
-            }
+            steps = output.num_scheduled_tokens.items()
+            work = [(n, self.requests[name].num_computed_tokens - n) for name, n in steps]
             stored = sum(request.num_computed_tokens for request in self.running)
-            self._rounds.plan(id(output), planned, stored, begun)
+            self._rounds.plan(id(output), work, stored, begun)
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
@@ -156,80 +135,52 @@ class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
         if self._rounds is not None:
             is_last = not self.has_unfinished_requests()
             self._rounds.finish(id(scheduler_output), time.monotonic(), is_last=is_last)
-        if self._requests_file is not None:
+        if self._log is not None:
             now = time.time()
             for name in scheduler_output.num_scheduled_tokens:
-                request = self.requests.get(name) or self._finished.get(name)
+                request = self.requests.get(name) or self._ended.get(name)
                 if request is not None and request.num_output_tokens:
-                    self._requests_file.emit(name, request.num_output_tokens, now)
-            for request in self._finished.values():
+                    self._log.emit(name, request.num_output_tokens, now)
+            for request in self._ended.values():
                 self._write(request, now)
-        self._finished = {}
+            self._ended = {}
         return result
 
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._requests_file is not None:
-            if request.get_finished_reason().name in ("STOP", "LENGTH"):
-                self._finished[request.request_id] = request
+        if self._log is not None:
+            if request.get_finished_reason().name in COMPLETED:
+                # Its last token is noted first.
+                self._ended[request.request_id] = request
             else:
-                self._write(request, time.time(), request.get_finished_reason().name.lower())
+                self._write(request, time.time())
         return super()._free_request(request, *args, **kwargs)
 
-    def _write(self, request: Any, now: float, error: str | None = None) -> None:
-        assert self._requests_file is not None
+    def _write(self, request: Any, now: float) -> None:
+        assert self._log is not None
         lengths = request.num_prompt_tokens, request.num_output_tokens
-        name, arrival = request.request_id, request.arrival_time
-        self._requests_file.end(name, arrival, lengths, now, error)
+        name, reason = request.request_id, request.get_finished_reason().name
+        self._log.end(name, request.arrival_time, lengths, now, reason)
 
 
 class Gate(FCFSRequestQueue):  # type: ignore[misc]
-    """The waiting queue: the engine admits from it only what has been let in."""
+    """The waiting queue, of which the engine admits only those that are let in."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.behind: dict[str, Any] = {}
+        self.let_in: deque[Any] = deque()
 
-    def add_request(self, request: Any) -> None:
-        """Let it wait for the policy."""
-        self.behind[request.request_id] = request
+    def __bool__(self) -> bool:
+        return bool(self.let_in)
 
-    def prepend_request(self, request: Any) -> None:
-        """Let a preempted or skipped request wait for the policy."""
-        self.add_request(request)
+    def peek_request(self) -> Any:
+        """Return the next to be admitted."""
+        return self.let_in[0]
 
-    def prepend_requests(self, requests: Iterable[Any]) -> None:
-        """Let them wait for the policy."""
-        for request in requests:
-            self.add_request(request)
-
-    def remove_request(self, request: Any) -> None:
-        """Take it out."""
-        self.remove_requests([request])
-
-    def remove_requests(self, requests: Iterable[Any]) -> None:
-        """Take them out."""
-        names = {request.request_id for request in requests}
-        left = [request for request in self if request.request_id not in names]
-        self.clear()
-        self.behind = {request.request_id: request for request in left}
-
-    def open(self, names: Iterable[str]) -> None:
-        """Let the engine admit these, in this order."""
-        self.extend(self.behind.pop(name) for name in names)
-
-    def close(self) -> None:
-        """Let those wait again that were not admitted."""
-        self.prepend_requests(deque.__iter__(self))
-        self.clear()
-
-    def __bool__(self) -> bool:  # asked by the loop that admits
-        return deque.__len__(self) > 0
-
-    def __len__(self) -> int:  # asked by everybody else
-        return deque.__len__(self) + len(self.behind)
-
-    def __iter__(self) -> Iterator[Any]:
-        return chain(list(deque.__iter__(self)), list(self.behind.values()))
+    def pop_request(self) -> Any:
+        """Take out the next to be admitted."""
+        request = self.let_in.popleft()
+        self.remove(request)
+        return request
 
 
 class PolicyScheduler(RecordingScheduler):
@@ -258,53 +209,33 @@ class PolicyScheduler(RecordingScheduler):
         level = None if options.level is None else ServiceLevel(**options.level)
         # One block of the engine is the null block, which nobody gets.
         blocks = self.cache_config.num_gpu_blocks - 1
-        found = options.seconds()
+        policy, seconds = read_policy(options.policy).make(), options.seconds()[0]
         self.lead: Lead | None = Lead(
-            read_policy(options.policy).make(),
-            blocks,
-            self.block_size,
-            level=level,
-            batch_time=None if found is None else found[0],
-            patience=float(options.patience),
+            policy, blocks, self.block_size, level=level, batch_time=seconds
         )
+        self.lead.patience = float(options.patience)
         self.waiting = Gate()
         self._most_tokens: dict[str, int] = {}
         self._begun = self.clock()
-        self._has_misread = self._has_evicted = False
         self.lead_seconds = 0.0
         if not vllm_version.startswith(TESTED):
-            _logger.warning(
-                "vLLM %s: online.bridges.vllm was tested with %s; `make test-vllm` compares steps",
-                vllm_version,
-                " and ".join(TESTED),
-            )
+            told = "online.bridges.vllm was tested with vLLM %s, and this is %s"
+            _logger.warning(told, " and ".join(TESTED), vllm_version)
         _logger.info("policy %s leads: %d blocks of %d", options.policy, blocks, self.block_size)
+
+    def _now(self) -> float:
+        return self.clock() - self._begun
 
     def add_request(self, request: Any) -> None:
         """Take a request, and tell the policy with the next step."""
         is_new = request.request_id not in self.requests
         super().add_request(request)
         if is_new and self.lead is not None:
-            name, prompt = request.request_id, request.num_prompt_tokens
-            now = self.clock() - self._begun
-            self.lead.arrive(name, now, prompt, self._prediction(request))
-
-    def _prediction(self, request: Any) -> Any:
-        assert self.lead is not None
-        room = self.lead.longest_output - request.num_prompt_tokens
-        most = max(1, min(request.max_tokens, room))
-        parameters = request.sampling_params
-        told = (getattr(parameters, "extra_args", None) or {}).get(PREDICTION, most)
-        prediction = told_prediction(told, most)
-        if prediction is None and not self._has_misread:
-            self._has_misread = True
-            _logger.warning(
-                "request %s: %s %r is neither tokens nor [least, most]: max_tokens counts instead",
-                request.request_id,
-                PREDICTION,
-                told,
-            )
-        return prediction or told_prediction(most, most)
+            told = (request.sampling_params.extra_args or {}).get(PREDICTION)
+            lengths, now = (request.num_prompt_tokens, request.max_tokens), self._now()
+            if not self.lead.arrive(request.request_id, now, lengths, told):
+                what = "%s is neither tokens nor [least, most] in some request: max_tokens counts"
+                _logger.warning_once(what, PREDICTION)
 
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         if self.lead is not None:
@@ -322,40 +253,29 @@ class PolicyScheduler(RecordingScheduler):
             return super().schedule(*args, **kwargs)
         begun = time.perf_counter()
         try:
-            now = self.clock() - self._begun
             running = {request.request_id: request for request in self.running}
-            orders = self.lead.orders(now, running)
+            orders = self.lead.orders(self._now(), running)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy raises)
             self._go_on_alone(error)
             return super().schedule(*args, **kwargs)
-        if self.lead.evicted and not self._has_evicted:
-            self._has_evicted = True
-            _logger.warning(
-                "policy %s evicts %s: an engine cannot take back what it has sent, so that it and "
-                "later ones are preempted and keep their output",
-                self._options.policy,
-                orders.preempt[0] if orders.preempt else "a request",
-            )
+        if self.lead.evicted:
+            what = "policy %s evicts: an engine cannot take back tokens, and preempts instead"
+            _logger.warning_once(what, self._options.policy)
         stamp = time.monotonic()
         for name in orders.preempt:
             self.running.remove(running[name])
             self._preempt_request(running[name], stamp)
         self._most_tokens = orders.most_tokens
-        self.waiting.open(name for name in orders.start if orders.most_tokens.get(name, 1))
+        admitted = [name for name in orders.start if orders.most_tokens.get(name, 1)]
+        self.waiting.let_in.extend(self.requests[name] for name in admitted)
         planned = time.perf_counter()
         output = super().schedule(*args, **kwargs)
         noted = time.perf_counter()
         tokens = output.num_scheduled_tokens
+        self.waiting.let_in.clear()
+        found = {name: self.requests[name].num_computed_tokens - n for name, n in tokens.items()}
         try:
-            self.lead.ran(
-                tokens,
-                {
-                    name: self.requests[name].num_computed_tokens - tokens[name]
-                    for name in orders.start
-                    if name in tokens
-                },
-            )
-            self.waiting.close()
+            self.lead.ran(tokens, {name: found[name] for name in orders.start if name in tokens})
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy has caused)
             self._go_on_alone(error)
         self.lead_seconds += planned - begun + time.perf_counter() - noted
@@ -368,12 +288,9 @@ class PolicyScheduler(RecordingScheduler):
         self.waiting = create_request_queue(self.policy)
         for request in waiting:
             self.waiting.add_request(request)
-        _logger.warning(
-            "policy %s has failed and leads no more; the engine goes on in its own order: %s: %s",
-            self._options.policy,
-            type(error).__name__,
-            " ".join(str(error).split()),
-        )
+        what = "policy %s leads no more, the engine goes on in its own order: it has failed: %s: %s"
+        told = " ".join(str(error).split())
+        _logger.warning(what, self._options.policy, type(error).__name__, told)
 
 
 def _check_engine(vllm_config: Any) -> None:
@@ -412,11 +329,10 @@ class EmulatedExecutor(Executor):  # type: ignore[misc]
         return True
 
     def _init_executor(self) -> None:
-        found = Options.of(self.vllm_config).seconds()
-        if found is None:
+        self._batch_time, told = Options.of(self.vllm_config).seconds()
+        if self._batch_time is None:
             reason = 'is not told: --additional-config \'{"batch_time": "affine:0.02,0.0001,0"}\''
             raise InvalidTypeError(None, "batch_time", None, reason)
-        self._batch_time, told = found
         _logger.info("no worker: a step lasts %s", told)
         stops = getattr(self.model_config.hf_config, "eos_token_id", None)
         stops = stops if isinstance(stops, list) else [stops]
@@ -426,33 +342,24 @@ class EmulatedExecutor(Executor):  # type: ignore[misc]
         self._known: dict[str, int] = {}
         self._worker = ThreadPoolExecutor(1)
         self._free_at = 0.0
+        self._nothing_yet: Future[None] = Future()
+        self._nothing_yet.set_result(None)
         self._steps: deque[Future[ModelRunnerOutput]] = deque()
 
-    def get_kv_cache_specs(self) -> list[dict[str, Any]]:
-        """Describe a cache of one small layer."""
+    def collective_rpc(self, method: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        """Answer for a worker with a cache of one small layer, which is not there."""
         import torch
 
         size = self.cache_config.block_size
         spec = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=32, dtype=torch.float16)
-        return [{"layer": spec}]
-
-    def get_supported_kv_cache_layouts(self) -> list[list[str]]:
-        """Name every layout: nothing is laid out."""
-        return [["LBNHC", "LBHNC", "BLNHC"]]
-
-    def determine_available_memory(self) -> list[int]:
-        """Bytes of a cache that is not there."""
-        return [1 << 34]
-
-    def collective_rpc(self, method: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        """Answer for a worker that does nothing."""
-        return [{"get_supported_tasks": ("generate",)}.get(method)]
-
-    def initialize_from_config(self, kv_cache_configs: Any) -> None:
-        """Allocate nothing."""
-
-    def compile_or_warm_up_model(self) -> None:
-        """Compile nothing."""
+        answers: dict[str, list[Any]] = {
+            "get_supported_tasks": [("generate",)],
+            "get_kv_cache_spec": [{"layer": spec}],
+            "get_supported_kv_cache_layouts": [["LBNHC", "LBHNC", "BLNHC"]],
+            "determine_available_memory": [1 << 34],
+            "compile_or_warm_up_model": [],
+        }
+        return answers.get(method, [None])
 
     def check_health(self) -> None:
         """Be well."""
@@ -463,20 +370,16 @@ class EmulatedExecutor(Executor):  # type: ignore[misc]
 
     def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
         """Begin a step; its tokens come with `sample_tokens`."""
-        seconds, output = self._step(scheduler_output)
+        step = self._worker.submit(self._wait, time.perf_counter(), *self._step(scheduler_output))
         if not scheduler_output.num_scheduled_tokens:
-            return _done(output) if non_block else output
-        begun = time.perf_counter()
+            return step if non_block else step.result()
+        self._steps.append(step)
+        return self._nothing_yet if non_block else None
 
-        def work() -> ModelRunnerOutput:
-            self._free_at = max(self._free_at, begun) + seconds
-            left = self._free_at - time.perf_counter()
-            if left > 0:
-                time.sleep(left)
-            return output
-
-        self._steps.append(self._worker.submit(work))
-        return _done(None) if non_block else None
+    def _wait(self, begun: float, seconds: float, output: Any) -> Any:
+        self._free_at = max(self._free_at, begun) + seconds
+        time.sleep(max(0.0, self._free_at - time.perf_counter()))
+        return output
 
     def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
         """Return the tokens of the step that began first."""
@@ -497,27 +400,16 @@ class EmulatedExecutor(Executor):  # type: ignore[misc]
             stored[new.req_id] = new.num_computed_tokens
         cached = scheduler_output.scheduled_cached_reqs
         stored.update(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        steps = scheduler_output.num_scheduled_tokens
+        decodes, *prompts = work_of((tokens, stored[name]) for name, tokens in steps.items())
         sampled: list[list[int]] = []
-        decodes = prompts = squares = past = 0
-        for name, tokens in scheduler_output.num_scheduled_tokens.items():
-            if tokens == 1 and stored[name]:
-                decodes += 1
-            else:
-                prompts += tokens
-                squares += tokens * tokens
-                past += tokens * stored[name]
+        for name, tokens in steps.items():
             stored[name] += tokens
             emits = stored[name] >= known[name]
             if emits:
                 known[name] = stored[name] + 1
             sampled.append([self._token] if emits else [])
-        names = list(scheduler_output.num_scheduled_tokens)
+        names = list(steps)
         output = ModelRunnerOutput(names, {name: k for k, name in enumerate(names)}, sampled)
-        one = round_of(decodes, sum(stored.values()), prompts, squares, past)
+        one = round_of(decodes, sum(stored.values()), *prompts)
         return float(self._batch_time.durations(one)[0]) if names else 0.0, output
-
-
-def _done(result: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future

@@ -12,7 +12,7 @@ from typing import Any
 from vllm.logger import init_logger
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-from .recording import RequestsFile
+from .recording import RequestsFile, engine_settings
 
 _logger = init_logger(f"vllm.{__name__}")
 
@@ -22,24 +22,13 @@ class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
 
     def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
         path = (vllm_config.additional_config or {}).get("requests")
-        scheduler = vllm_config.scheduler_config
-        chosen = scheduler.scheduler_cls
+        chosen = vllm_config.scheduler_config.scheduler_cls
         named = chosen if isinstance(chosen, str) else getattr(chosen, "__module__", "")
         self._file: RequestsFile | None = None
         if path is None or named.startswith("online.bridges"):
             return
-        settings = {
-            "name": "vllm",
-            "max_num_batched_tokens": scheduler.max_num_batched_tokens,
-            "max_num_seqs": scheduler.max_num_seqs,
-            "block_size": vllm_config.cache_config.block_size,
-            "num_gpu_blocks": vllm_config.cache_config.num_gpu_blocks,
-            "prefix_caching": bool(vllm_config.cache_config.enable_prefix_caching),
-            "async_scheduling": bool(scheduler.async_scheduling),
-            "policy": None,
-        }
         path = f"{path}.{engine_index}" if engine_index else path
-        self._file = RequestsFile(path, settings, _logger.warning)
+        self._file = RequestsFile(path, engine_settings(vllm_config, None), _logger.warning)
         self._count = 0
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any) -> None:
@@ -49,11 +38,9 @@ class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
         now = iteration_stats.iteration_timestamp
         for one in iteration_stats.finished_requests:
             self._count += 1
-            reason = one.finish_reason.name
-            error = None if reason in ("STOP", "LENGTH") else reason.lower()
             lengths = one.num_prompt_tokens, one.num_generation_tokens
-            name = one.request_id or str(self._count)
-            self._file.end(name, now - one.e2e_latency, lengths, now, error)
+            name, reason = one.request_id or str(self._count), one.finish_reason.name
+            self._file.end(name, now - one.e2e_latency, lengths, now, reason)
 
     def log_engine_initialized(self) -> None:
         """Note nothing: settings are written with the first request."""

@@ -1,11 +1,13 @@
 """A small stand-in for vLLM: the classes that online.bridges.vllm takes from it, without the rest.
 
-The scheduler plans a step by the engine's rules: running requests first, the last of which
-gives way if blocks are missing, then the queue up to the first request whose whole prompt does not fit.
+The scheduler plans a step by the engine's rules. Running requests come first, and the last of them
+gives way if blocks are missing. Then requests are admitted, up to the first whose prompt does not
+fit as a whole.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import sys
@@ -178,6 +180,13 @@ def configuration(blocks: int = 12, size: int = 16, **options: Any) -> Any:
     )
 
 
+def _logger(name: str) -> Any:
+    """A logger that can warn once."""
+    logger: Any = logging.getLogger(name)
+    logger.warning_once = functools.cache(logger.warning)
+    return logger
+
+
 def install(monkeypatch: pytest.MonkeyPatch, version: str = "0.33.0") -> None:
     """Put the stand-in where ``import vllm`` looks, until the test ends."""
     named: dict[str, dict[str, Any]] = {
@@ -186,7 +195,7 @@ def install(monkeypatch: pytest.MonkeyPatch, version: str = "0.33.0") -> None:
         "vllm.v1.core": {},
         "vllm.v1.core.sched": {},
         "vllm.v1.executor": {},
-        "vllm.logger": {"init_logger": logging.getLogger},
+        "vllm.logger": {"init_logger": _logger},
         "vllm.v1.core.sched.async_scheduler": {"AsyncScheduler": Scheduler},
         "vllm.v1.core.sched.request_queue": {
             "FCFSRequestQueue": FCFSRequestQueue,
