@@ -237,16 +237,14 @@ class Engine:
             self.now += 1
 
 
-def compare(engine: Engine, work: Work, text: str) -> Outcome:
-    """Compare the engine, led by a policy, with the simulation."""
-    theirs, outcome = engine.steps(work, text)
+def compare(work: Work, text: str, theirs: list[Step], outcome: Outcome) -> None:
+    """Compare the engine's steps with those of the simulation."""
     mine = simulated(work, OWN if text == ENGINE_ORDER else text)
     if outcome.difference is None and mine != theirs:
         pairs = enumerate(zip(mine, theirs, strict=False))
         place = next((k for k, (one, other) in pairs if one != other), min(len(mine), len(theirs)))
         told = [steps[place] if place < len(steps) else "nothing" for steps in (mine, theirs)]
         outcome.difference = f"step {place}: simulated {told[0]}, the engine {told[1]}"
-    return outcome
 
 
 def verdict(outcome: Outcome) -> str:
@@ -300,6 +298,7 @@ def chosen(texts: list[str]) -> tuple[list[str], dict[str, str]]:
 def compare_vllm_steps(
     policies: Annotated[list[str] | None, typer.Argument(metavar="[POLICY]...")] = None,
     worker: Annotated[str, typer.Option(help="emulated, or cpu: vLLM's own.")] = "emulated",
+    size: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(SIZES)}.")] = None,
 ) -> int:
     """Compare steps: exit status 0 identical, 1 some step differs.
 
@@ -310,17 +309,24 @@ def compare_vllm_steps(
     further = ("VLLM_NO_USAGE_STATS=1", "HF_HUB_OFFLINE=1", "VLLM_LOGGING_LEVEL=ERROR")
     for setting in (*settings, *further):
         os.environ.setdefault(*setting.split("="))
+    sizes = {name: SIZES[name] for name in size or SIZES}
+    if worker == "cpu" and len(sizes) > 1:
+        reason = "starts once in a process: give one --size"
+        raise InvalidValueError(None, "--worker", worker, reason)
     texts, refused = chosen(policies or [])
     outcomes: dict[str, list[Outcome]] = {text: [] for text in texts}
+    ran = []
     with tempfile.TemporaryDirectory() as folder:
         model = write_model(Path(folder))
-        for count, blocks in SIZES.values():
-            engine = Engine(model, blocks, worker)
-            for text in texts:
-                outcomes[text].append(compare(engine, Work(count, blocks), text))
+        for count, blocks in sizes.values():
+            engine, work = Engine(model, blocks, worker), Work(count, blocks)
+            ran += [(work, text, *engine.steps(work, text)) for text in texts]
+    for work, text, theirs, outcome in ran:
+        compare(work, text, theirs, outcome)
+        outcomes[text].append(outcome)
     from vllm.version import __version__ as version
 
-    say(f"vLLM {version}, worker: {worker}; requests and blocks: {SIZES}\n")
+    say(f"vLLM {version}, worker: {worker}; requests and blocks: {sizes}\n")
     say("| policy | steps | requests and tokens | leading, µs a step | planning, µs a step |")
     say("|---|--:|---|--:|--:|")
     for text, row in outcomes.items():
