@@ -8,7 +8,6 @@ clock that the engine and the simulation share.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -22,6 +21,7 @@ from unittest.mock import patch
 import _checkout  # noqa: F401
 import numpy as np
 import typer
+from write_tiny_model import write_configuration
 
 import online
 from instances import MemoryRule, ServiceLevel, Workload
@@ -256,31 +256,6 @@ def verdict(outcome: Outcome) -> str:
     return outcome.difference[:LONGEST_SHOWN]
 
 
-def write_model(folder: Path) -> str:
-    """Write the configuration of a made-up Llama of two layers."""
-    configuration = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "head_dim": 32,
-        "vocab_size": 512,
-        "max_position_embeddings": 4096,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "torch_dtype": "float32",
-    }
-    (folder / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
-    return str(folder)
-
-
 def chosen(texts: list[str]) -> tuple[list[str], dict[str, str]]:
     """The policies to compare, and those that are refused, with the reason."""
     names = parameterless_policies(deadlines=True)
@@ -317,9 +292,9 @@ def compare_vllm_steps(
     outcomes: dict[str, list[Outcome]] = {text: [] for text in texts}
     ran = []
     with tempfile.TemporaryDirectory() as folder:
-        model = write_model(Path(folder))
+        write_configuration(Path(folder))
         for count, blocks in sizes.values():
-            engine, work = Engine(model, blocks, worker), Work(count, blocks)
+            engine, work = Engine(folder, blocks, worker), Work(count, blocks)
             ran += [(work, text, *engine.steps(work, text)) for text in texts]
     for work, text, theirs, outcome in ran:
         compare(work, text, theirs, outcome)
