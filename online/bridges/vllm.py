@@ -73,6 +73,9 @@ class Options:
     batch_time : str or None, default None
         Seconds of a step, which policies are told and `EmulatedExecutor` takes: a preset,
         ``affine:d0,d1,d2``, or the path of a CSV file of measured rounds.
+    asynchronous : bool or None, default None
+        Whether `EmulatedExecutor` has steps planned before the results of the last one are there;
+        None leaves it to vLLM, which does so on GPUs and never on CPUs.
     """
 
     policy: str | None = None
@@ -81,6 +84,7 @@ class Options:
     rounds: str | None = None
     requests: str | None = None
     batch_time: str | None = None
+    asynchronous: bool | None = None
 
     @classmethod
     def of(cls, vllm_config: Any) -> Options:
@@ -329,7 +333,10 @@ class EmulatedExecutor(Executor):  # type: ignore[misc]
         return True
 
     def _init_executor(self) -> None:
-        self._batch_time, told = Options.of(self.vllm_config).seconds()
+        options = Options.of(self.vllm_config)
+        if options.asynchronous is not None:
+            self.scheduler_config.async_scheduling = options.asynchronous
+        self._batch_time, told = options.seconds()
         if self._batch_time is None:
             reason = 'is not told: --additional-config \'{"batch_time": "affine:0.02,0.0001,0"}\''
             raise InvalidTypeError(None, "batch_time", None, reason)

@@ -151,6 +151,7 @@ class Executor:
         self.vllm_config = vllm_config
         self.cache_config = vllm_config.cache_config
         self.model_config = vllm_config.model_config
+        self.scheduler_config = vllm_config.scheduler_config
         self._init_executor()
 
 

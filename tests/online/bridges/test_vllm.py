@@ -515,7 +515,9 @@ def step_of(tokens: dict[str, int], new: dict[str, int] | None = None, **cached:
 
 
 def test_the_emulated_worker_emits_after_prompts_and_takes_its_time(bridge: ModuleType) -> None:
-    executor = bridge.EmulatedExecutor(configuration(batch_time="affine:0.004,0.001,0.0001"))
+    engine = configuration(batch_time="affine:0.004,0.001,0.0001", asynchronous=True)
+    executor = bridge.EmulatedExecutor(engine)
+    assert engine.scheduler_config.async_scheduling
     # Two steps are begun before the results of the first are taken, as asynchronous engines do.
     first = executor.execute_model(step_of({"a": 10, "b": 6}, {"a": 10, "b": 8}), non_block=True)
     assert first.result() is None
