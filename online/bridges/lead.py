@@ -73,14 +73,12 @@ def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTim
     """
     if policy.evicts:
         reason = (
-            "evicts requests, which lose all their tokens: an engine has sent those to the client "
-            "and cannot take them back (with preemption=recompute sarathi and vllm-v0 keep them)"
+            "evicts requests, and an engine cannot take back the tokens that it has sent to clients"
         )
         raise InvalidValueError(None, "policy", policy.name, reason)
     if policy.reads_deadlines and (level is None or batch_time is None):
         reason = (
-            'needs a service level and a batch time, such as "level": {"latency": 20}, '
-            '"batch_time": "affine:0.02,0.0001,0.000002"'
+            'needs a service level and a batch time: "level": {"latency": 20}, "batch_time": ...'
         )
         raise InvalidValueError(None, "policy", policy.name, reason)
 
@@ -252,7 +250,8 @@ class Lead:
         if arrived:
             self.policy.arrive(arrived, self._state)
         if not news and not drained and not self._is_due():
-            return self._orders(self._decision, again=True)
+            # What was held is held on.
+            return self._orders(Decision(hold=self._decision.hold))
         decision = self.policy.decide(self._state)
         self._check(decision)
         self._decision = decision
@@ -389,13 +388,11 @@ class Lead:
             self.policy.arrive([self._views[index] for index in sent_back], self._state)
         return orders
 
-    def _orders(self, decision: Decision, *, again: bool = False) -> Orders:
-        """Write a decision with the engine's names; ``again`` leaves out what is done once."""
+    def _orders(self, decision: Decision) -> Orders:
+        """Write a decision with the engine's names."""
         most = dict.fromkeys(self._names(decision.hold), 0)
-        if again:
-            return Orders(most_tokens=most)
         for index, tokens in decision.prefill.items():
-            most.update(dict.fromkeys(self._names([index]), max(0, tokens)))
+            most |= dict.fromkeys(self._names([index]), max(0, int(tokens)))
         return Orders(self._names(_sent_back(decision)), self._names(decision.start), most)
 
     def _names(self, indices: Iterable[int]) -> list[str]:

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from multiprocessing import parent_process
 from typing import Any
 
 try:
@@ -205,19 +206,15 @@ class PolicyScheduler(RecordingScheduler):
 
     def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(vllm_config, *args, **kwargs)
-        _check_engine(vllm_config)
-        options = self._options
-        if not isinstance(options.policy, str):
-            reason = 'is not told: --additional-config \'{"policy": "mc-sf"}\''
-            raise InvalidTypeError(None, "policy", options.policy, reason)
-        level = None if options.level is None else ServiceLevel(**options.level)
-        # One block of the engine is the null block, which nobody gets.
-        blocks = self.cache_config.num_gpu_blocks - 1
-        policy, seconds = read_policy(options.policy).make(), options.seconds()[0]
-        self.lead: Lead | None = Lead(
-            policy, blocks, self.block_size, level=level, batch_time=seconds
-        )
-        self.lead.patience = float(options.patience)
+        try:
+            _check_engine(vllm_config)
+            self.lead: Lead | None = self._make_lead()
+        except (TypeError, ValueError, OSError) as error:
+            if parent_process() is None:
+                raise
+            # In a server's own process for the engine: one line, and no traceback.
+            _logger.error("%s", error)
+            raise SystemExit(1) from None
         self.waiting = Gate()
         self._most_tokens: dict[str, int] = {}
         self._begun = self.clock()
@@ -225,7 +222,20 @@ class PolicyScheduler(RecordingScheduler):
         if not vllm_version.startswith(TESTED):
             told = "online.bridges.vllm was tested with vLLM %s, and this is %s"
             _logger.warning(told, " and ".join(TESTED), vllm_version)
-        _logger.info("policy %s leads: %d blocks of %d", options.policy, blocks, self.block_size)
+        _logger.info("policy %s leads", self._options.policy)
+
+    def _make_lead(self) -> Lead:
+        options = self._options
+        if not isinstance(options.policy, str):
+            reason = 'is not told: --additional-config \'{"policy": "mc-sf"}\''
+            raise InvalidTypeError(None, "policy", options.policy, reason)
+        level = None if options.level is None else ServiceLevel(**options.level)
+        policy, seconds = read_policy(options.policy).make(), options.seconds()[0]
+        # One block of the engine is the null block, which nobody gets.
+        blocks, patience = self.cache_config.num_gpu_blocks - 1, float(options.patience)
+        return Lead(
+            policy, blocks, self.block_size, level=level, batch_time=seconds, patience=patience
+        )
 
     def _now(self) -> float:
         return self.clock() - self._begun

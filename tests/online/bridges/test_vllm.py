@@ -226,6 +226,7 @@ def deciding(**decision: Any) -> type[online.Policy]:
         ({"preempt": [2]}, "not running"),
         ({"hold": [9]}, "not running"),
         ({"prefill": {2: 5}}, "not running"),
+        ({"prefill": {1: float("nan")}}, "NaN"),
     ],
 )
 def test_what_is_impossible_is_not_done(
@@ -249,6 +250,17 @@ def test_policies_that_evict_are_refused(bridge: ModuleType, policy: str) -> Non
     with pytest.raises(InvalidValueError, match="evicts requests") as caught:
         bridge.PolicyScheduler(configuration(policy=policy))
     assert "\n" not in str(caught.value)
+
+
+def test_in_a_server_a_refusal_is_a_line_and_no_traceback(
+    bridge: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bridge, "parent_process", object)
+    with pytest.raises(SystemExit):
+        bridge.PolicyScheduler(configuration(policy="no-such-policy"))
+    (record,) = caplog.records
+    assert "no-such-policy" in record.getMessage()
+    assert record.exc_info is None
 
 
 QUICK = ["a-min", "alpha-protection", "fcfs", "fcfs-greedy", "mc-sf", "sarathi", "vllm-v0"]
