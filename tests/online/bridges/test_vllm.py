@@ -14,6 +14,7 @@ from typing import Any
 import fake_vllm
 import numpy as np
 import pytest
+from compare_vllm_steps import watched
 from fake_vllm import Reason, Request, configuration
 
 import online
@@ -27,7 +28,6 @@ from instances import (
 )
 from online.batch_time import Measurements
 from online.policy_interface.specs import read_policy
-from online.simulation.machine import Machine
 
 LOGGER = "vllm.online.bridges.vllm"
 SIZE = 16
@@ -83,28 +83,6 @@ def add(server: Server, *lengths: tuple[int, int]) -> list[Request]:
     return requests
 
 
-def simulated_steps(workload: Workload, policy: str, monkeypatch: Any) -> list[dict[str, int]]:
-    """Tokens that the simulator's machine processes in each round."""
-    steps: list[dict[str, int]] = []
-    original = Machine.advance
-
-    def advance(self: Any, decision: Any, *rest: Any) -> Any:
-        chunks = self._chunks(decision)
-        left = {i: r.prompt_left for i, r in self.running.items() if i not in set(decision.hold)}
-        before = self.meters.round_index
-        result = original(self, decision, *rest)
-        for _ in range(self.meters.round_index - before):
-            step = {i: chunks.get(i, prompt or 1) for i, prompt in left.items()}
-            left = {i: max(0, prompt - step[i]) for i, prompt in left.items()}
-            steps.append({str(i): tokens for i, tokens in step.items() if tokens})
-        return result
-
-    monkeypatch.setattr(Machine, "advance", advance)
-    online.simulate(workload, policy, batch_time=TIME, level=LEVEL)
-    monkeypatch.undo()
-    return steps
-
-
 @pytest.mark.parametrize(
     "policy",
     [
@@ -132,7 +110,9 @@ def test_the_engine_takes_the_steps_of_the_simulation(
         memory_limit=12 * SIZE,
         memory_rule=MemoryRule(SIZE, "next", "chunks"),
     )
-    expected = simulated_steps(workload, policy, monkeypatch)
+    expected: list[dict[int, int]] = []
+    with watched(expected):
+        online.simulate(workload, policy, batch_time=TIME, level=LEVEL)
     with monkeypatch.context() as patch:
         fake_vllm.install(patch)
         bridge = importlib.import_module("online.bridges.vllm")
@@ -151,7 +131,7 @@ def test_the_engine_takes_the_steps_of_the_simulation(
             lead.patience = np.inf if sent < 40 else 0.0
             server.step()
     assert server.scheduler.lead is lead
-    assert server.steps == expected
+    assert [{int(name): n for name, n in step.items()} for step in server.steps] == expected
 
 
 class Greedy(online.Policy):
@@ -311,7 +291,7 @@ def test_engines_that_cannot_be_led_are_refused(
 def test_a_policy_must_be_named_and_have_its_level(bridge: ModuleType) -> None:
     with pytest.raises(InvalidTypeError, match="is not told"):
         bridge.PolicyScheduler(configuration())
-    with pytest.raises(InvalidValueError, match="needs a service level"):
+    with pytest.raises(InvalidValueError, match='needs "level"'):
         bridge.PolicyScheduler(configuration(policy="edf"))
     server = led(bridge, "edf", level={"latency": 50}, batch_time="affine:1,0,0")
     requests = add(server, (20, 5), (30, 4))
