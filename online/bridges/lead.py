@@ -77,9 +77,7 @@ def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTim
         )
         raise InvalidValueError(None, "policy", policy.name, reason)
     if policy.reads_deadlines and (level is None or batch_time is None):
-        reason = (
-            'needs a service level and a batch time: "level": {"latency": 20}, "batch_time": ...'
-        )
+        reason = 'needs "level", such as {"latency": 20} for 20 s, and "batch_time"'
         raise InvalidValueError(None, "policy", policy.name, reason)
 
 
