@@ -72,7 +72,7 @@ $(VLLM_VENV)/wheel-%: $(VLLM_VENV)/.installed-$(VLLM_VERSION)
 	rm -rf $@/vllm-$*.dist-info $@/vllm/*.so
 	$(call NAMED_VLLM,$@,$*)
 
-test-vllm: $(VLLM_VENV)/.installed-$(VLLM_VERSION) $(WHEEL:%=$(VLLM_VENV)/wheel-%)  ## vLLM led by policies, every step against the simulation (3.5 GB)
+test-vllm: $(VLLM_VENV)/.installed-$(VLLM_VERSION) $(WHEEL:%=$(VLLM_VENV)/wheel-%)  ## vLLM led by policies, every step against the simulation (3.7 GB)
 	PYTHONPATH=$(WHEEL:%=$(VLLM_VENV)/wheel-%) $(VLLM_VENV)/bin/python scripts/compare_vllm_steps.py $(POLICIES)
 
 docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages open from the disk
