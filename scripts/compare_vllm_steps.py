@@ -73,8 +73,9 @@ class Outcome:
         Steps of the engine in which anything ran.
     difference : str or None
         The first step that differs.
-    evicted : int
-        Requests that the policy evicted, and that the engine preempted.
+    evicted, alike_until : int
+        Requests that the policy evicted, and that the engine preempted; steps before the first of
+        them, which have to be the simulation's.
     lead_seconds, plan_seconds : float
         Seconds of the policy and of what goes with it, and of planning as a whole.
     """
@@ -82,6 +83,7 @@ class Outcome:
     steps: int = 0
     difference: str | None = None
     evicted: int = 0
+    alike_until: int = 0
     lead_seconds: float = 0.0
     plan_seconds: float = 0.0
 
@@ -196,6 +198,9 @@ class Engine:
             begun = time.perf_counter()
             output = self.own_schedule(*args, **kwargs)
             outcome.plan_seconds += time.perf_counter() - begun
+            if lead and lead.evicted and not outcome.evicted:
+                outcome.alike_until = len(steps)
+            outcome.evicted = lead.evicted if lead else 0
             step = {int(k.split("-")[0]): n for k, n in output.num_scheduled_tokens.items()}
             if step:
                 steps.append(step)
@@ -208,7 +213,6 @@ class Engine:
         scheduler.schedule, scheduler._go_on_alone = schedule, fail
         self._serve(work)
         outcome.steps, outcome.lead_seconds = len(steps), scheduler.lead_seconds
-        outcome.evicted = lead.evicted if lead else 0
         return steps, outcome
 
     def _serve(self, work: Work) -> None:
@@ -244,6 +248,8 @@ def compare(work: Work, text: str, theirs: list[Step], outcome: Outcome) -> None
         pairs = enumerate(zip(mine, theirs, strict=False))
         place = next((k for k, (one, other) in pairs if one != other), min(len(mine), len(theirs)))
         told = [steps[place] if place < len(steps) else "nothing" for steps in (mine, theirs)]
+        if place < outcome.alike_until:
+            outcome.evicted = 0
         outcome.difference = f"step {place}: simulated {told[0]}, the engine {told[1]}"
 
 
