@@ -184,7 +184,8 @@ class Engine:
 
     def steps(self, work: Work, text: str) -> tuple[list[Step], Outcome]:
         """Let a policy lead, and return what ran in each step."""
-        scheduler, outcome, steps = self.scheduler, Outcome(), []
+        scheduler, outcome = self.scheduler, Outcome()
+        steps: list[Step] = []
         self.now = scheduler._begun = 0
         lead = None
         if text != ENGINE_ORDER:

@@ -168,7 +168,10 @@ def configuration(blocks: int = 12, size: int = 16, **options: Any) -> Any:
             block_size=size, num_gpu_blocks=blocks + 1, enable_prefix_caching=False
         ),
         scheduler_config=SimpleNamespace(
-            max_num_batched_tokens=8192, max_num_seqs=256, async_scheduling=False
+            max_num_batched_tokens=8192,
+            max_num_seqs=256,
+            async_scheduling=False,
+            scheduler_cls=None,
         ),
         model_config=SimpleNamespace(
             runner_type="generate",
@@ -205,10 +208,13 @@ def install(monkeypatch: pytest.MonkeyPatch, version: str = "0.33.0") -> None:
         "vllm.v1.executor.abstract": {"Executor": Executor},
         "vllm.v1.kv_cache_interface": {"FullAttentionSpec": SimpleNamespace},
         "vllm.v1.outputs": {"ModelRunnerOutput": ModelRunnerOutput},
+        "vllm.v1.metrics": {},
+        "vllm.v1.metrics.loggers": {"StatLoggerBase": object},
         "vllm.version": {"__version__": version},
     }
     for name, members in named.items():
         module = ModuleType(name)
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "online.bridges.vllm", raising=False)
+    for name in ("online.bridges.vllm", "online.bridges.vllm_metrics"):
+        monkeypatch.delitem(sys.modules, name, raising=False)

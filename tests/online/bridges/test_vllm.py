@@ -472,11 +472,47 @@ def test_rounds_and_requests_are_recorded_as_they_are_read(
     assert measured.decodes.tolist() == [0, 2, 1]
     assert measured.prompt_squares.tolist() == [20**2 + 40**2 + 30**2, 0, 0]
     log = read_log(requests)
-    assert log.format == "inference-perf" if hasattr(log, "format") else True
     assert sorted(zip(log.prompt_lengths, log.output_lengths, strict=True)) == [(20, 3), (40, 2)]
     first = requests.read_text("utf-8").splitlines()[0]
     assert '"engine": {"name": "vllm", "policy": null, "max_num_batched_tokens": 8192' in first
     assert '"error_type": "abort"' in requests.read_text("utf-8")
+
+
+def ended(reason: str, prompt: int, output: int, latency: float) -> Any:
+    """A finished request in vLLM's statistics."""
+    return SimpleNamespace(
+        finish_reason=SimpleNamespace(name=reason),
+        request_id=None,
+        e2e_latency=latency,
+        num_prompt_tokens=prompt,
+        num_generation_tokens=output,
+    )
+
+
+def test_the_requests_of_an_unchanged_server_come_by_its_metrics(
+    bridge: ModuleType, tmp_path: Path
+) -> None:
+    metrics = importlib.import_module("online.bridges.vllm_metrics")
+    path = tmp_path / "requests.jsonl"
+    logger = metrics.RequestsLogger(configuration(requests=str(path)))
+    for time, *requests in (
+        (100.0, ended("LENGTH", 20, 3, 1.5)),
+        (101.0, ended("ABORT", 9, 1, 0.5), ended("STOP", 30, 4, 0.25)),
+    ):
+        step = SimpleNamespace(iteration_timestamp=time, finished_requests=requests)
+        logger.record(None, step)
+    logger.record(None, None)
+    log = read_log(path)
+    assert log.arrival_times.tolist() == [0.0, 2.25]
+    assert log.latencies.tolist() == [1.5, 0.25]
+    assert log.output_lengths.tolist() == [3, 4]
+    # Not asked for, or recorded by a scheduler of ours: nothing is written.
+    metrics.RequestsLogger(configuration()).record(None, step)
+    path.unlink()
+    engine = configuration(requests=str(path))
+    engine.scheduler_config.scheduler_cls = "online.bridges.vllm.PolicyScheduler"
+    metrics.RequestsLogger(engine).record(None, step)
+    assert not path.exists()
 
 
 def test_recording_ends_with_one_warning_when_the_disk_is_full(
