@@ -38,7 +38,8 @@ LEVEL, TIME = ServiceLevel(latency=90), online.UnitTime(1.0)
 def bridge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     fake_vllm.install(monkeypatch)
     yield importlib.import_module("online.bridges.vllm")
-    sys.modules.pop("online.bridges.vllm", None)
+    for name in ("online.bridges.vllm", "online.bridges.vllm_metrics"):
+        sys.modules.pop(name, None)
 
 
 class Server:
@@ -380,6 +381,50 @@ def test_aborts_before_during_and_while_waiting(bridge: ModuleType) -> None:
     ]
     server.scheduler.lead.orders(99.0, [])
     assert scheduler.lead.policy.told[3:] == [("complete", ["3"])]
+
+
+class Erratic(Greedy):
+    """Starts, holds, cuts, preempts and evicts at random."""
+
+    pauses, randomized = True, True
+
+    def reset(self, setup: online.Setup) -> None:
+        super().reset(setup)
+        self.rng = setup.rng
+
+    def decide(self, state: online.State) -> online.Decision:
+        def some(indices: Any, share: float) -> list[int]:
+            return [index for index in indices if self.rng.random() < share]
+
+        back = some(state.running, 0.05)
+        evict = some(back, 0.3)
+        left = [index for index in state.running if index not in back]
+        hold, start = some(left, 0.15), some(self.queue, 0.4)
+        self.queue = [index for index in self.queue if index not in start]
+        prompts = {i: state.running[i].prompt_left for i in left if i not in hold}
+        cut = {i: int(self.rng.integers(1, n)) for i, n in prompts.items() if n > 1}
+        preempt = [index for index in back if index not in evict]
+        return online.Decision(start, evict, hold, state.round_index + 1, cut, preempt)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_a_policy_does_every_request_is_served(bridge: ModuleType, seed: int) -> None:
+    server, rng = led(bridge, Erratic, blocks=10, patience=99.0), np.random.default_rng(seed)
+    lead, sent, gone = server.scheduler.lead, [], []
+    for number in range(600):
+        alive = [one for one in sent if one.reason is None]
+        if number < 200 and rng.random() < 0.3:
+            sent += [Request(str(number), *rng.integers(1, 60, 2).tolist())]
+            server.scheduler.add_request(sent[-1])
+        elif alive and rng.random() < 0.02:
+            gone.append(alive[int(rng.integers(len(alive)))])
+            server.scheduler.finish(gone[-1], Reason.ABORT)
+        server.step()
+    server.serve(5000)
+    served = [one for one in sent if one not in gone]
+    assert len(served) > 30
+    assert all(one.num_output_tokens == one.max_tokens for one in served)
+    assert server.scheduler.lead is lead
 
 
 def test_a_policy_that_waits_for_company_is_drained_and_begins_anew(bridge: ModuleType) -> None:
