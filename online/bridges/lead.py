@@ -310,9 +310,12 @@ class Lead:
                 self._back.append(index)
 
     def _is_due(self) -> bool:
-        """Tell whether the simulator would ask without news: woken, or memory would overflow."""
+        """Tell whether the simulator would ask without news: woken, or memory would overflow.
+
+        While nothing runs no round passes in which it could be woken: it is asked every time.
+        """
         last, machine = self._decision, self._machine
-        if last.prefill or not machine.running:
+        if self._is_idle or last.prefill or not machine.running:
             return True
         if last.wake is not None and machine.meters.round_index >= last.wake:
             return True
