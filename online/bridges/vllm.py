@@ -120,7 +120,6 @@ class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
         warn, settings = _logger.warning, engine_settings(vllm_config, options.policy)
         self._rounds = RoundsFile(options.rounds, warn) if options.rounds else None
         self._log = RequestsFile(options.requests, settings, warn) if options.requests else None
-        self._ended: dict[str, Any] = {}
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """Plan a step."""
@@ -143,28 +142,20 @@ class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
         if self._log is not None:
             now = time.time()
             for name in scheduler_output.num_scheduled_tokens:
-                request = self.requests.get(name) or self._ended.get(name)
+                request = self.requests.get(name)
                 if request is not None and request.num_output_tokens:
                     self._log.emit(name, request.num_output_tokens, now)
-            for request in self._ended.values():
-                self._write(request, now)
-            self._ended = {}
         return result
 
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         if self._log is not None:
-            if request.get_finished_reason().name in COMPLETED:
-                # Its last token is noted first.
-                self._ended[request.request_id] = request
-            else:
-                self._write(request, time.time())
+            now, name, output = time.time(), request.request_id, request.num_output_tokens
+            lengths, reason = (request.num_prompt_tokens, output), request.get_finished_reason()
+            if reason.name in COMPLETED:
+                # It ends with its last token.
+                self._log.emit(name, output, now)
+            self._log.end(name, request.arrival_time, lengths, now, reason.name)
         return super()._free_request(request, *args, **kwargs)
-
-    def _write(self, request: Any, now: float) -> None:
-        assert self._log is not None
-        lengths = request.num_prompt_tokens, request.num_output_tokens
-        name, reason = request.request_id, request.get_finished_reason().name
-        self._log.end(name, request.arrival_time, lengths, now, reason)
 
 
 class Gate(FCFSRequestQueue):  # type: ignore[misc]

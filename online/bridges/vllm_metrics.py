@@ -22,14 +22,11 @@ class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
 
     def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
         path = (vllm_config.additional_config or {}).get("requests")
-        chosen = vllm_config.scheduler_config.scheduler_cls
-        named = chosen if isinstance(chosen, str) else getattr(chosen, "__module__", "")
         self._file: RequestsFile | None = None
-        if path is None or named.startswith("online.bridges"):
+        if path is None or "online.bridges" in str(vllm_config.scheduler_config.scheduler_cls):
             return
         path = f"{path}.{engine_index}" if engine_index else path
         self._file = RequestsFile(path, engine_settings(vllm_config, None), _logger.warning)
-        self._count = 0
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any) -> None:
         """Write the requests that ended in a step."""
@@ -37,9 +34,8 @@ class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
             return
         now = iteration_stats.iteration_timestamp
         for one in iteration_stats.finished_requests:
-            self._count += 1
             lengths = one.num_prompt_tokens, one.num_generation_tokens
-            name, reason = one.request_id or str(self._count), one.finish_reason.name
+            name, reason = str(one.request_id), one.finish_reason.name
             self._file.end(name, now - one.e2e_latency, lengths, now, reason)
 
     def log_engine_initialized(self) -> None:
