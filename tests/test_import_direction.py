@@ -102,6 +102,12 @@ def test_the_command_loads_nothing_before_its_first_words() -> None:
     )
 
 
+def test_only_the_bridges_import_engines() -> None:
+    files = [path for layer in LAYERS[:-1] for path in source_files(layer)]
+    found = {path for path in files if offences(path, {"vllm", "torch"})}
+    assert found == {ROOT / "online/bridges" / name for name in ("vllm.py", "vllm_metrics.py")}
+
+
 def test_instances_never_reach_for_a_solver() -> None:
     found = [text for path in source_files("instances") for text in offences(path, SOLVERS)]
     assert found == []

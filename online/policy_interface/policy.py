@@ -346,6 +346,10 @@ class Policy(ABC):
         nothing to be unsure of, and may do what others do.
     reads_deadlines : bool
         Whether it needs a service level. Such a policy is none of "all policies" without one.
+    evicts : bool
+        Whether it evicts requests, all their tokens lost, although it is told exact output lengths
+        and keeps its own parameters' promises. Such a policy cannot lead an engine, which has sent
+        the tokens to the client.
     counts_memory : ClassVar[bool]
         Whether the policy itself counts memory by `Setup.memory_rule`, as engines do. It then sees
         the full memory limit, and the tokens stored as ``state.memory``; a step in which nothing
@@ -361,6 +365,7 @@ class Policy(ABC):
     pauses: ClassVar[bool] = False
     reads_intervals: ClassVar[bool] = False
     reads_deadlines: bool = False
+    evicts: bool = False
     counts_memory: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 

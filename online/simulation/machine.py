@@ -186,6 +186,21 @@ class Machine:
         if generated:
             self.tokens_kept[index] = generated
 
+    def end(self, index: int) -> None:
+        """Forget a request that has ended, where ends are told from outside."""
+        if index in self.running:
+            self._leave(index)
+        self.tokens_kept.pop(index, None)
+        self.first_token_rounds.pop(index, None)
+        if len(self._ends) > 4 * len(self._end_of) + LONGEST_TIMED_STRETCH:
+            # No end is ever reached, so that stale entries would stay.
+            self._ends = [(end, one) for one, end in self._end_of.items()]
+            heapq.heapify(self._ends)
+
+    def next_memory(self, held: Collection[int]) -> int:
+        """Tokens to be counted in the next round if all running requests but these advance."""
+        return self.meters.memory + len(self.running) - len(held)
+
     def idle_until(self, time: float) -> None:
         """Let time pass with an empty batch; idle rounds count in the round model only."""
         meters = self.meters

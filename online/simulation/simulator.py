@@ -36,10 +36,9 @@ from online.policy_interface.policy import (
 from online.policy_interface.predictions import ExactPredictions, PredictionModel
 from online.policy_interface.specs import AnyPolicy, make_policy
 
-from .machine import Machine
 from .recorder import Recorder
 from .run import Run, RunStatus
-from .stored_tokens import StoredTokensMachine
+from .stored_tokens import machine_for
 
 IDLE_EPOCHS = 10_000
 """Decisions at one epoch, beyond the requests waiting, after which a run counts as caught."""
@@ -201,19 +200,11 @@ class Simulation:
         self.prediction_rng = streams[1]
         self._levels = levels
         self.rule = rule = memory_rule_of(source)
-        limit = source.memory_limit
-        self._usable = rule.limit(limit)
-        self.machine: Machine
-        if policy.counts_memory:
-            self.machine = StoredTokensMachine(limit, service_model, batch_time, rule)
-        else:
-            service_model = service_model.under(rule, pauses=policy.pauses)
-            # So much more than the usable blocks: a request that fits alone stays one that does.
-            limit = self._usable + rule.block_size - 1
-            if policy.pauses:
-                # Once any request has advanced, what is counted has a token that is not stored.
-                limit += rule.unstored
-            self.machine = Machine(limit, service_model, batch_time, rule)
+        self._usable = rule.limit(source.memory_limit)
+        self.machine, service_model = machine_for(
+            policy, source.memory_limit, service_model, batch_time, rule
+        )
+        limit = self.machine.state.memory_limit
         self.recorder = Recorder(timed=batch_time is not None)
         self.decisions = 0
         self._views: list[VisibleRequest] = []

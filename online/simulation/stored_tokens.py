@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from instances.problem.memory_rule import MemoryRule
 from online.batch_time import BatchTime
 from online.batch_time.service_model import ServiceModel
-from online.policy_interface.policy import PolicyError, RunningRequest, VisibleRequest
+from online.policy_interface.policy import Policy, PolicyError, RunningRequest, VisibleRequest
 
 from .machine import Machine
 
@@ -45,6 +47,15 @@ class StoredTokensMachine(Machine):
         # The newest token is processed by the round after it.
         self._left_behind[index] = tokens - max(running.prompt_left, 1)
         super().preempt(index)
+
+    def end(self, index: int) -> None:
+        """Forget a request that has ended, where ends are told from outside."""
+        self._left_behind.pop(index, None)
+        super().end(index)
+
+    def next_memory(self, held: Collection[int]) -> int:
+        """Tokens of the blocks held in the next round if all running requests but these advance."""
+        return self._blocks(1, set(held), {}) * self.rule.block_size
 
     def _tokens(self, running: RunningRequest) -> int:
         """Tokens stored by the end of the last round."""
@@ -99,3 +110,22 @@ class StoredTokensMachine(Machine):
                 stored = running.request.prompt_length + running.rounds_run(now) + rounds - unstored
             total += -(-stored // size)
         return total
+
+
+def machine_for(
+    policy: Policy,
+    memory_limit: int,
+    service_model: ServiceModel,
+    batch_time: BatchTime | None,
+    rule: MemoryRule,
+) -> tuple[Machine, ServiceModel]:
+    """Return the machine that a policy runs on, and the service model that it is told."""
+    if policy.counts_memory:
+        return StoredTokensMachine(memory_limit, service_model, batch_time, rule), service_model
+    model = service_model.under(rule, pauses=policy.pauses)
+    # So much more than the usable blocks: a request that fits alone stays one that does.
+    limit = rule.limit(memory_limit) + rule.block_size - 1
+    if policy.pauses:
+        # Once any request has advanced, what is counted has a token that is not stored.
+        limit += rule.unstored
+    return Machine(limit, model, batch_time, rule), model

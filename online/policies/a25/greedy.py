@@ -27,6 +27,8 @@ class GreedyFirstComeFirstServed(Policy):
     Cost per decision: O(log w) a request started or evicted, for w waiting.
     """
 
+    evicts = True
+
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         self._service = setup.service_model

@@ -192,6 +192,7 @@ class ServingPolicy(EnginePolicy):
             )
         self.watermark = float(self._left_free)
         self.preemption = preemption
+        self.evicts = preemption == "restart"
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""

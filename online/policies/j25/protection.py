@@ -34,6 +34,8 @@ class AlphaProtection(Policy):
         Protected share of memory, in [0, 1).
     """
 
+    evicts = True
+
     def __init__(self, alpha: float = 0.25) -> None:
         # 0.1 is a tenth: (1 - 0.1) * 10 is 9 tokens, not 8.999...
         self._protected = as_fraction(alpha, "policy", "alpha", minimum=0, below=1)

@@ -1,0 +1,1 @@
+"""Serving engines led, emulated and recorded from inside, each engine in a module of its own."""

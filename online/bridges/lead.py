@@ -1,0 +1,406 @@
+"""Lead an engine by a policy: what the policy is told of each step, and what it orders.
+
+An engine's step is a round. The policy sees a machine of the simulator, which runs after every step
+what the engine has really run. So it is told of requests that the engine refused to start, or took
+out of its batch for want of memory, as of requests that come back; and of those whose client has
+gone as of requests that completed. A policy cannot be told that a waiting request is gone: it is
+left in its queue, and completes in the round in which the policy starts it.
+
+An engine cannot take back tokens that it has sent. A request that a policy evicts, as many do where
+outputs become longer than predicted, is preempted instead: its tokens are kept.
+
+No engine is imported here. `online.bridges.vllm` asks for `Lead.orders` before each step and calls
+`Lead.ran` after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from instances.batch_time.models import BatchTime
+from instances.errors import InvalidValueError
+from instances.problem.memory_rule import MemoryRule
+from instances.service_level import ServiceLevel
+from online.batch_time.service_model import TOKEN_PER_ROUND
+from online.policy_interface.policy import (
+    Decision,
+    Policy,
+    PolicyError,
+    Setup,
+    State,
+    UndeclaredGenerator,
+    VisibleRequest,
+)
+from online.policy_interface.predictions import Prediction
+from online.simulation.stored_tokens import machine_for
+
+UNKNOWN = 1 << 40
+"""Output length of the machine's requests, whose ends the engine tells, and its memory limit: the
+engine alone decides what fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Orders for the next step of an engine, by request.
+
+    Attributes
+    ----------
+    preempt : list[str]
+        Requests to take out of the batch, their output kept.
+    start : list[str]
+        Waiting requests to admit, in this order.
+    most_tokens : dict[str, int]
+        Tokens that a request may process at most; 0 holds it.
+    """
+
+    preempt: list[str] = field(default_factory=list)
+    start: list[str] = field(default_factory=list)
+    most_tokens: dict[str, int] = field(default_factory=dict)
+
+
+def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTime | None) -> None:
+    """Refuse a policy that cannot lead an engine.
+
+    Raises
+    ------
+    InvalidValueError
+        It evicts even where predictions are exact, or needs a service level and a batch time, and
+        one of them is missing.
+    """
+    if policy.evicts:
+        reason = (
+            "evicts requests, and an engine cannot take back the tokens that it has sent to clients"
+        )
+        raise InvalidValueError(None, "policy", policy.name, reason)
+    if policy.reads_deadlines and (level is None or batch_time is None):
+        reason = 'needs "level", such as {"latency": 20} for 20 s, and "batch_time"'
+        raise InvalidValueError(None, "policy", policy.name, reason)
+
+
+def told_prediction(told: Any, most: int) -> Prediction | None:
+    """Read what a client predicts of an output; None if it cannot be read.
+
+    Parameters
+    ----------
+    told : Any
+        Tokens, or a list of the least and the most, with the likeliest between them or without.
+    most : int
+        Tokens that the output can have at most: nothing above it is predicted.
+    """
+    ends = told if isinstance(told, list | tuple) else [told]
+    try:
+        tokens = [min(most, max(1, round(float(one)))) for one in ends]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not 1 <= len(tokens) <= 3 or tokens != sorted(tokens):
+        return None
+    point = tokens[1] if len(tokens) == 3 else (tokens[0] + tokens[-1]) // 2
+    return Prediction(tokens[0], point, tokens[-1])
+
+
+class Lead:
+    """A policy that leads an engine.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy.
+    blocks, block_size : int
+        Blocks of memory that requests can have, and tokens of each.
+    level : ServiceLevel or None, default None
+        Service level that the policy is told.
+    batch_time : BatchTime or None, default None
+        Seconds of a step that the policy is told.
+    patience : float, default 1.0
+        Seconds that the policy may let an engine idle that has requests. Then it is told that
+        nothing more will arrive (`Policy.drain`), and after as many again it has failed.
+
+    Attributes
+    ----------
+    evicted : int
+        Requests that the policy has evicted, and that were preempted.
+
+    Raises
+    ------
+    InvalidValueError
+        The policy cannot lead an engine.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        blocks: int,
+        block_size: int,
+        *,
+        level: ServiceLevel | None = None,
+        batch_time: BatchTime | None = None,
+        patience: float = 1.0,
+    ) -> None:
+        check_leads(policy, level, batch_time)
+        self.policy, self.patience, self.evicted = policy, patience, 0
+        self._level, self._batch_time = level, batch_time
+        self._rule = MemoryRule(block_size, "next", "chunks")
+        self._memory_limit = blocks * block_size
+        # Requests that the policy has not heard of yet, by id.
+        self._unheard: dict[str, tuple[float, int, Prediction]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a run: nobody waits or runs."""
+        policy, limit, rule = self.policy, self._memory_limit, self._rule
+        self._machine, model = machine_for(policy, limit, TOKEN_PER_ROUND, None, rule)
+        # What the policy sees has the limit; what the engine has run is no error of the policy.
+        self._state = self._machine.state
+        self._machine.state = State(UNKNOWN, self._machine.running, self._machine.meters)
+        self._views: dict[int, VisibleRequest] = {}
+        self._indices: dict[str, int] = {}
+        self._count = 0
+        self._waiting: set[int] = set()
+        self._gone: set[int] = set()
+        self._ended: list[int] = []
+        self._back: list[int] = []
+        self._starting: list[int] = []
+        self._decision = Decision()
+        self._idle_since: float | None = None
+        self._is_idle = self._is_drained = False
+        rng = np.random.default_rng([0, 2])
+        generator = rng if policy.randomized else UndeclaredGenerator(policy.name)
+        policy.reset(Setup(self._state.memory_limit, model, generator, rule, self._batch_time))
+
+    # --- what the engine tells ----------------------------------------------------------------
+
+    def arrive(self, name: str, now: float, lengths: tuple[int, int], told: Any) -> bool:
+        """Note a request that has arrived.
+
+        Parameters
+        ----------
+        name : str
+            The request.
+        now : float
+            The clock, seconds.
+        lengths : tuple[int, int]
+            Tokens of its prompt, and tokens of output at which it is ended.
+        told : Any
+            What its client predicts of its output; None for nothing. Then, and where it cannot be
+            read (False is returned), the output is predicted to be as long as it may.
+        """
+        prompt, most = lengths
+        most = max(1, min(most, self._memory_limit + self._rule.unstored - prompt))
+        read = told_prediction(most if told is None else told, most)
+        self._unheard[name] = now, prompt, read or Prediction(most, most, most)
+        return read is not None
+
+    def end(self, name: str) -> None:
+        """Note a request that has ended, or that its client has given up."""
+        if self._unheard.pop(name, None) is not None:
+            return
+        index = self._indices.pop(name, None)
+        if index is None:
+            return
+        if index in self._waiting:
+            self._gone.add(index)
+            return
+        if index in self._back:
+            # The policy still believes that it runs.
+            self._back.remove(index)
+        self._ended.append(index)
+
+    def orders(self, now: float, running: Collection[str]) -> Orders:
+        """Ask the policy, if there is anything to ask, what the next step is to do.
+
+        Parameters
+        ----------
+        now : float
+            The clock, seconds.
+        running : Collection[str]
+            The engine's batch.
+
+        Raises
+        ------
+        Exception
+            Whatever the policy raises, and `PolicyError` where it decides something impossible.
+        """
+        self._machine.meters.time = now
+        self._note_preempted(set(running))
+        news = bool(self._ended or self._back or self._unheard)
+        drained = self._is_idle and self._lets_idle(now, news=news)
+        if self._ended:
+            ended = [self._views.pop(index) for index in self._ended]
+            for index in self._ended:
+                self._machine.end(index)
+            self._ended = []
+            self.policy.complete(ended, self._state)
+        if not self._views and not self._unheard:
+            if self._is_drained:
+                # What it does once nothing more arrives is not what it does when something has.
+                self._begin()
+            return Orders()
+        arrived = [self._views[index] for index in self._back]
+        self._waiting.update(self._back)
+        self._back = []
+        arrived += [self._view(name, *told) for name, told in self._unheard.items()]
+        self._unheard = {}
+        self._machine.meters.waiting_count = len(self._waiting)
+        if arrived:
+            self.policy.arrive(arrived, self._state)
+        if not news and not drained and not self._is_due():
+            # What was held is held on.
+            return self._orders(Decision(hold=self._decision.hold))
+        decision = self.policy.decide(self._state)
+        self._check(decision)
+        self._decision = decision
+        return self._carry_out(decision)
+
+    def ran(self, tokens: Mapping[str, int], admitted: Mapping[str, int]) -> None:
+        """Run the round that the engine has run.
+
+        Parameters
+        ----------
+        tokens : Mapping[str, int]
+            Tokens that each request has processed.
+        admitted : Mapping[str, int]
+            Requests that the engine has started, and tokens of each that it found stored.
+        """
+        machine = self._machine
+        for name, found in admitted.items():
+            index = self._indices[name]
+            self._starting.remove(index)
+            machine.start(self._views[index])
+            machine.running[index].prompt_left -= found
+        self._is_idle = not tokens and not self._starting
+        # What was to start and has not waits again, and the policy is told.
+        self._back += self._starting
+        self._starting = []
+        if not self._is_idle:
+            self._idle_since = None
+        if not tokens:
+            return
+        hold, prefill = [], {}
+        for index, running in machine.running.items():
+            processed = tokens.get(str(running.request.id), 0)
+            if not processed:
+                hold.append(index)
+            elif processed < running.prompt_left:
+                prefill[index] = processed
+        one_round = machine.meters.round_index + 1
+        done = Decision(hold=hold, prefill=prefill, wake=one_round)
+        machine.advance(done, None, None, self.policy.name)
+
+    # --- what the policy decides --------------------------------------------------------------
+
+    def _view(self, name: str, now: float, prompt_length: int, told: Prediction) -> VisibleRequest:
+        index = self._count
+        self._count += 1
+        view = VisibleRequest(index, name, now, prompt_length, told, level=self._level)
+        self._views[index], self._indices[name] = view, index
+        self._waiting.add(index)
+        self._machine.know(UNKNOWN)
+        return view
+
+    def _note_preempted(self, running: set[str]) -> None:
+        """Take out of the machine what the engine has taken out of its batch."""
+        ended = set(self._ended)
+        for index, one in list(self._machine.running.items()):
+            if one.request.id not in running and index not in ended:
+                self._machine.preempt(index)
+                self._back.append(index)
+
+    def _is_due(self) -> bool:
+        """Tell whether the simulator would ask without news: woken, or memory would overflow.
+
+        While nothing runs no round passes in which it could be woken: it is asked every time.
+        """
+        last, machine = self._decision, self._machine
+        if self._is_idle or last.prefill or not machine.running:
+            return True
+        if last.wake is not None and machine.meters.round_index >= last.wake:
+            return True
+        held = {index for index in last.hold if index in machine.running}
+        return machine.next_memory(held) > self._state.memory_limit
+
+    def _lets_idle(self, now: float, *, news: bool) -> bool:
+        """Note that the engine idles by the policy's will; tell whether it was drained.
+
+        Raises
+        ------
+        PolicyError
+            It idles for too long, and draining has not helped.
+        """
+        held = {index for index in self._decision.hold if index in self._machine.running}
+        if news or len(held) < len(self._machine.running) or self._idle_since is None:
+            self._idle_since = now
+        if news or now - self._idle_since < self.patience:
+            return False
+        self._idle_since = now
+        if not self._is_drained and self.policy.drain(self._state):
+            self._is_drained = True
+            return True
+        raise PolicyError(
+            f"policy {self.policy.name!r}: {len(self._views)} requests are there, and for "
+            f"{self.patience:g} s it has let none advance"
+        )
+
+    def _check(self, decision: Decision) -> None:
+        """Refuse what is impossible.
+
+        Raises
+        ------
+        PolicyError
+            With the policy and the request.
+        """
+        name, running = self.policy.name, self._machine.running
+        if not isinstance(decision, Decision):
+            raise PolicyError(f"policy {name!r}: decide() returned {decision!r}, no Decision")
+        started = set(decision.start)
+        if len(started) < len(decision.start) or not started <= self._waiting:
+            what = f"{[self._called(index) for index in decision.start]}, not all of them waiting"
+            raise PolicyError(f"policy {name!r} started {what}")
+        wrong = [index for index in _sent_back(decision) if index not in running]
+        named = (*decision.hold, *decision.prefill)
+        wrong += [index for index in named if index not in running and index not in started]
+        if wrong:
+            what = f"request {self._called(wrong[0])!r}, which is not running"
+            raise PolicyError(f"policy {name!r} sent back, held or cut the prompt of {what}")
+
+    def _called(self, index: int) -> Any:
+        return self._views[index].id if index in self._views else index
+
+    def _carry_out(self, decision: Decision) -> Orders:
+        """Preempt, and note what is to start."""
+        orders, sent_back = self._orders(decision), _sent_back(decision)
+        self.evicted += len(decision.evict)
+        for index in sent_back:
+            self._machine.preempt(index)
+        for index in decision.start:
+            self._waiting.remove(index)
+            if index in self._gone:
+                self._gone.remove(index)
+                self._machine.start(self._views[index])
+                self._ended.append(index)
+            else:
+                self._starting.append(index)
+        if sent_back:
+            self._waiting.update(sent_back)
+            self._machine.meters.waiting_count = len(self._waiting)
+            self.policy.arrive([self._views[index] for index in sent_back], self._state)
+        return orders
+
+    def _orders(self, decision: Decision) -> Orders:
+        """Write a decision with the engine's names."""
+        most = dict.fromkeys(self._names(decision.hold), 0)
+        for index, tokens in decision.prefill.items():
+            most |= dict.fromkeys(self._names([index]), max(0, int(tokens)))
+        return Orders(self._names(_sent_back(decision)), self._names(decision.start), most)
+
+    def _names(self, indices: Iterable[int]) -> list[str]:
+        """Names of those of these requests that the engine still has."""
+        names = [str(self._views[index].id) for index in indices if index in self._views]
+        return [name for name in names if name in self._indices]
+
+
+def _sent_back(decision: Decision) -> list[int]:
+    return [*decision.evict, *decision.preempt]

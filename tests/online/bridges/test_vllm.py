@@ -1,0 +1,645 @@
+"""Policies that lead vLLM, the emulated worker and recording, against a stand-in for the engine."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import fake_vllm
+import numpy as np
+import pytest
+from compare_vllm_steps import watched
+from fake_vllm import Reason, Request, configuration
+
+import online
+from instances import (
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    ServiceLevel,
+    Workload,
+    read_log,
+)
+from online.batch_time import Measurements
+from online.policy_interface.specs import read_policy
+
+LOGGER = "vllm.online.bridges.vllm"
+SIZE = 16
+LEVEL, TIME = ServiceLevel(latency=90), online.UnitTime(1.0)
+
+
+@pytest.fixture
+def bridge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    fake_vllm.install(monkeypatch)
+    yield importlib.import_module("online.bridges.vllm")
+    for name in ("online.bridges.vllm", "online.bridges.vllm_metrics"):
+        sys.modules.pop(name, None)
+
+
+class Server:
+    """An engine's loop: a step a unit of time."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self.scheduler, self.now, self.steps = scheduler, 0, []
+        scheduler.clock, scheduler._begun = lambda: float(self.now), 0.0
+
+    def step(self) -> dict[str, int]:
+        output = self.scheduler.schedule()
+        self.scheduler.update_from_output(output, None)
+        self.now += 1
+        if output.num_scheduled_tokens:
+            self.steps.append(output.num_scheduled_tokens)
+        return output.num_scheduled_tokens
+
+    def serve(self, most: int = 500) -> None:
+        for _ in range(most):
+            if not self.scheduler.requests:
+                return
+            self.step()
+        raise AssertionError(f"after {most} steps: {list(self.scheduler.requests)} are left")
+
+
+def led(bridge: ModuleType, policy: Any, blocks: int = 12, **options: Any) -> Server:
+    """A server led by a policy: a text, or a class."""
+    text = policy if isinstance(policy, str) else "fcfs"
+    scheduler = bridge.PolicyScheduler(configuration(blocks, SIZE, policy=text, **options))
+    if not isinstance(policy, str):
+        patience = options.get("patience", 1.0)
+        scheduler.lead = bridge.Lead(policy(), blocks, SIZE, patience=patience)
+    return Server(scheduler)
+
+
+def add(server: Server, *lengths: tuple[int, int]) -> list[Request]:
+    """Send requests, called by their place."""
+    count = len(server.scheduler.requests)
+    requests = [Request(str(count + k), *pair) for k, pair in enumerate(lengths)]
+    for request in requests:
+        server.scheduler.add_request(request)
+    return requests
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "mc-sf",
+        "fcfs",
+        "a-min",
+        "a-random",
+        "sglang",
+        "tensorrt-llm",
+        "vllm:asynchronous=False,prefix_caching=False",
+        "sarathi:preemption=recompute,watermark=0,chunk_size=24",
+        "least-slack",
+    ],
+)
+def test_the_engine_takes_the_steps_of_the_simulation(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    prompts, outputs = rng.integers(3, 70, 40).tolist(), rng.integers(1, 40, 40).tolist()
+    arrivals = np.sort(rng.integers(0, 160, 40)).tolist()
+    workload = Workload(
+        [float(time) for time in arrivals],
+        prompts,
+        outputs,
+        memory_limit=12 * SIZE,
+        memory_rule=MemoryRule(SIZE, "next", "chunks"),
+    )
+    expected: list[dict[int, int]] = []
+    with watched(expected):
+        online.simulate(workload, policy, batch_time=TIME, level=LEVEL)
+    with monkeypatch.context() as patch:
+        fake_vllm.install(patch)
+        bridge = importlib.import_module("online.bridges.vllm")
+        server = led(bridge, "fcfs")
+        made = read_policy(policy).make()
+        lead = bridge.Lead(made, 12, SIZE, level=LEVEL, batch_time=TIME)
+        server.scheduler.lead = lead
+        sent = 0
+        while sent < 40 or server.scheduler.requests:
+            if not server.scheduler.requests:
+                server.now = max(server.now, arrivals[sent])
+            while sent < 40 and arrivals[sent] <= server.now:
+                request = Request(str(sent), prompts[sent], outputs[sent])
+                server.scheduler.add_request(request)
+                sent += 1
+            lead.patience = np.inf if sent < 40 else 0.0
+            server.step()
+    assert server.scheduler.lead is lead
+    assert [{int(name): n for name, n in step.items()} for step in server.steps] == expected
+
+
+class Greedy(online.Policy):
+    """Starts all that wait, whatever fits; notes what it is told."""
+
+    def reset(self, setup: online.Setup) -> None:
+        self.told: list[tuple[str, list[str]]] = []
+        self.queue: list[int] = []
+
+    def arrive(self, requests: Sequence[Any], state: online.State) -> None:
+        self.told.append(("arrive", [request.id for request in requests]))
+        self.queue += [request.index for request in requests]
+
+    def complete(self, requests: Sequence[Any], state: online.State) -> None:
+        self.told.append(("complete", [request.id for request in requests]))
+
+    def decide(self, state: online.State) -> online.Decision:
+        start, self.queue = self.queue, []
+        return online.Decision(start=start)
+
+
+def failing(where: str, error: BaseException) -> type[online.Policy]:
+    """A policy that raises in one of its methods once it has seen three requests."""
+
+    def fail(self: Any, *arguments: Any) -> Any:
+        if where == "complete" or len(self.seen) >= 3:
+            raise error
+        return getattr(Greedy, where)(self, *arguments)
+
+    def arrive(self: Any, requests: Any, state: Any) -> None:
+        self.seen = [*getattr(self, "seen", []), *requests]
+        (fail if where == "arrive" else Greedy.arrive)(self, requests, state)
+
+    return type("Failing", (Greedy,), {where: fail, "arrive": arrive})
+
+
+@pytest.mark.parametrize("where", ["arrive", "complete", "decide"])
+@pytest.mark.parametrize("error", [KeyError("lost"), SystemExit(3), RecursionError()], ids=repr)
+def test_a_policy_that_raises_leaves_the_engine_serving(
+    bridge: ModuleType, caplog: pytest.LogCaptureFixture, where: str, error: BaseException
+) -> None:
+    server = led(bridge, failing(where, error))
+    first = add(server, (20, 3), (20, 3))
+    server.step()
+    more = add(server, (20, 3), (20, 3))
+    server.serve()
+    last = add(server, (30, 2))
+    server.serve()
+    assert [one.num_output_tokens for one in [*first, *more, *last]] == [3, 3, 3, 3, 2]
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "leads no more" in record.getMessage()
+    assert type(error).__name__ in record.getMessage()
+
+
+def deciding(**decision: Any) -> type[online.Policy]:
+    """A policy that says this once two requests run."""
+
+    class Wrong(Greedy):
+        def decide(self, state: online.State) -> Any:
+            usual = super().decide(state)
+            return online.Decision(**decision) if len(state.running) == 2 else usual
+
+    return Wrong
+
+
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [
+        ({"evict": [2]}, "not running"),
+        ({"start": [0]}, "not all of them waiting"),
+        ({"start": [2, 2]}, "not all of them waiting"),
+        ({"preempt": [2]}, "not running"),
+        ({"hold": [9]}, "not running"),
+        ({"prefill": {2: 5}}, "not running"),
+        ({"prefill": {1: float("nan")}}, "NaN"),
+    ],
+)
+def test_what_is_impossible_is_not_done(
+    bridge: ModuleType, caplog: pytest.LogCaptureFixture, decision: dict[str, Any], told: str
+) -> None:
+    server = led(bridge, deciding(**decision))
+    requests = add(server, (20, 9), (20, 9))
+    server.step()
+    requests += add(server, (20, 9))
+    server.serve()
+    assert [one.num_output_tokens for one in requests] == [9, 9, 9]
+    assert [one.preemptions for one in requests] == [0, 0, 0]
+    assert told in caplog.text
+    assert caplog.text.count("leads no more") == 1
+
+
+@pytest.mark.parametrize(
+    "policy", ["fcfs-greedy", "alpha-protection", "alpha-beta-clearing", "sarathi", "vllm-v0"]
+)
+def test_policies_that_evict_are_refused(bridge: ModuleType, policy: str) -> None:
+    with pytest.raises(InvalidValueError, match="evicts requests") as caught:
+        bridge.PolicyScheduler(configuration(policy=policy))
+    assert "\n" not in str(caught.value)
+
+
+def test_in_a_server_a_refusal_is_a_line_and_no_traceback(
+    bridge: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bridge, "parent_process", object)
+    with pytest.raises(SystemExit):
+        bridge.PolicyScheduler(configuration(policy="no-such-policy"))
+    (record,) = caplog.records
+    assert "no-such-policy" in record.getMessage()
+    assert record.exc_info is None
+
+
+QUICK = ["a-min", "alpha-protection", "fcfs", "fcfs-greedy", "mc-sf", "sarathi", "vllm-v0"]
+
+
+@pytest.mark.parametrize("policy", QUICK)
+def test_whoever_evicts_although_lengths_are_told_has_said_so(policy: str) -> None:
+    made = online.make_policy(policy)
+    outputs = [1 + 7 * k % 23 for k in range(20)]
+    times = [float(k // 2) for k in range(20)]
+    workload = Workload(times, [5] * 20, outputs, memory_limit=60)
+    run = online.simulate(workload, made, batch_time=online.UnitTime(1.0))
+    assert (run.evictions > 0) is made.evicts
+
+
+def test_an_evicted_request_is_preempted_and_keeps_its_output(
+    bridge: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Outputs are longer than predicted, so that memory overflows."""
+    server = led(bridge, "mc-sf", blocks=6)
+    told = {"predicted_output": 2}
+    requests = [Request(str(number), 20, 40, told) for number in range(3)]
+    for request in requests:
+        server.scheduler.add_request(request)
+    server.serve()
+    assert [one.num_output_tokens for one in requests] == [40, 40, 40]
+    assert sum(one.preemptions for one in requests) >= server.scheduler.lead.evicted > 0
+    assert caplog.text.count("preempts instead") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"speculative_config": object()}, "speculative decoding"),
+        ({"kv_transfer_config": object()}, "a KV connector"),
+        ({"parallel_config": SimpleNamespace(pipeline_parallel_size=2)}, "pipeline"),
+    ],
+)
+def test_engines_that_cannot_be_led_are_refused(
+    bridge: ModuleType, change: dict[str, Any], told: str
+) -> None:
+    engine = configuration(policy="mc-sf")
+    vars(engine).update(change)
+    with pytest.raises(InvalidValueError, match=told):
+        bridge.PolicyScheduler(engine)
+
+
+def test_a_policy_must_be_named_and_have_its_level(bridge: ModuleType) -> None:
+    with pytest.raises(InvalidTypeError, match="is not told"):
+        bridge.PolicyScheduler(configuration())
+    with pytest.raises(InvalidValueError, match='needs "level"'):
+        bridge.PolicyScheduler(configuration(policy="edf"))
+    server = led(bridge, "edf", level={"latency": 50}, batch_time="affine:1,0,0")
+    requests = add(server, (20, 5), (30, 4))
+    server.serve()
+    assert [one.num_output_tokens for one in requests] == [5, 4]
+    assert server.scheduler.lead is not None
+
+
+def test_another_version_is_warned_of_and_a_missing_method_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_vllm.install(monkeypatch, "0.41.0")
+    bridge = importlib.import_module("online.bridges.vllm")
+    bridge.PolicyScheduler(configuration(policy="mc-sf"))
+    assert "was tested with vLLM 0.32 and 0.33, and this is 0.41.0" in caplog.text
+    monkeypatch.delattr(fake_vllm.Scheduler, "_reserve_prefill_lookahead")
+    with pytest.raises(InvalidValueError, match="has no _reserve_prefill_lookahead"):
+        bridge.PolicyScheduler(configuration(policy="mc-sf"))
+
+
+def test_what_the_engine_refuses_or_preempts_is_told(bridge: ModuleType) -> None:
+    server = led(bridge, Greedy, blocks=4)
+    lead = server.scheduler.lead
+    add(server, (32, 3), (30, 3), (16, 3))
+    server.step()
+    # The first two fill the memory: the third was started and refused.
+    assert lead.policy.told == [("arrive", ["0", "1", "2"])]
+    server.step()
+    # The first needed a block more, so the engine took the second out.
+    assert lead.policy.told[1:] == [("arrive", ["2"])]
+    assert list(server.steps[1]) == ["0"]
+    server.step()
+    assert set(lead.policy.told[2][1]) == {"1", "2"}
+    server.serve()
+    lead.orders(99.0, [])
+    done = [name for what, names in lead.policy.told if what == "complete" for name in names]
+    assert sorted(done) == ["0", "1", "2"]
+
+
+def test_a_held_request_keeps_its_place_and_a_chunk_its_size(bridge: ModuleType) -> None:
+    class Chunks(Greedy):
+        pauses = True
+
+        def decide(self, state: online.State) -> online.Decision:
+            usual = super().decide(state)
+            cut = {
+                **dict.fromkeys(usual.start, 10),
+                **{i: 10 for i, one in state.running.items() if one.prompt_left > 10},
+            }
+            done = [i for i, one in state.running.items() if not one.prompt_left]
+            hold = done if cut else []
+            return online.Decision(start=usual.start, prefill=cut, hold=hold)
+
+    server = led(bridge, Chunks)
+    add(server, (25, 2))
+    server.serve()
+    add(server, (12, 3), (25, 2))
+    server.serve()
+    assert server.steps[:4] == [{"0": 10}, {"0": 10}, {"0": 5}, {"0": 1}]
+    # The second holds its output while the prompt of the third is cut.
+    assert server.steps[4:7] == [{"0": 10, "1": 10}, {"0": 2, "1": 10}, {"0": 1, "1": 5}]
+
+
+def test_aborts_before_during_and_while_waiting(bridge: ModuleType) -> None:
+    class OneByOne(Greedy):
+        def decide(self, state: online.State) -> online.Decision:
+            start = [] if state.running else self.queue[:1]
+            self.queue = self.queue[len(start) :]
+            return online.Decision(start=start)
+
+    server = led(bridge, OneByOne)
+    requests = add(server, (20, 9), (20, 9), (20, 9), (20, 4))
+    scheduler = server.scheduler
+    scheduler.finish(requests[1], Reason.ABORT)
+    server.step()
+    scheduler.finish(requests[2], Reason.ABORT)
+    server.step()
+    scheduler.finish(requests[0], Reason.ABORT)
+    server.serve()
+    assert [one.num_output_tokens for one in requests] == [2, 0, 0, 4]
+    # The one that was unheard of is never told; the one that waited ends when it is started.
+    assert scheduler.lead.policy.told == [
+        ("arrive", ["0", "2", "3"]),
+        ("complete", ["0"]),
+        ("complete", ["2"]),
+    ]
+    server.scheduler.lead.orders(99.0, [])
+    assert scheduler.lead.policy.told[3:] == [("complete", ["3"])]
+
+
+class Erratic(Greedy):
+    """Starts, holds, cuts, preempts and evicts at random."""
+
+    pauses, randomized = True, True
+
+    def reset(self, setup: online.Setup) -> None:
+        super().reset(setup)
+        self.rng = setup.rng
+
+    def decide(self, state: online.State) -> online.Decision:
+        def some(indices: Any, share: float) -> list[int]:
+            return [index for index in indices if self.rng.random() < share]
+
+        back = some(state.running, 0.05)
+        evict = some(back, 0.3)
+        left = [index for index in state.running if index not in back]
+        hold, start = some(left, 0.15), some(self.queue, 0.4)
+        self.queue = [index for index in self.queue if index not in start]
+        prompts = {i: state.running[i].prompt_left for i in left if i not in hold}
+        cut = {i: int(self.rng.integers(1, n)) for i, n in prompts.items() if n > 1}
+        preempt = [index for index in back if index not in evict]
+        return online.Decision(start, evict, hold, state.round_index + 1, cut, preempt)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_a_policy_does_every_request_is_served(bridge: ModuleType, seed: int) -> None:
+    server, rng = led(bridge, Erratic, blocks=10, patience=99.0), np.random.default_rng(seed)
+    lead, sent, gone = server.scheduler.lead, [], []
+    for number in range(600):
+        alive = [one for one in sent if one.reason is None]
+        if number < 200 and rng.random() < 0.3:
+            sent += [Request(str(number), *rng.integers(1, 60, 2).tolist())]
+            server.scheduler.add_request(sent[-1])
+        elif alive and rng.random() < 0.02:
+            gone.append(alive[int(rng.integers(len(alive)))])
+            server.scheduler.finish(gone[-1], Reason.ABORT)
+        server.step()
+    server.serve(5000)
+    served = [one for one in sent if one not in gone]
+    assert len(served) > 30
+    assert all(one.num_output_tokens == one.max_tokens for one in served)
+    assert server.scheduler.lead is lead
+
+
+def test_a_policy_that_waits_for_company_is_drained_and_begins_anew(bridge: ModuleType) -> None:
+    server = led(bridge, "wait:thresholds=2", patience=5.0)
+    for _ in range(2):
+        begun = server.now
+        (alone,) = add(server, (20, 3))
+        server.serve()
+        # It waited out the patience, then was served without company: the second time as well.
+        assert alone.num_output_tokens == 3
+        assert 8 <= server.now - begun <= 11
+        server.scheduler.schedule()
+    assert server.scheduler.lead is not None
+
+
+def test_a_policy_that_lets_the_engine_idle_leads_no_more(
+    bridge: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Idle(Greedy):
+        def decide(self, state: online.State) -> online.Decision:
+            return online.Decision(hold=list(state.running))
+
+    server = led(bridge, Idle, patience=4.0)
+    requests = add(server, (20, 3))
+    server.serve()
+    assert requests[0].num_output_tokens == 3
+    assert "has let none advance" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (7, (7, 7, 7)),
+        ("7", (7, 7, 7)),
+        ([3, 9], (3, 6, 9)),
+        ([3, 4, 900], (3, 4, 50)),
+        (900, (50, 50, 50)),
+        (0, (1, 1, 1)),
+        (6.6, (7, 7, 7)),
+        ([9, 3], None),
+        ([], None),
+        ("many", None),
+        ({"a": 1}, None),
+        (float("nan"), None),
+    ],
+)
+def test_predictions_of_clients(told: Any, expected: tuple[int, int, int] | None) -> None:
+    from online.bridges.lead import told_prediction
+
+    found = told_prediction(told, 50)
+    assert (found and (found.lower, found.point, found.upper)) == expected
+
+
+def test_a_prediction_reaches_the_policy_and_a_bad_one_is_warned_of_once(
+    bridge: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Note(Greedy):
+        def arrive(self, requests: Sequence[Any], state: online.State) -> None:
+            super().arrive(requests, state)
+            seen.extend((one.prediction.lower, one.prediction.upper) for one in requests)
+
+    server = led(bridge, Note)
+    for number, told in enumerate([None, 4, [2, 6], "many", "more"]):
+        extra = None if told is None else {"predicted_output": told}
+        server.scheduler.add_request(Request(str(number), 20, 8, extra))
+    # More than memory holds beside the prompt is not predicted.
+    server.scheduler.add_request(Request("long", 100, 4096))
+    server.step()
+    assert seen == [(8, 8), (4, 4), (2, 6), (8, 8), (8, 8), (93, 93)]
+    assert caplog.text.count("is neither tokens nor") == 1
+
+
+def test_rounds_and_requests_are_recorded_as_they_are_read(
+    bridge: ModuleType, tmp_path: Path
+) -> None:
+    rounds, requests = tmp_path / "rounds.csv", tmp_path / "requests.jsonl"
+    options = {"rounds": str(rounds), "requests": str(requests)}
+    scheduler = bridge.RecordingScheduler(configuration(**options))
+    server = Server(scheduler)
+    add(server, (20, 3), (40, 2), (30, 9))
+    server.step()
+    gone = scheduler.requests["2"]
+    scheduler.finish(gone, Reason.ABORT)
+    server.serve()
+    measured = Measurements.read(rounds)
+    assert measured.tokens.tolist() == [90, 2, 1]
+    assert measured.kv_tokens.tolist() == [90, 62, 22]
+    assert measured.decodes.tolist() == [0, 2, 1]
+    assert measured.prompt_squares.tolist() == [20**2 + 40**2 + 30**2, 0, 0]
+    log = read_log(requests)
+    assert sorted(zip(log.prompt_lengths, log.output_lengths, strict=True)) == [(20, 3), (40, 2)]
+    first = requests.read_text("utf-8").splitlines()[0]
+    assert '"engine": {"name": "vllm", "policy": null, "max_num_batched_tokens": 8192' in first
+    assert '"error_type": "abort"' in requests.read_text("utf-8")
+
+
+def ended(reason: str, prompt: int, output: int, latency: float) -> Any:
+    """A finished request in vLLM's statistics."""
+    return SimpleNamespace(
+        finish_reason=SimpleNamespace(name=reason),
+        request_id=None,
+        e2e_latency=latency,
+        num_prompt_tokens=prompt,
+        num_generation_tokens=output,
+    )
+
+
+def test_the_requests_of_an_unchanged_server_come_by_its_metrics(
+    bridge: ModuleType, tmp_path: Path
+) -> None:
+    metrics = importlib.import_module("online.bridges.vllm_metrics")
+    path = tmp_path / "requests.jsonl"
+    logger = metrics.RequestsLogger(configuration(requests=str(path)))
+    for time, *requests in (
+        (100.0, ended("LENGTH", 20, 3, 1.5)),
+        (101.0, ended("ABORT", 9, 1, 0.5), ended("STOP", 30, 4, 0.25)),
+    ):
+        step = SimpleNamespace(iteration_timestamp=time, finished_requests=requests)
+        logger.record(None, step)
+    logger.record(None, None)
+    log = read_log(path)
+    assert log.arrival_times.tolist() == [0.0, 2.25]
+    assert log.latencies.tolist() == [1.5, 0.25]
+    assert log.output_lengths.tolist() == [3, 4]
+    # Not asked for, or recorded by a scheduler of ours: nothing is written.
+    metrics.RequestsLogger(configuration()).record(None, step)
+    path.unlink()
+    engine = configuration(requests=str(path))
+    engine.scheduler_config.scheduler_cls = "online.bridges.vllm.PolicyScheduler"
+    metrics.RequestsLogger(engine).record(None, step)
+    assert not path.exists()
+
+
+def test_recording_ends_with_one_warning_when_the_disk_is_full(
+    bridge: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = bridge.RecordingScheduler(configuration(rounds="/dev/full"))
+    server = Server(scheduler)
+    requests = add(server, (20, 3))
+    server.serve()
+    assert requests[0].num_output_tokens == 3
+    assert caplog.text.count("nothing more is recorded there") == 1
+
+
+def step_of(tokens: dict[str, int], new: dict[str, int] | None = None, **cached: int) -> Any:
+    """A step as vLLM hands it to a worker."""
+    return SimpleNamespace(
+        num_scheduled_tokens=tokens,
+        finished_req_ids=set(),
+        preempted_req_ids=None,
+        scheduled_new_reqs=[
+            SimpleNamespace(req_id=name, prompt_token_ids=[1] * length, num_computed_tokens=0)
+            for name, length in (new or {}).items()
+        ],
+        scheduled_cached_reqs=SimpleNamespace(
+            req_ids=list(cached), num_computed_tokens=list(cached.values())
+        ),
+    )
+
+
+def test_the_emulated_worker_emits_after_prompts_and_takes_its_time(bridge: ModuleType) -> None:
+    engine = configuration(batch_time="affine:0.004,0.001,0.0001", asynchronous=True)
+    executor = bridge.EmulatedExecutor(engine)
+    assert engine.scheduler_config.async_scheduling
+    # Two steps are begun before the results of the first are taken, as asynchronous engines do.
+    first = executor.execute_model(step_of({"a": 10, "b": 6}, {"a": 10, "b": 8}), non_block=True)
+    assert first.result() is None
+    one = executor.sample_tokens(None, non_block=True)
+    executor.execute_model(step_of({"a": 1, "b": 2}, a=10, b=6), non_block=True)
+    two = executor.sample_tokens(None, non_block=True)
+    assert one.result().tokens == {"a": [5], "b": []}
+    assert two.result().tokens == {"a": [5], "b": [5]}
+    seconds, _ = executor._step(step_of({"a": 1, "b": 1}, a=11, b=8))
+    assert seconds == pytest.approx(0.004 + 2 * 0.001 + 21 * 0.0001)
+    assert executor.execute_model(step_of({})).tokens == {}
+    assert executor.supports_async_scheduling()
+    executor.shutdown()
+
+
+def test_a_batch_time_is_a_text_or_a_file(bridge: ModuleType, tmp_path: Path) -> None:
+    bridge.EmulatedExecutor(configuration(batch_time="llama-2-70b-a100-tp2")).shutdown()
+    path = tmp_path / "rounds.csv"
+    rows = [f"{t},{k},{0.01 + 1e-4 * t + 1e-6 * k}" for t in range(1, 60) for k in (500, 9000)]
+    path.write_text("\n".join(["tokens,kv_tokens,seconds", *rows]), encoding="utf-8")
+    executor = bridge.EmulatedExecutor(configuration(batch_time=str(path)))
+    seconds, _ = executor._step(step_of({"a": 30}, {"a": 30}))
+    assert seconds == pytest.approx(0.01 + 30e-4 + 30e-6, rel=1e-3)
+    executor.shutdown()
+    with pytest.raises(InvalidValueError, match="needs a log"):
+        bridge.EmulatedExecutor(configuration(batch_time="fit"))
+
+
+def test_a_machine_without_ends_does_not_grow() -> None:
+    from online.bridges.lead import Lead
+
+    lead = Lead(online.make_policy("fcfs"), 12, SIZE)
+    for number in range(2000):
+        name = str(number)
+        lead.arrive(name, float(number), (20, 5), None)
+        orders = lead.orders(float(number), [])
+        lead.ran({name: 20}, dict.fromkeys(orders.start, 0))
+        for _ in range(3):
+            lead.orders(float(number), [name])
+            lead.ran({}, {})
+        lead.end(name)
+    assert len(lead._machine._ends) < 300
+    assert len(lead._views) <= 1
+    assert not lead._machine.first_token_rounds or len(lead._machine.first_token_rounds) <= 1
+
+
+def test_without_vllm_the_import_says_so_in_one_line() -> None:
+    code = "import sys\nsys.modules['vllm'] = None\nimport online.bridges.vllm"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: online.bridges.vllm runs inside vLLM")
+    assert "During handling" not in done.stderr
