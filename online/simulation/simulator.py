@@ -394,6 +394,8 @@ class _Simulation:
         self._epoch_decisions += 1
         if self._epoch_decisions > IDLE_EPOCHS + len(self._waiting):
             return True
+        if self.policy.always_ends:
+            return False
         patience = IDLE_EPOCHS + FRUITLESS_LIFETIMES * self._longest_rounds
         # A far-off arrival is no sign of a loop: count from there.
         return self.source.next_arrival() is None and now - self._progress_round > patience

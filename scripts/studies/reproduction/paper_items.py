@@ -12,6 +12,8 @@ PAPERS = {
     "W25": "Wang, Ye and Zhou: LLM serving optimization with variable prefill and decode lengths",
     "A25": "Ao, Luo, Simchi-Levi and Wang: "
     "Optimizing LLM inference: fluid-guided online scheduling with memory constraints",
+    "F26": "Feng, Yang and Zhang: "
+    "Competitive non-clairvoyant KV-cache scheduling for LLM inference",
 }
 
 
