@@ -84,12 +84,13 @@ def referee(  # noqa: PLR0913
     limits = Limits(seconds, megabytes)
     rulings: list[Ruling] = []
     with progress_bar(len(cases) + 2 * fresh) as update:
-        for case in fresh_cases(entries, fresh, secret, proof_seconds):
+        drawn = fresh_cases(entries, fresh, secret, proof_seconds)
+        for done, case in enumerate(drawn, 1):
             cases.append(case)
-            update(1, f"proved {case.name}")
-        for ruling in judge(policy, cases, limits, intervals=intervals):
+            update(done, f"proved {case.name}")
+        for done, ruling in enumerate(judge(policy, cases, limits, intervals=intervals), 1):
             rulings.append(ruling)
-            update(1, f"{ruling.case.name}: {ruling.status}")
+            update(fresh + done, f"{ruling.case.name}: {ruling.status}")
     scores = {origin: _score(rulings, origin) for origin in (NAMED, FRESH)}
     document = {
         "policy": policy,

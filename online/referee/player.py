@@ -35,13 +35,13 @@ LONGEST_REASON = 300
 
 
 def main() -> None:
-    """Serve one run: the arguments are a socket's number and the megabytes the policy may take."""
+    """Serve one run: the arguments are a socket's number, and the megabytes and seconds allowed."""
     channel = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
     silence = os.open(os.devnull, os.O_WRONLY)
     for output in (1, 2):
         os.dup2(silence, output)
     sys.dont_write_bytecode = True
-    limit_resources(int(sys.argv[2]))
+    limit_resources(*map(int, sys.argv[2:4]))
     player = _Player()
     for line in channel:
         try:
@@ -55,9 +55,9 @@ def main() -> None:
         channel.flush()
 
 
-def limit_resources(megabytes: int) -> None:
-    """Let this process take so much more memory than it has, and write no file."""
-    with suppress(ImportError):
+def limit_resources(megabytes: int, seconds: int) -> None:
+    """Let this process take so much more memory than it has, so much time, and write no file."""
+    with suppress(ImportError, OSError):
         import resource
 
         with open("/proc/self/statm") as counts:
@@ -66,6 +66,7 @@ def limit_resources(megabytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 class _Player:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import signal
 import socket
@@ -15,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from instances import InvalidValueError
+from instances.validation import as_integer, as_number
 from online.policy_interface.policy import Decision, Policy, Setup, State, VisibleRequest
 
 SEED_VARIABLE = "LLM_HINDSIGHT_REFEREE_SEED"
@@ -88,9 +89,11 @@ class SandboxedPolicy(Policy):
         self._channel, other = socket.socketpair()
         environment = {key: one for key, one in os.environ.items() if key != SEED_VARIABLE}
         command = [sys.executable, "-m", "online.referee.player"]
+        # Of the processor, for where this process is gone and cannot end it.
+        most_seconds = math.ceil(limits.seconds + STARTING_SECONDS)
         with other:
             self._process = subprocess.Popen(
-                [*command, str(other.fileno()), str(limits.megabytes)],
+                [*command, str(other.fileno()), str(limits.megabytes), str(most_seconds)],
                 pass_fds=[other.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -225,9 +228,8 @@ def check_limits(limits: Limits) -> None:
 
     Raises
     ------
-    InvalidValueError
-        One is not above 0.
+    InvalidValueError, InvalidTypeError
+        One is not above 0, or longer than a day.
     """
-    for field in ("seconds", "megabytes"):
-        if not getattr(limits, field) > 0:
-            raise InvalidValueError("referee", field, getattr(limits, field), "is not above 0")
+    as_number(limits.seconds, "referee", "seconds", above=0, maximum=86400)
+    as_integer(limits.megabytes, "referee", "megabytes", minimum=1)

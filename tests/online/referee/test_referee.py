@@ -157,7 +157,7 @@ def test_bad_options_are_told_in_a_line() -> None:
     for options, said in (
         ([], "--set is missing"),
         (["--set", "seconds"], "none of seconds is in rounds"),
-        (["--set", "j25-m1-n10-00", "--seconds", "0"], "seconds = 0.0 is not above 0"),
+        (["--set", "j25-m1-n10-00", "--seconds", "inf"], "seconds = inf is not a finite number"),
     ):
         ran = referee("mc-sf", *options)
         assert (ran.returncode, ran.stdout) == (2, "")
