@@ -1,4 +1,7 @@
-"""Every numbered statement of the papers, with the reason where the package has none."""
+"""Every numbered statement of the papers, with the reason where the package has none.
+
+Of [F26] these are the statements up to Theorem 4.1; the steps of its proofs are left out.
+"""
 
 from __future__ import annotations
 

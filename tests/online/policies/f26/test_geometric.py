@@ -45,7 +45,10 @@ def test_memory_of_a_pipeline(prompt: int) -> None:
 
 
 def test_equal_requests_are_staggered() -> None:
-    """[F26] Example 3.1: one start a round, 5 + 6 + ... + 19 = 180, by Algorithm 1."""
+    """[F26] Example 3.1: one start a round, 5 + 6 + ... + 19 = 180, by Algorithm 1.
+
+    A prompt has at least one token here, and M five more for it than the paper's 15.
+    """
     equal = Instance.from_arrays([1] * 15, [5] * 15, memory_limit=20)
     for name in ("gba", "gsa"):
         # Slices of 19/3.8 = 5 rounds, and before them of 1.3; Peak(5, 5, 1) = 20.
