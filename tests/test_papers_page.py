@@ -18,12 +18,13 @@ HEADING = re.compile(r"^## \[(\w+)\]$")
 LINK = re.compile(r"\[`([^`]+)`\]\(\.\./([^)]+)\)")
 # What any citation begins with, found without the package's own reader.
 FIRST = re.compile(
-    r"\[([JCWA]25)\](?:'s)? (Theorem|Lemma|Proposition|Corollar|Algorithm|Equation|Example|"
+    r"\[([JCWA]25|F26)\](?:'s)? (Theorem|Lemma|Proposition|Corollar|Algorithm|Equation|Example|"
     r"Definition|Table|Figure|Section|Appendix|Claim)(?:s|y|ies)? "
     r"(\(\d+\)|(?:EC\.|[A-Z]\.)?\d+(?:\.\d+)*|C\b)"
 )
 SHORT = re.compile(
-    r"\b(Thms?|Algs?|Eqs?|Props?|Cor|Defs?|Figs?|Lem)\.? (EC\.)?\(?\d|\[[JCWA]25\],? (\(|EC\.|\d)"
+    r"\b(Thms?|Algs?|Eqs?|Props?|Cor|Defs?|Figs?|Lem)\.? (EC\.)?\(?\d"
+    r"|\[(?:[JCWA]25|F26)\],? (\(|EC\.|\d)"
 )
 
 

@@ -355,6 +355,9 @@ class Policy(ABC):
         the full memory limit, and the tokens stored as ``state.memory``; a step in which nothing
         runs takes a round, or no time in continuous time. Other policies plan with
         `ServiceModel.base`, which is never below what the rule counts.
+    always_ends : ClassVar[bool]
+        Whether every run is known to end, however long nothing completes. The simulator takes such
+        a policy to be caught in a loop only where it decides without end in one round.
     should_stop : Callable[[], bool] or None
         Set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.
@@ -367,6 +370,7 @@ class Policy(ABC):
     reads_deadlines: bool = False
     evicts: bool = False
     counts_memory: ClassVar[bool] = False
+    always_ends: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -455,6 +455,8 @@ class Simulation:
         self._epoch_decisions += 1
         if self._epoch_decisions > IDLE_EPOCHS + len(self._waiting):
             return True
+        if self.policy.always_ends:
+            return False
         patience = IDLE_EPOCHS + FRUITLESS_LIFETIMES * self._longest_rounds
         # A far-off arrival is no sign of a loop: count from there.
         return now - self._progress_round > patience and not self._more_may_come

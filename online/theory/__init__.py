@@ -1,4 +1,4 @@
-"""Closed forms: ratios of [C25], bounds and dual prices of [J25], the queue behind [A25]'s WAIT."""
+"""Closed forms: ratios of [C25] and [F26], bounds and dual prices of [J25], [A25]'s queue."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hindsight.bounds.paper_bounds import (
 from online.fluid.queueing import BatchServiceQueue, batch_service_queue, wait_mean_latency
 
 from .fluid_limit import Rule, fluid_latency
+from .geometric_ratios import geometric_batching_ratio, geometric_slicing_ratio
 from .interval_ratios import (
     a_ell_ratio_bound,
     a_ell_two_point_ratio,
@@ -45,6 +46,8 @@ __all__ = [
     "batch_service_queue",
     "equal_requests_dual",
     "fluid_latency",
+    "geometric_batching_ratio",
+    "geometric_slicing_ratio",
     "h_sf_latency",
     "is_delayed",
     "is_optimally_packed",

@@ -229,6 +229,8 @@ BAD_PARAMETERS: list[tuple[str, str, Any, str]] = [
     ("tensorrt-llm", "enable_chunked_prefill", 1, "enable_chunked_prefill = 1 is neither"),
     ("a-min", "overdue", "shrink", "overdue"),
     ("two-point-switch", "threshold", 2, "threshold"),
+    ("gsa", "factor", 1, "factor = 1 is not above 1"),
+    ("gba", "factor", "2", "factor"),
     ("alpha-protection", "alpha", 1, "alpha"),
     ("alpha-protection", "alpha", -0.1, "alpha"),
     ("alpha-beta-clearing", "beta", 0, "beta"),

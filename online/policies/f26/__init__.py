@@ -1,0 +1,1 @@
+"""[F26]'s policies: geometric slicing and geometric batching."""
