@@ -30,6 +30,7 @@ import numpy as np
 
 from instances import FleetSchedule, Instance, PreemptiveSchedule, Schedule
 from instances.arrays import IntArray
+from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
 
@@ -289,7 +290,10 @@ class _FleetSearch:
         if program.count > MOST_PAIRS and len(self._methods) > 1:
             return
         state.horizon = program.rounds
-        problem = replace(self._problem, formulation=self._task.formulation)
+        # The sparse program counts tokens, and blocks are none.
+        in_tokens = instance.memory_rule == TOKENS
+        formulation = self._task.formulation if in_tokens else "dense"
+        problem = replace(self._problem, formulation=formulation)
         with state.clock.within(PROGRAM_SHARE * state.clock.seconds_left()):
             IntegerProgram().search(problem, state, program)
 

@@ -127,7 +127,7 @@ def watched(steps: list[Step]) -> Iterator[None]:
         held = set(decision.hold)
         left = {i: one.prompt_left for i, one in self.running.items() if i not in held}
         before = self.meters.round_index
-        result = original(self, decision, *rest)
+        result = yield from original(self, decision, *rest)
         for _ in range(self.meters.round_index - before):
             step = {i: chunks.get(i, prompt or 1) for i, prompt in left.items()}
             left = {i: max(0, prompt - step[i]) for i, prompt in left.items()}

@@ -288,7 +288,9 @@ class Lead:
                 prefill[index] = processed
         one_round = machine.meters.round_index + 1
         done = Decision(hold=hold, prefill=prefill, wake=one_round)
-        machine.advance(done, None, None, self.policy.name)
+        # Nothing lies beyond the horizon of this machine: it never yields.
+        for _ in machine.advance(done, lambda: None, None, self.policy.name):
+            pass
 
     # --- what the policy decides --------------------------------------------------------------
 

@@ -107,6 +107,7 @@ def about(instance: Instance) -> dict[str, Any]:
         "requests": len(instance),
         "memory_limit_tokens": instance.memory_limit,
         **({"sum_of_weights": instance.total_weight} if instance.is_weighted else {}),
+        **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
     }
 
 
@@ -118,6 +119,7 @@ def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
         "requests": str(found["requests"]),
         "memory limit": str(found["memory_limit_tokens"]),
         **({"sum of weights": str(weight)} if (weight := found.get("sum_of_weights")) else {}),
+        **({"replicas": str(count)} if (count := found.get("replicas")) else {}),
     }
 
 

@@ -85,6 +85,7 @@ def _found(
     instance: Instance, relaxed: Relaxation, memory: int, ended: str | None
 ) -> dict[str, Any]:
     from hindsight.bounds.transportation import small_transportation_bound
+    from instances.problem.memory_translation import pooled
 
     conditional = {
         "conditional_lower_bound_rounds": relaxed.conditional_bound,
@@ -95,7 +96,7 @@ def _found(
         "method": relaxed.method,
         "stop_reason": relaxed.stop_reason,
         "certified_lower_bound_rounds": relaxed.certified_bound,
-        "transportation_lower_bound_rounds": small_transportation_bound(instance),
+        "transportation_lower_bound_rounds": small_transportation_bound(pooled(instance)),
         **(conditional if relaxed.conditions else {}),
         "value_rounds": [relaxed.dual_value, relaxed.objective],
         "gap": relaxed.gap,

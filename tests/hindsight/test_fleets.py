@@ -208,7 +208,14 @@ def test_what_is_made_for_one_machine_refuses_a_fleet_in_one_line(name: str) -> 
     assert "\n" not in str(refusal.value)
 
 
-TAKES_A_FLEET = {"attainment", "tail", "build_model", "crosscheck", "proved_horizon"}
+TAKES_A_FLEET = {
+    "attainment",
+    "tail",
+    "fewest_replicas",
+    "build_model",
+    "crosscheck",
+    "proved_horizon",
+}
 TAKES_A_FLEET |= {"relax", "solve", "solve_with_cbc", "make_certificate", "write_certificate"}
 
 
