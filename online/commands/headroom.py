@@ -129,7 +129,7 @@ def headroom(  # noqa: PLR0913
     rule = source.memory_rule()
     workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
     # Rounds are as long as all that they served asked for, whatever is looked at.
-    time, where_from = find_batch_time(batch_time, whole, fit_error)
+    time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
     facts = {**said, "a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
@@ -148,6 +148,7 @@ def headroom(  # noqa: PLR0913
             jobs=jobs or available_cores(),
             seed=seed,
             level=level,
+            refits=refits,
             progress=tell,
         )
     if out is not None:

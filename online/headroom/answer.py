@@ -292,6 +292,8 @@ class Headroom:
         Requests on time at that level, at others and at other loads, by level and load.
     p99 : Interval or None
         Seconds around the least p99 latency of every scheduler.
+    refits : tuple[CurvePoint, ...]
+        Baseline and challenger with each refit of the batch time.
     """
 
     workload: Workload
@@ -311,6 +313,13 @@ class Headroom:
     level: ServiceLevel | None = None
     on_time: tuple[OnTimePoint, ...] = ()
     p99: Interval | None = None
+    refits: tuple[CurvePoint, ...] = ()
+
+    def over_refits(self, policy: str) -> Interval | None:
+        """Enclose the mean latencies of a policy with the refits of the batch time."""
+        runs = [run for point in self.refits for run in point.runs if run.policy == policy]
+        means = [run.mean_latency for run in runs if run.mean_latency is not None]
+        return Interval(min(means), max(means)) if means else None
 
     @property
     def on_time_here(self) -> OnTimePoint | None:

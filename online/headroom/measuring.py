@@ -60,6 +60,7 @@ BY_DEADLINE = PolicySpec("vllm", {"order": "deadline"})
 """What is proposed where there is a service level."""
 
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
+REFIT = "effect of the fit's error"
 ON_TIME, TAIL = "requests on time", "p99 latency"
 
 
@@ -70,7 +71,7 @@ class Task:
     Attributes
     ----------
     kind : str
-        `SEARCH`, `POLICY`, `POINT`, `ON_TIME` or `TAIL`.
+        `SEARCH`, `POLICY`, `POINT`, `REFIT`, `ON_TIME` or `TAIL`.
     workload : Workload
         The requests.
     batch_time : BatchTime
@@ -93,6 +94,8 @@ class Task:
         Service level that policies are told.
     on_time : OnTimePoint or None
         What is known at a level before anything is computed.
+    refits : tuple[BatchTime, ...]
+        Batch times that could be in place of this one.
     """
 
     kind: str
@@ -107,6 +110,7 @@ class Task:
     then: Task | None = None
     level: ServiceLevel | None = None
     on_time: OnTimePoint | None = None
+    refits: tuple[BatchTime, ...] = ()
 
     def follows(self, result: Any) -> list[Task]:
         """List what is to be done next, with this result."""
@@ -148,6 +152,7 @@ def measure_headroom(  # noqa: PLR0913
     jobs: int = 1,
     seed: int = 0,
     level: ServiceLevel | None = None,
+    refits: Sequence[BatchTime] = (),
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
     """Measure how much latency could have been saved at most, and which policy gets how much of it.
@@ -179,6 +184,9 @@ def measure_headroom(  # noqa: PLR0913
         Seed of every random choice.
     level : ServiceLevel or None, default None
         Also find the most requests that can be on time, at this level and around it.
+    refits : Sequence[BatchTime], default ()
+        What a fit of the batch time could have been as well: baseline and challenger also run on
+        each, as far as there is time.
     progress : Callable[[HeadroomProgress], None] or None, default None
         Told of every task done and of every improvement of the interval.
 
@@ -200,7 +208,7 @@ def measure_headroom(  # noqa: PLR0913
         others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
-    whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level)
+    whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, refits=(*refits,))
     tasks = _tasks(whole, list(chosen.values()), (current, other), error)
     if jobs == 1:
         # Where nothing runs beside it, the long search comes last.
@@ -293,6 +301,8 @@ def _tasks(
     around = _around(replace(whole, kind=POINT))
     enclosed = [replace(one, name=f"{SEARCH} at {one.name}") for one in around]
     around = [replace(one, specs=compared, name=f"policies at {one.name}") for one in around]
+    refitted = replace(whole, kind=REFIT, specs=compared, name=REFIT)
+    refitted = replace(refitted, time_limit=POLICY_SHARE * time_limit)
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
         replace(whole, time_limit=SEARCH_SHARE * time_limit / (2 if on_time else 1)),
@@ -301,6 +311,7 @@ def _tasks(
         # An interval takes seconds, and the policies beside it minutes.
         *enclosed,
         *on_time[1:],
+        *([refitted] if whole.refits else []),
         *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
         *others,
@@ -343,7 +354,7 @@ def _around(task: Task) -> list[Task]:
 
 def _perform(
     task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
-) -> PolicyRun | CurvePoint | BestPossible | OnTimePoint | Interval | str:
+) -> PolicyRun | CurvePoint | BestPossible | OnTimePoint | Interval | list[CurvePoint] | str:
     """Do a task, or say why nothing comes of it: minutes of others' work do not go with it."""
     try:
         if task.kind == SEARCH:
@@ -352,6 +363,8 @@ def _perform(
             return attain(task, stop, tell)
         if task.kind == TAIL:
             return shortest_tail(task, stop)
+        if task.kind == REFIT:
+            return refit(task, stop)
         return point(task, stop) if task.kind == POINT else play(task, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
@@ -433,6 +446,19 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
     return CurvePoint(task.workload.memory_limit, task.faster, loaded, best, tuple(runs))
 
 
+def refit(task: Task, stop: Callable[[], bool]) -> list[CurvePoint]:
+    """Run the policies on one refit of the batch time after another while there is time."""
+    clock = Clock(task.time_limit, stop)
+    points = []
+    for batch_time in task.refits:
+        if clock.must_stop():
+            break
+        done = point(replace(task, batch_time=batch_time), clock.must_stop)
+        if isinstance(done, CurvePoint) and all(run.mean_latency is not None for run in done.runs):
+            points.append(done)
+    return points
+
+
 def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint | str:
     """Enclose the most requests on time, or say why there is no interval."""
     point = task.on_time
@@ -495,6 +521,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     best: BestPossible | None = None
     why: str | None = None
     runs: list[PolicyRun] = []
+    refitted: list[CurvePoint] = []
     points: dict[tuple[int, float], CurvePoint] = {}
     for task, result in results:
         if task.kind == POLICY:
@@ -506,6 +533,8 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
                 why = result
             else:
                 missing.append(f"{task.name}: {result}")
+        elif task.kind == REFIT:
+            refitted = result
         elif task.kind == SEARCH:
             best = result if best is None else best.joined(result)
         elif task.kind == POINT:
@@ -530,6 +559,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
         points=tuple(sorted(others, key=lambda one: (one.memory_limit, one.faster))),
         unfinished=tuple(dict.fromkeys(missing)),
+        refits=tuple(refitted),
         **known,
     )
     p99 = next((result for _, result in results if isinstance(result, Interval)), None)

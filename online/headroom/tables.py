@@ -75,6 +75,12 @@ def _of_latency(found: Headroom) -> str:
         # The table has both; of the simulated one the answer says only if there is little to gain.
         if saving is savings[0] or saving.is_negligible:
             words.append(_could_be_saved(saving))
+    spread = found.over_refits(found.baseline)
+    if spread is not None:
+        words.append(
+            f"The batch time is a fit: over {len(found.refits)} refits to resampled rounds, "
+            f"{found.baseline} has a mean latency of {seconds(spread)} s."
+        )
     # Policies are simulated: what they save is of what is simulated too, where that ended.
     if saving.today != MEASURED and not saving.is_negligible:
         words += _policies_save(found, saving)
@@ -173,6 +179,7 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second, at full memory",
+        **_refit_fields(found),
         **on_time_fields(found),
     }
     if best is None:
@@ -184,6 +191,20 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "lower end": f"no scheduler is below it ({best.bound}, {kind})",
         "upper end": f"a schedule is known ({best.schedule})",
     }
+
+
+def _refit_fields(found: Headroom) -> dict[str, str]:
+    """Tell what the error of a fitted batch time does to mean latency; nothing without a fit."""
+    count = len(found.refits)
+    policies = dict.fromkeys((found.baseline, found.challenger))
+    spreads = [f"{one} {seconds(found.over_refits(one))} s" for one in policies if count]
+    loads = [one.load for one in found.refits if one.load is not None]
+    if loads:
+        spreads.append(f"load [{min(loads):.3f}, {max(loads):.3f}]")
+    # Drawn alike: a further one is the least or the largest of n + 1 with probability 2 / (n + 1).
+    within = f"a further one lies within with probability {(count - 1) / (count + 1):.2g}"
+    told = f"{', '.join(spreads)} ({count} refits; {within})"
+    return {"mean latency over refits": told} if count else {}
 
 
 def tables(found: Headroom) -> dict[str, Table]:
