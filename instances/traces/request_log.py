@@ -64,6 +64,8 @@ class RequestLog:
         What was assumed in reading it.
     skipped : SkippedRows
         Left out because they cannot be read, by reason.
+    settings : Mapping[str, Any]
+        Settings of the engine that the file states, by the engine's names.
     """
 
     source: str
@@ -86,6 +88,7 @@ class RequestLog:
     out_of_order: int
     note: str | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -199,6 +202,7 @@ def read_log(
         out_of_order=reader.out_of_order,
         note=reader.note,
         skipped=reader.skipped,
+        settings=reader.settings,
     ).select(held.order())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,10 @@ from hindsight.runtime.interruption import interruption
 from instances import read_log
 from instances.batch_time import preset_names
 from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS
 from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
+from online.headroom.engine_settings import assumed, stated_memory, with_settings
 from online.headroom.log_requests import requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
@@ -32,7 +35,7 @@ from .options import (
     importing,
     service_level,
 )
-from .sources import LOG_SETTINGS, parse_source, trace_options
+from .sources import LOG_SETTINGS, MEMORY_SETTINGS, parse_source, trace_options
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
@@ -61,6 +64,14 @@ def headroom(  # noqa: PLR0913
     ],
     memory_limit: Annotated[
         int | None, typer.Option(help="M: tokens that the KV cache holds.")
+    ] = None,
+    memory_rule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tokens, vllm or blocks:SIZE",
+            help="How the engine counts memory: blocks are vLLM's, of 16 tokens or SIZE. Default: "
+            "as the log states, else tokens.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
     wide: Wide = False,
@@ -116,21 +127,38 @@ def headroom(  # noqa: PLR0913
     check_json(json_file, source=source.file)
     level = service_level(slo)
     told = level is not None
-    specs = chosen_policies(policy, deadlines=told) if policy else None
+    specs = chosen_policies(policy, deadlines=told) if policy else []
     (current,) = chosen_policies([baseline], deadlines=told)
     (other,) = chosen_policies([challenger], deadlines=told) if challenger else [CHALLENGER]
     preset_limit = preset_memory_limit(batch_time)
-    memory_limit = preset_limit if memory_limit is None else memory_limit
-    if memory_limit is None:
-        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    if memory_rule is not None:
+        source = replace(source, settings={**source.settings, "memory_rule": memory_rule})
+    rule = source.memory_rule()
     options = trace_options(source)
     reading = {key: options.pop(key) for key in READING if key in options}
     whole = read_log(source.name, **reading)
-    rule = source.memory_rule()
+    stated_rule, stated_limit = stated_memory(whole.settings)
+    limits = (memory_limit, stated_limit, preset_limit)
+    memory_limit = next((one for one in limits if one is not None), None)
+    if memory_limit is None:
+        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    if stated_rule is not None and not {*MEMORY_SETTINGS} & {*source.settings}:
+        rule = stated_rule
+    engine = current.name
+    current, *specs = (with_settings(one, engine, whole.settings) for one in (current, *specs))
+    if challenger:
+        other = with_settings(other, engine, whole.settings)
     workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
-    facts = {**said, "a round lasts": where_from, "computed on": written_by()}
+    settings = [f"{name}={value}" for name, value in sorted(whole.settings.items())]
+    is_said = rule != TOKENS or "memory_rule" in source.settings
+    settled = {
+        "stated in the log": ", ".join(settings),
+        "assumed": assumed(current, "" if is_said else "tokens"),
+    }
+    facts = {**said, **{name: one for name, one in settled.items() if one}}
+    facts |= {"a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
         def tell(news: HeadroomProgress) -> None:
@@ -139,7 +167,7 @@ def headroom(  # noqa: PLR0913
         found = measure_headroom(
             workload,
             time,
-            specs,
+            specs or None,
             baseline=current,
             challenger=other,
             error=prediction_error,

@@ -43,9 +43,10 @@ import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import AffineTime, TiledTime, parse_batch_time, preset_names
+from instances.batch_time import AffineTime, TiledTime, preset_names
 from instances.batch_time.presets import AFFINE
 from instances.errors import UnknownNameError
+from online.batch_time.measured_tables import FORM, PREFIX, read_batch_time
 from online.batch_time.measurements import Measurements
 
 FIT = "fit"
@@ -347,19 +348,20 @@ def preset_memory_limit(text: str) -> int | None:
     Raises
     ------
     UnknownNameError
-        Neither a preset, nor coefficients, nor ``fit``, nor a file.
+        Neither a preset, nor coefficients, nor measured tables, nor ``fit``, nor a file.
     InvalidValueError
-        Coefficients that are not three numbers in their ranges.
+        Coefficients that are not three numbers in their ranges, or no such measured tables.
     """
     if _needs_no_file(text):
-        return parse_batch_time(text)[1]
+        return read_batch_time(text)[1]
     if text != FIT and not os.path.exists(text):
-        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FIT, "a file"])
+        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FORM, FIT, "a file"])
     return None
 
 
 def _needs_no_file(text: str) -> bool:
-    return text in preset_names() or text.startswith(AFFINE.partition(":")[0] + ":")
+    kinds = (AFFINE.partition(":")[0] + ":", PREFIX)
+    return text in preset_names() or text.startswith(kinds)
 
 
 def find_batch_time(
@@ -370,7 +372,7 @@ def find_batch_time(
     Parameters
     ----------
     text : str
-        A preset, ``affine:d0,d1,d2``, the path of a CSV file of measured rounds, or ``fit``.
+        What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
     log : RequestLog
         Log whose inter-token times ``fit`` takes.
     largest_error : float, default LARGEST_ERROR
@@ -392,7 +394,7 @@ def find_batch_time(
     """
     preset_memory_limit(text)
     if _needs_no_file(text):
-        found = parse_batch_time(text)[0]
+        found = read_batch_time(text)[0]
         return found, f"{formula(found)} ({text})", ()
     if text == FIT:
         fitted, of = fit_log(log, largest_error), "windows of the log's inter-token times"

@@ -59,6 +59,9 @@ PROPOSED = (
 BY_DEADLINE = PolicySpec("vllm", {"order": "deadline"})
 """What is proposed where there is a service level."""
 
+ORDER_PARAMETERS = ("order", "ageing", "policy")
+"""Parameters of a baseline that proposals do not take over: they propose another order."""
+
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
 REFIT = "effect of the fit's error"
 ON_TIME, TAIL = "requests on time", "p99 latency"
@@ -171,7 +174,8 @@ def measure_headroom(  # noqa: PLR0913
     baseline : AnyPolicy, default `BASELINE`
         The policy that stands for what is there today.
     challenger : AnyPolicy, default `CHALLENGER`
-        The one shown beside it at other memories and loads.
+        The one shown beside it at other memories and loads. The defaults of both parameters
+        propose an order for the baseline's engine, with its other settings.
     error : float, default 0.5
         Error of predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
     measured : Measured or None, default None
@@ -206,6 +210,8 @@ def measure_headroom(  # noqa: PLR0913
     others = policy_specs(policies, deadlines=told)
     if policies is None:
         others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
+        others = [_in_engine(one, current) for one in others]
+    other = _in_engine(other, current) if challenger == CHALLENGER else other
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, refits=(*refits,))
@@ -257,6 +263,14 @@ def measure_headroom(  # noqa: PLR0913
         interrupted=interrupted,
         level=level,
     )
+
+
+def _in_engine(spec: PolicySpec, current: PolicySpec) -> PolicySpec:
+    """Give a proposal for the engine of the baseline the baseline's settings, but for its order."""
+    if spec.name != current.name or current.given is not None:
+        return spec
+    kept = {name: one for name, one in current.params.items() if name not in ORDER_PARAMETERS}
+    return replace(spec, params={**kept, **spec.params})
 
 
 def _comes_late(spec: PolicySpec) -> bool:

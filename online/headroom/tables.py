@@ -179,7 +179,7 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second, at full memory",
-        **_refit_fields(found),
+        **_model_fields(found),
         **on_time_fields(found),
     }
     if best is None:
@@ -193,8 +193,12 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _refit_fields(found: Headroom) -> dict[str, str]:
-    """Tell what the error of a fitted batch time does to mean latency; nothing without a fit."""
+def _model_fields(found: Headroom) -> dict[str, str]:
+    """Tell how far the simulated baseline is from the log, and what the error of a fit does."""
+    told, today = {}, found.run(found.baseline)
+    if found.measured is not None and today is not None and today.mean_latency is not None:
+        off = float(today.mean_latency / found.measured.mean_latency - 1)
+        told["simulated beside measured"] = f"mean latency {100 * off:+.1f} % ({found.baseline})"
     count = len(found.refits)
     policies = dict.fromkeys((found.baseline, found.challenger))
     spreads = [f"{one} {seconds(found.over_refits(one))} s" for one in policies if count]
@@ -203,8 +207,9 @@ def _refit_fields(found: Headroom) -> dict[str, str]:
         spreads.append(f"load [{min(loads):.3f}, {max(loads):.3f}]")
     # Drawn alike: a further one is the least or the largest of n + 1 with probability 2 / (n + 1).
     within = f"a further one lies within with probability {(count - 1) / (count + 1):.2g}"
-    told = f"{', '.join(spreads)} ({count} refits; {within})"
-    return {"mean latency over refits": told} if count else {}
+    if count:
+        told["mean latency over refits"] = f"{', '.join(spreads)} ({count} refits; {within})"
+    return told
 
 
 def tables(found: Headroom) -> dict[str, Table]:
