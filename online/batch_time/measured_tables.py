@@ -146,6 +146,17 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
+def measured_steps(text: str) -> Measurements:
+    """Return the steps of what ``aiconfigurator:...`` names, see `steps_of`.
+
+    Raises
+    ------
+    InvalidValueError
+        It has another form, or the package is missing or has no such tables.
+    """
+    return steps_of(Deployment.read(text).compiled()[0])
+
+
 def steps_of(engine: Any) -> Measurements:
     """Return steps of every regime as an engine of the package estimates them.
 

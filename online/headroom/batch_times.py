@@ -120,15 +120,6 @@ class InterTokenFit(NamedTuple):
     standard_errors: tuple[float, float, float]
     refits: tuple[AffineTime, ...]
 
-    def __str__(self) -> str:
-        """Write out the seconds of a round, each coefficient with its standard error."""
-        time = self.batch_time
-        d0, d1, d2 = (
-            f"{value:.4g} ± {error:.1g} s"
-            for value, error in zip((time.d0, time.d1, time.d2), self.standard_errors, strict=True)
-        )
-        return f"{d0} + {d1} a token processed + {d2} a token held"
-
 
 class TokenTimes(NamedTuple):
     """Times at which the tokens of each request came out; requests in any order.
@@ -401,8 +392,11 @@ def find_batch_time(
     else:
         fitted = fit_rounds(Measurements.read(text), largest_error, text)
         of = f"rounds measured in {Path(text).name}"
-    quality = f"off by {100 * fitted.error:.1f} % in the mean, held out"
-    said = f"{fitted} (standard errors; fitted to {fitted.rows} {of}; {quality})"
+    errors = ", ".join(f"{one:.1g}" for one in fitted.standard_errors)
+    said = (
+        f"{formula(fitted.batch_time)} (fitted to {fitted.rows} {of}; standard errors {errors} s; "
+        f"off by {100 * fitted.error:.1f} % in the mean, held out)"
+    )
     return fitted.batch_time, said, fitted.refits
 
 
