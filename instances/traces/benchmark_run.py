@@ -40,23 +40,15 @@ SUMMARY = "request_throughput"
 """A key of every run, also of those that were saved without their requests."""
 
 
-ENGINE_SETTINGS = frozenset(
-    (
-        "async_scheduling",
-        "block_size",
-        "chunked_prefill_size",
-        "enable_prefix_caching",
-        "long_prefill_token_threshold",
-        "max_num_batched_tokens",
-        "max_num_seqs",
-        "max_prefill_tokens",
-        "max_running_requests",
-        "max_total_num_tokens",
-        "num_gpu_blocks",
-        "schedule_conservativeness",
-        "watermark",
-    )
+OF_VLLM = (
+    "async_scheduling block_size enable_prefix_caching long_prefill_token_threshold "
+    "max_num_batched_tokens max_num_seqs num_gpu_blocks watermark"
 )
+OF_SGLANG = (
+    "chunked_prefill_size max_prefill_tokens max_running_requests max_total_num_tokens "
+    "schedule_conservativeness"
+)
+ENGINE_SETTINGS = frozenset(f"{OF_VLLM} {OF_SGLANG}".split())
 """Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""
 
 

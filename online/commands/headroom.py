@@ -56,10 +56,12 @@ def headroom(  # noqa: PLR0913
     batch_time: Annotated[
         str,
         typer.Option(
-            metavar="NAME, affine:d0,d1,d2, FILE.csv or fit",
+            metavar="NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit",
             help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A name "
-            f"({', '.join(preset_names())}) sets --memory-limit too; a file has measured rounds "
-            "(columns tokens, kv_tokens, seconds); fit takes the log's own inter-token times.",
+            f"({', '.join(preset_names())}) sets --memory-limit too, and so do the "
+            "measured tables of aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS (an extra); a file has "
+            "measured rounds (columns tokens, kv_tokens, seconds); fit takes the log's own "
+            "inter-token times.",
         ),
     ],
     memory_limit: Annotated[

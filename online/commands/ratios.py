@@ -55,7 +55,7 @@ def ratios(  # noqa: PLR0913
     batch_time: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME or affine:d0,d1,d2",
+            metavar="NAME, affine:d0,d1,d2 or aiconfigurator:...",
             help="Compare in seconds: a round lasts d0 + d1 * tokens processed + d2 * tokens held "
             f"seconds. Names: {', '.join(preset_names())}; they set M of traces too.",
         ),
