@@ -15,8 +15,6 @@ from online.policy_interface.specs import PolicySpec
 PARAMETERS = {"enable_prefix_caching": "prefix_caching", "async_scheduling": "asynchronous"}
 """Parameters of policies that are not called as the engine's settings are."""
 
-OF_MEMORY = ("block_size", "num_gpu_blocks", "max_total_num_tokens")
-
 
 def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int | None]:
     """Return the memory rule and M of an engine with these settings; None what they do not say.
@@ -57,6 +55,7 @@ def _parameters(name: str) -> dict[str, Any]:
     """Return the parameters of a policy that are settings of its engine, with their defaults."""
     if name not in policy_names():
         return {}
-    wanted = {PARAMETERS.get(one, one) for one in ENGINE_SETTINGS if one not in OF_MEMORY}
+    # The block size is the memory rule's.
+    wanted = {PARAMETERS.get(one, one) for one in ENGINE_SETTINGS} - {"block_size"}
     parameters = policy_parameters(name).items()
     return {one: parameter.default for one, parameter in parameters if one in wanted}
