@@ -74,8 +74,8 @@ class Deployment(NamedTuple):
             reason = f"is not of the form {FORM}, {FOLLOWS}"
             raise InvalidValueError(None, "batch time", text, reason)
         system, engine, model = parts[:3]
-        quantisation = next(iter(quantised), None)
-        return cls(text, system, engine, model, int(gpus), quantisation, "affine" in options)
+        precision = (next(iter(quantised), None), "affine" in options)
+        return cls(text, system, engine, model, int(gpus), *precision)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -173,8 +173,8 @@ def steps_of(engine: Any) -> Measurements:
     for n, b, kv in product(PROMPTS[1::2], DECODES[3::4], KV_TOKENS[1::2]):
         milliseconds = engine.mixed_step_latency(n, b, kv, 2)
         before = max(0, kv - n) / 2
-        row = (n + b, n + before + b * kv, milliseconds, b, n * min(n, kv), n * before)
-        rows.append(row)
+        resident = n + before + b * kv
+        rows.append((n + b, resident, milliseconds, b, n * min(n, kv), n * before))
     columns = np.array(rows, dtype=np.float64).T
     columns[2] /= 1000
     return Measurements(*columns)

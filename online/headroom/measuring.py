@@ -315,8 +315,8 @@ def _tasks(
     around = _around(replace(whole, kind=POINT))
     enclosed = [replace(one, name=f"{SEARCH} at {one.name}") for one in around]
     around = [replace(one, specs=compared, name=f"policies at {one.name}") for one in around]
-    refitted = replace(whole, kind=REFIT, specs=compared, name=REFIT)
-    refitted = replace(refitted, time_limit=POLICY_SHARE * time_limit)
+    limit = POLICY_SHARE * time_limit
+    refitted = replace(whole, kind=REFIT, specs=compared, name=REFIT, time_limit=limit)
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
         replace(whole, time_limit=SEARCH_SHARE * time_limit / (2 if on_time else 1)),

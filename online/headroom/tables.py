@@ -207,9 +207,8 @@ def _model_fields(found: Headroom) -> dict[str, str]:
         spreads.append(f"load [{min(loads):.3f}, {max(loads):.3f}]")
     # Drawn alike: a further one is the least or the largest of n + 1 with probability 2 / (n + 1).
     within = f"a further one lies within with probability {(count - 1) / (count + 1):.2g}"
-    if count:
-        told["mean latency over refits"] = f"{', '.join(spreads)} ({count} refits; {within})"
-    return told
+    said = {"mean latency over refits": f"{', '.join(spreads)} ({count} refits; {within})"}
+    return told | (said if count else {})
 
 
 def tables(found: Headroom) -> dict[str, Table]:
