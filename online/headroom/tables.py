@@ -241,7 +241,7 @@ def _savings(found: Headroom) -> Table:
         if not found.contradicts
     ]
     main = ["today", *list(rows[0])[:0:-1]] if rows else []
-    return table_of("What the best scheduler could have saved", rows, ["today"], main)
+    return table_of("What the best scheduler could have saved", rows, ["today"], main, ["today"])
 
 
 def _policies(found: Headroom) -> Table:
@@ -274,7 +274,7 @@ def _policies(found: Headroom) -> Table:
     title = "Policies" + (", and the share of the headroom each gets" if best_first else "")
     predictions = [f"predicted: {name}" for name in best_first]
     main = ["policy", "mean latency, s", *best_first, *predictions]
-    return table_of(title, rows, ["policy"], main)
+    return table_of(title, rows, ["policy"], main, ["policy"])
 
 
 def _gained(found: Headroom, run: PolicyRun | None) -> dict[str, str]:
