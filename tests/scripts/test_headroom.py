@@ -99,7 +99,7 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
         bench,
         # What is compared is run first, however slow the machine is.
         *["--memory-limit", "3000", "--batch-time", "fit", "--challenger", "fcfs"],
-        *[*QUICK, "--time-limit", 60, "--out", page, "--json", figures],
+        *[*QUICK, "--time-limit", 60, "--out", page, "--json", figures, "--wide"],
     )
     assert process.stderr == ""
     assert process.returncode in (0, 1), process.stdout
