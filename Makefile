@@ -92,7 +92,7 @@ format: $(STAMP)  ## rewrite the sources as ruff wants them
 
 # --no-header and --no-annotate keep the command line and the paths of this machine out of the file.
 lock: $(STAMP)  ## resolve pyproject.toml anew into requirements.lock (UPGRADE=--upgrade: newest versions)
-	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		$(UPGRADE) --quiet --output-file requirements.lock
 

@@ -10,7 +10,7 @@ import _checkout  # noqa: F401
 import typer
 
 from instances.arrays import FloatArray
-from instances.batch_time import parse_batch_time, preset
+from instances.batch_time import preset
 from online.batch_time.fitting import (
     Fit,
     entries,
@@ -19,6 +19,7 @@ from online.batch_time.fitting import (
     fit_tiled_time,
     held_out,
 )
+from online.batch_time.measured_tables import FORM, PREFIX, measured_steps, read_batch_time
 from online.batch_time.measurements import Measurements, RegimeError, errors_by_regime
 from online.batch_time.profiles import Profiles, rounds_of
 from online.commands.console import Wide, fail, print_table, run, say
@@ -42,14 +43,18 @@ def fit_batch_time(  # noqa: PLR0913
     tensor_parallel: Annotated[int, typer.Option(min=1, help="GPUs, of --profiles.")] = 1,
     layers: Annotated[int, typer.Option(min=1, help="Of the model, of --profiles.")] = 80,
     of: Annotated[
-        str | None, typer.Option(metavar="PRESET", help="Rounds that last as a preset says.")
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help=f"Rounds that last as a preset says; or steps of the measured tables of {FORM}.",
+        ),
     ] = None,
     pieces: Annotated[int, typer.Option(min=2, help="Entries of a piecewise fit, at most.")] = 8,
     steps: Annotated[int, typer.Option(min=2, help="Entries of a table, at most.")] = 64,
     tile: Annotated[int, typer.Option(min=1, help="Tokens of a table's tile.")] = 8,
     batch_time: Annotated[
         list[str] | None,
-        typer.Option(help="Preset or affine:d0,d1,d2 to compare as it is; repeatable."),
+        typer.Option(help="Preset, affine:d0,d1,d2 or tables to compare as it is; repeatable."),
     ] = None,
     wide: Wide = False,
 ) -> None:
@@ -70,7 +75,7 @@ def fit_batch_time(  # noqa: PLR0913
     }
     columns: dict[str, FloatArray] = {}
     for name in batch_time or []:
-        columns[name] = data.predicted(parse_batch_time(name)[0])
+        columns[name] = data.predicted(read_batch_time(name)[0])
     for kind, fit in fits.items():
         columns[f"{kind} fit"] = held_out(fit, data)
     errors = {name: errors_by_regime(data, predicted) for name, predicted in columns.items()}
@@ -96,6 +101,8 @@ def _data(
         return Measurements.read(rounds)
     if profiles is not None:
         return Profiles.read(profiles, tensor_parallel, layers).rounds()
+    if of is not None and of.startswith(PREFIX):
+        return measured_steps(of)
     return rounds_of(preset(of or "").batch_time)
 
 

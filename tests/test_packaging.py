@@ -20,6 +20,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
 
+UNLOCKED = {"aiconfigurator"}
+"""Extras that no development environment needs: their pins stand in pyproject.toml."""
+
+
 def locked() -> dict[str, list[str]]:
     """Every locked version by canonical name; some differ by Python version."""
     versions: dict[str, list[str]] = {}
@@ -29,8 +33,9 @@ def locked() -> dict[str, list[str]]:
 
 
 def requirements() -> list[Requirement]:
-    extras = PROJECT["optional-dependencies"].values()
-    texts = [*PROJECT["dependencies"], *(text for extra in extras for text in extra)]
+    extras = PROJECT["optional-dependencies"].items()
+    locked_extras = [extra for name, extra in extras if name not in UNLOCKED]
+    texts = [*PROJECT["dependencies"], *(text for extra in locked_extras for text in extra)]
     found = [Requirement(text) for text in texts]
     return [one for one in found if one.name != PROJECT["name"]]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -136,15 +139,23 @@ has none for 1. With it the average latencies of [J25] Table 1 come out as print
 linked A100 GPUs": that the paper ran Vidur's default is an inference.
 """
 
-_PRESETS = {
-    preset.name: preset
-    for preset in (LLAMA_2_70B_2XA100, LLAMA_2_70B_A100_TP1, LLAMA_2_70B_A100_TP2)
-}
+MEASURED = "measured.json"
+"""Presets of today's machines, with their source and licence; `scripts/measured_presets.py` writes
+the file."""
+
+
+@functools.cache
+def _presets() -> dict[str, Preset]:
+    found = [LLAMA_2_70B_2XA100, LLAMA_2_70B_A100_TP1, LLAMA_2_70B_A100_TP2]
+    text = (resources.files(__package__) / MEASURED).read_text("utf-8")
+    for name, one in json.loads(text)["presets"].items():
+        found.append(Preset(name, batch_time_of(one["batch_time"]), one["memory_limit"]))
+    return {preset.name: preset for preset in found}
 
 
 def preset_names() -> list[str]:
     """The presets' names, sorted."""
-    return sorted(_PRESETS)
+    return sorted(_presets())
 
 
 def preset(name: str) -> Preset:
@@ -155,9 +166,9 @@ def preset(name: str) -> Preset:
     UnknownNameError
         No such preset; the message lists those that are.
     """
-    if name not in _PRESETS:
+    if name not in _presets():
         raise UnknownNameError("batch-time preset", name, preset_names())
-    return _PRESETS[name]
+    return _presets()[name]
 
 
 AFFINE = "affine:d0,d1,d2"
@@ -192,7 +203,7 @@ def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
             )
             raise InvalidValueError(None, "batch time", text, reason)
         return AffineTime(*numbers), None
-    if text not in _PRESETS:
+    if text not in _presets():
         raise UnknownNameError("batch time", text, [*preset_names(), AFFINE])
     found = preset(text)
     return found.batch_time, found.memory_limit

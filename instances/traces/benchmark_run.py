@@ -5,6 +5,9 @@ agree but for the start times, which SGLang does not write: its requests arrive 
 evenly, or all at once where that is unlimited. Latency is the time to the first token and those
 between tokens, as the benchmarks have it themselves. An entry in ``errors`` means that the request
 has failed.
+
+Settings of the engine are read where a run has them: SGLang's has the server's answer in
+``server_info``, and vLLM's what was said with ``--metadata max_num_seqs=64 ...``.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, shown
+from instances.settings import parse_value
 from instances.validation import as_number
 
 from .row import (
@@ -36,6 +40,18 @@ SUMMARY = "request_throughput"
 """A key of every run, also of those that were saved without their requests."""
 
 
+OF_VLLM = (
+    "async_scheduling block_size enable_prefix_caching long_prefill_token_threshold "
+    "max_num_batched_tokens max_num_seqs num_gpu_blocks watermark"
+)
+OF_SGLANG = (
+    "chunked_prefill_size max_prefill_tokens max_running_requests max_total_num_tokens "
+    "schedule_conservativeness"
+)
+ENGINE_SETTINGS = frozenset(f"{OF_VLLM} {OF_SGLANG}".split())
+"""Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""
+
+
 class BenchmarkRun:
     """The lists of a run as they are read, held as arrays; of ``itls`` the lengths and the sums.
 
@@ -52,6 +68,7 @@ class BenchmarkRun:
         self._rate: Any = None
         self._bad: dict[int, BadRow] = {}
         self.seen: dict[str, None] = {}
+        self.settings: dict[str, Any] = {}
         self.is_cut = False
 
     @property
@@ -85,12 +102,20 @@ class BenchmarkRun:
         self.seen[key] = None
         if key == "request_rate":
             self._rate = stream.value()
+        elif key in ENGINE_SETTINGS or key == "server_info":
+            self._take_settings(key, stream.value())
         elif key not in _COLUMNS:
             stream.skip()
         elif stream.opening() != "[":
             raise FileFormatError(self._path, f"{key} {shown(stream.value())} is not a list")
         else:
             self._take_list(key, stream)
+
+    def _take_settings(self, key: str, value: Any) -> None:
+        given = {key: value} if key in ENGINE_SETTINGS else value
+        for name, one in given.items() if isinstance(given, dict) else ():
+            if name in ENGINE_SETTINGS and isinstance(one, bool | int | float | str):
+                self.settings[name] = parse_value(one) if isinstance(one, str) else one
 
     def _take_list(self, key: str, stream: Document) -> None:
         code, read = _COLUMNS[key]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from itertools import chain, islice
@@ -60,6 +60,8 @@ class Opened(NamedTuple):
         What had to be assumed.
     is_cut : bool
         Whether some times between tokens were too many to be held.
+    settings : Mapping[str, Any]
+        Settings of the engine that the file states, by the engine's names.
     """
 
     format: TraceFormat
@@ -67,6 +69,7 @@ class Opened(NamedTuple):
     has_arrival_times: bool
     note: str | None = None
     is_cut: bool = False
+    settings: Mapping[str, Any] = {}
 
 
 def open_rows(
@@ -363,4 +366,4 @@ def _open_run(
     if not run.has_start_times and run.rate is not None:
         note = f"no start times: arrivals even at the run's {run.rate:g} requests a second"
     has_times = run.has_start_times or run.rate is not None
-    return Opened(kind, run.cells(), has_times, note, run.is_cut)
+    return Opened(kind, run.cells(), has_times, note, run.is_cut, run.settings)

@@ -63,6 +63,8 @@ class TraceReader:
         What had to be assumed in reading it.
     inter_token_times_are_cut : bool
         Whether some times between tokens were too many to be held.
+    settings : Mapping[str, Any]
+        Settings of the engine that the file states, by the engine's names.
     failed, without_output : int
         Rows so far that are passed over because they failed or were broken off, and rows of a log
         that say nothing of their output, which counts as 0.
@@ -109,6 +111,7 @@ class TraceReader:
                 self.has_arrival_times,
                 self.note,
                 self.inter_token_times_are_cut,
+                self.settings,
             ) = opened
         except BaseException:
             self.close()

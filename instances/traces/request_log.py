@@ -72,6 +72,8 @@ class RequestLog:
         Hashes of prompts, where the log has some and was read with ``block_hashes``.
     shared_tokens : int64 array, shape (n,), or None
         Tokens by which `without_shared_prefixes` has shortened each prompt; None before.
+    settings : Mapping[str, Any]
+        Settings of the engine that the file states, by the engine's names.
     """
 
     source: str
@@ -97,6 +99,7 @@ class RequestLog:
     workers: npt.NDArray[np.object_] | None = None
     prompt_blocks: npt.NDArray[np.object_] | None = None
     shared_tokens: IntArray | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -282,6 +285,7 @@ def read_log(
         out_of_order=reader.out_of_order,
         note=reader.note,
         skipped=reader.skipped,
+        settings=reader.settings,
     ).select(held.order())
 
 

@@ -21,6 +21,7 @@ from instances.batch_time import (
 )
 
 from .fitting import Fit, fit_affine_time, fit_piecewise_linear_time, fit_tiled_time
+from .measured_tables import read_batch_time
 from .measurements import Measurements, RegimeError
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 
@@ -46,4 +47,5 @@ __all__ = [
     "fit_tiled_time",
     "preset",
     "preset_names",
+    "read_batch_time",
 ]

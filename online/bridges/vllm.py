@@ -108,7 +108,8 @@ class Options:
         if self.batch_time == FIT:
             reason = "needs a log, and there is none"
             raise InvalidValueError(None, "batch_time", self.batch_time, reason)
-        return find_batch_time(self.batch_time, None)  # type: ignore[arg-type]
+        time, where_from, _ = find_batch_time(self.batch_time, None)  # type: ignore[arg-type]
+        return time, where_from
 
 
 class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,10 @@ from hindsight.runtime.interruption import interruption
 from instances import read_log
 from instances.batch_time import preset_names
 from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS
 from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
+from online.headroom.engine_settings import settings_told, stated_memory, with_settings
 from online.headroom.log_requests import replicas_of_log, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER, ROUTERS
 from online.headroom.records import headroom_record
@@ -32,7 +35,7 @@ from .options import (
     importing,
     service_level,
 )
-from .sources import LOG_SETTINGS, parse_source, trace_options
+from .sources import LOG_SETTINGS, MEMORY_SETTINGS, parse_source, trace_options
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
@@ -53,14 +56,24 @@ def headroom(  # noqa: PLR0913
     batch_time: Annotated[
         str,
         typer.Option(
-            metavar="NAME, affine:d0,d1,d2, FILE.csv or fit",
+            metavar="NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit",
             help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A name "
-            f"({', '.join(preset_names())}) sets --memory-limit too; a file has measured rounds "
-            "(columns tokens, kv_tokens, seconds); fit takes the log's own inter-token times.",
+            f"({', '.join(preset_names())}) sets --memory-limit too, and so do the "
+            "measured tables of aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS (an extra); a file has "
+            "measured rounds (columns tokens, kv_tokens, seconds); fit takes the log's own "
+            "inter-token times.",
         ),
     ],
     memory_limit: Annotated[
         int | None, typer.Option(help="M: tokens that the KV cache holds.")
+    ] = None,
+    memory_rule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tokens, vllm or blocks:SIZE",
+            help="How the engine counts memory: blocks are vLLM's, of 16 tokens or SIZE. Default: "
+            "as the log states, else tokens.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
     wide: Wide = False,
@@ -141,25 +154,38 @@ def headroom(  # noqa: PLR0913
     check_json(json_file, source=source.file)
     level = service_level(slo)
     told = level is not None
-    specs = chosen_policies(policy, deadlines=told) if policy else None
+    specs = chosen_policies(policy, deadlines=told) if policy else []
     (current,) = chosen_policies([baseline], deadlines=told)
     (other,) = chosen_policies([challenger], deadlines=told) if challenger else [CHALLENGER]
     preset_limit = preset_memory_limit(batch_time)
-    memory_limit = preset_limit if memory_limit is None else memory_limit
-    if memory_limit is None:
-        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    if memory_rule is not None:
+        source = replace(source, settings={**source.settings, "memory_rule": memory_rule})
+    rule = source.memory_rule()
     options = trace_options(source)
     reading = {key: options.pop(key) for key in READING if key in options}
     whole = read_log(source.name, **reading)
-    rule = source.memory_rule()
+    stated_rule, stated_limit = stated_memory(whole.settings)
+    limits = (memory_limit, stated_limit, preset_limit)
+    memory_limit = next((one for one in limits if one is not None), None)
+    if memory_limit is None:
+        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    if stated_rule is not None and not {*MEMORY_SETTINGS} & {*source.settings}:
+        rule = stated_rule
+    engine = current.name
+    current, *specs = (with_settings(one, engine, whole.settings) for one in (current, *specs))
+    if challenger:
+        other = with_settings(other, engine, whole.settings)
     workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
     workload, logged, told_of_replicas = replicas_of_log(whole, workload, replicas)
     if router and workload.replicas == 1:
         fail("--router needs several replicas: give --replicas")
     routers = [*([logged] if logged else []), *(router or ROUTERS)]
     # Rounds are as long as all that they served asked for, whatever is looked at.
-    time, where_from = find_batch_time(batch_time, whole, fit_error)
-    facts = {**said, **told_of_replicas, "a round lasts": where_from, "computed on": written_by()}
+    time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
+    is_said = rule != TOKENS or "memory_rule" in source.settings
+    settled = settings_told(whole.settings, current, "" if is_said else "tokens")
+    facts = {**said, **told_of_replicas, **settled}
+    facts |= {"a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
         def tell(news: HeadroomProgress) -> None:
@@ -168,7 +194,7 @@ def headroom(  # noqa: PLR0913
         found = measure_headroom(
             workload,
             time,
-            specs,
+            specs or None,
             baseline=current,
             challenger=other,
             error=prediction_error,
@@ -179,6 +205,7 @@ def headroom(  # noqa: PLR0913
             level=level,
             routers=routers,
             share=share,
+            refits=refits,
             progress=tell,
         )
     if out is not None:

@@ -12,10 +12,11 @@ import typer
 
 from hindsight.outcomes.results import percent
 from instances import Instance, InvalidValueError, Workload
-from instances.batch_time import parse_batch_time, preset_names
+from instances.batch_time import preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
+from online.batch_time.measured_tables import read_batch_time
 from online.comparison import ratio_tables
 from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
 from online.comparison.summaries import PolicySummary, summarise
@@ -54,7 +55,7 @@ def ratios(  # noqa: PLR0913
     batch_time: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME or affine:d0,d1,d2",
+            metavar="NAME, affine:d0,d1,d2 or aiconfigurator:...",
             help="Compare in seconds: a round lasts d0 + d1 * tokens processed + d2 * tokens held "
             f"seconds. Names: {', '.join(preset_names())}; they set M of traces too.",
         ),
@@ -121,7 +122,7 @@ def ratios(  # noqa: PLR0913
         fail("give either SOURCEs or --demo; --help explains")
     if preemptive and batch_time is not None:
         fail("--preemptive goes without --batch-time: in seconds any scheduler may preempt")
-    seconds, memory_limit = parse_batch_time(batch_time) if batch_time else (None, None)
+    seconds, memory_limit = read_batch_time(batch_time) if batch_time else (None, None)
     problems, notes = _problems(sources or (), seconds is not None, memory_limit)
     if replicas is not None:
         problems = [_fleet(one, replicas) for one in problems]

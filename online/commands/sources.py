@@ -19,7 +19,7 @@ import re
 import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -140,12 +140,16 @@ class Source:
         name = given.pop("memory_rule", None)
         if name is None:
             return MemoryRule(**given)
-        if name not in MEMORY_RULES:
-            raise UnknownNameError("memory rule", str(name), [*MEMORY_RULES])
+        kind, colon, size = str(name).partition(":")
+        if name not in MEMORY_RULES and (kind != "blocks" or not colon):
+            raise UnknownNameError("memory rule", str(name), [*MEMORY_RULES, "blocks:SIZE"])
         if given:
             reason = f"goes without {next(iter(given))}"
             raise InvalidValueError(None, "memory_rule", name, reason)
-        return MEMORY_RULES[str(name)]
+        if colon:
+            block_size: Any = parse_value(size)
+            return replace(VLLM_BLOCKS, block_size=block_size)
+        return MEMORY_RULES[kind]
 
 
 def parse_source(text: str, bare: str | None = None) -> Source:

@@ -17,11 +17,11 @@ from instances import (
     ServiceLevel,
     UnknownNameError,
 )
-from instances.batch_time import parse_batch_time
 from instances.files import parse_toml, read_bytes
 from instances.service_level import Limits
 from instances.user_modules import import_sources
 from instances.validation import as_integer
+from online.batch_time.measured_tables import read_batch_time
 from online.policy_interface.specs import AnyPolicy, PolicySpec, read_policy
 
 from .declaration import BATCH_TIME, LEVEL, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
@@ -118,7 +118,7 @@ def parse_experiment(
     import_sources(imported, folder)
     batch_time, memory_limit = None, None
     if BATCH_TIME in document:
-        batch_time, memory_limit = parse_batch_time(_text(path, "experiment", document, BATCH_TIME))
+        batch_time, memory_limit = read_batch_time(_text(path, "experiment", document, BATCH_TIME))
     families = [
         family
         for entry in _entries(path, document, "instances", _INSTANCE_FIELDS)

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, ServiceLevel
-from instances.batch_time import AffineTime, TiledTime, parse_batch_time
+from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import Stored, batch_time_document
 from instances.registry import Registry
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
+from online.batch_time.measured_tables import read_batch_time
 from online.comparison.comparing import check_level
 from online.policy_interface.predictions import (
     BucketPredictions,
@@ -152,7 +153,7 @@ class Experiment:
     solver : Solver or None
         Limits of the optima; None leaves them out, and every ratio unknown.
     batch_time : AffineTime or TiledTime or str or None
-        Seconds of a round, or as `parse_batch_time` reads it. Latencies are then in seconds, beside
+        Seconds of a round, or as `read_batch_time` reads it. Latencies are then in seconds, beside
         the least of every scheduler, and so are the arrival times of the instances; None counts
         rounds.
     policy_time_limit : float or None
@@ -207,7 +208,7 @@ class Experiment:
     def _checked_batch_time(self, owner: str) -> AffineTime | TiledTime | None:
         time = self.batch_time
         if isinstance(time, str):
-            time, _ = parse_batch_time(time)
+            time, _ = read_batch_time(time)
         if time is not None and not isinstance(time, AffineTime | TiledTime):
             reason = "is neither an AffineTime nor a TiledTime nor a text"
             raise InvalidTypeError(owner, "batch_time", time, reason)

@@ -15,20 +15,26 @@ what the machine does between rounds, and what clients add. It is in the error o
 **What is done.** For each gap (u, v] between two tokens of a request, tokens processed are those
 of all requests that came out in (u + e, v + e], with the prompts of first ones; resident ones are
 those at v + e of all that were in service after u + e; and rounds are as many as there are groups
-of tokens that came out in between, apart from each other by more than e. The tolerance e, a
-quarter of the shortest gaps, keeps together what came out of one round. A row is the sum over
-`WINDOW` gaps of a request, divided by their rounds: what is counted at the wrong side of a token,
-such as a chunk, is small beside a window. Of a request of which only the mean gap is known tokens
-are spread evenly, its row is the mean over its gaps, and each gap counts as one round. Rows are
-weighted by 1 / seconds, so that errors are in per cent.
+of tokens that came out in between, apart from each other by more than e. The tolerance e is half
+of the shortest gaps: a busy server sends the tokens of one round over a third of its length, and a
+smaller tolerance would count that round twice. A row is the sum over `WINDOW` gaps of a request,
+divided by their rounds: what is counted at the wrong side of a token, such as a chunk, is small
+beside a window. Of a request of which only the mean gap is known tokens are spread evenly, its row
+is the mean over its gaps, and each gap counts as one round. Rows are weighted by 1 / predicted
+seconds, so that errors are in per cent. Weights of 1 / measured seconds would favour rounds that
+happened to be short, and make every round too short.
 
 **How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by
 a fit to the others. The error stated is the mean of |predicted - measured| / measured over all.
+Standard errors and refits are a bootstrap: `RESAMPLED` blocks of consecutive time, drawn with
+replacement, are fitted anew. Blocks keep windows together that share rounds. A bootstrap does not
+know what the log does not say, such as chunks: that is the same in every block.
 """
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,9 +43,10 @@ import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import AffineTime, TiledTime, parse_batch_time, preset_names
+from instances.batch_time import AffineTime, TiledTime, preset_names
 from instances.batch_time.presets import AFFINE
 from instances.errors import UnknownNameError
+from online.batch_time.measured_tables import FORM, PREFIX, read_batch_time
 from online.batch_time.measurements import Measurements
 
 FIT = "fit"
@@ -50,6 +57,13 @@ BLOCKS = 5
 
 LEAST_ROWS = 30
 """Rows below which nothing is fitted."""
+
+RESAMPLED = 20
+"""Blocks of rows that are drawn with replacement for a refit."""
+
+REFITS = 19
+"""Refits that are simulated: a further one lies between the least and the largest of 19 with
+probability 0.9."""
 
 WINDOW = 16
 """Gaps of a request that make a row."""
@@ -67,10 +81,20 @@ coefficient is not to be told from d0."""
 ALIKE = 0.9999
 """Correlation of the two above which their coefficients are not to be told apart."""
 
+WEIGHINGS = 4
+"""Fits in turn, each with the weights that the one before it gives."""
+
+LEAST_EXPECTED = 0.1
+"""Share of its measured seconds that a row is expected to take at least, where weights are made."""
+
+LEAST_D0 = 1e-9
+"""Seconds of d0 in a refit in which it would not be above 0."""
+
 NEGLIGIBLE = 0.02
 """Share of the seconds of a mean round up to which a negative coefficient counts as 0."""
 
 WAY_OUT = "give --batch-time a preset, affine:d0,d1,d2 or a file of measured rounds"
+OTHER_ROUNDS = "measure other rounds, or give --batch-time a preset or affine:d0,d1,d2"
 
 
 class InterTokenFit(NamedTuple):
@@ -84,11 +108,17 @@ class InterTokenFit(NamedTuple):
         Windows of a request's gaps.
     error : float
         Mean absolute share by which rows are off when they are predicted by the others.
+    standard_errors : tuple[float, float, float]
+        Standard errors of d0, d1 and d2, seconds.
+    refits : tuple[AffineTime, ...]
+        `REFITS` fits to resampled blocks of rows.
     """
 
     batch_time: AffineTime
     rows: int
     error: float
+    standard_errors: tuple[float, float, float]
+    refits: tuple[AffineTime, ...]
 
 
 class TokenTimes(NamedTuple):
@@ -156,7 +186,7 @@ def round_measurements(times: TokenTimes) -> Measurements:
     positive = times.gaps[times.gaps > 0]
     if not len(positive):
         return Measurements(*np.zeros((3, 0)))
-    tolerance = 0.25 * float(np.quantile(positive, 0.05))
+    tolerance = 0.5 * float(np.quantile(positive, 0.05))
     order = np.argsort(emitted, kind="stable")
     processed = np.where(is_first, s[owner], 1)
     stored = np.where(is_first, s[owner] + 1, 1)
@@ -195,7 +225,9 @@ def round_measurements(times: TokenTimes) -> Measurements:
     return Measurements(*(whole[1:] / whole[0])[:, ordered])
 
 
-def fit_rounds(rounds: Measurements, largest_error: float = LARGEST_ERROR) -> InterTokenFit:
+def fit_rounds(
+    rounds: Measurements, largest_error: float = LARGEST_ERROR, file: str | None = None
+) -> InterTokenFit:
     """Fit a batch time to measured rounds, or say why that is useless.
 
     Parameters
@@ -204,23 +236,26 @@ def fit_rounds(rounds: Measurements, largest_error: float = LARGEST_ERROR) -> In
         In order of time.
     largest_error : float, default LARGEST_ERROR
         What the error may be.
+    file : str or None, default None
+        The file of the rounds, for messages; None for those of a log.
 
     Raises
     ------
     InvalidValueError
         Too few rounds, tokens that hardly vary, a coefficient below 0, or too large an error.
     """
+    refused = partial(_refusal, file=file)
     count = len(rounds.seconds)
     if count < LEAST_ROWS:
-        raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}")
+        raise refused(f"has {count} rounds to go by and needs {LEAST_ROWS}")
     for name, column in (("processed", rounds.tokens), ("resident", rounds.kv_tokens)):
         if float(column.std()) < LEAST_VARIATION * float(column.mean()):
-            raise _refusal(
+            raise refused(
                 f"cannot tell what a token {name} costs: all rounds have about "
                 f"{column.mean():.4g} of them"
             )
     if abs(np.corrcoef(rounds.tokens, rounds.kv_tokens)[0, 1]) > ALIKE:
-        raise _refusal("cannot tell tokens processed from tokens resident: they rise together")
+        raise refused("cannot tell tokens processed from tokens resident: they rise together")
     off = np.empty(count)
     for block in np.array_split(np.arange(count), BLOCKS):
         others = np.setdiff1d(np.arange(count), block)
@@ -235,13 +270,15 @@ def fit_rounds(rounds: Measurements, largest_error: float = LARGEST_ERROR) -> In
     for place, name in enumerate(("d0", "d1", "d2")):
         share = float(coefficients[place]) * mean[place] / whole
         if share < -NEGLIGIBLE or (name == "d0" and share <= 0):
-            raise _refusal(f"gives {name} = {coefficients[place]:.3g} s, below 0")
+            raise refused(f"gives {name} = {coefficients[place]:.3g} s, below 0")
     if error > largest_error:
-        raise _refusal(
+        raise refused(
             f"is off by {100 * error:.1f} % in the mean, more than {100 * largest_error:g} %"
         )
-    d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
-    return InterTokenFit(AffineTime(d0, d1, d2), count, error)
+    resampled = _resampled(rounds, coefficients)
+    errors = resampled.std(axis=0, ddof=1).tolist()
+    refits = tuple(_affine(one) for one in resampled[:REFITS])
+    return InterTokenFit(_affine(coefficients), count, error, (*errors,), refits)
 
 
 def fit_log(log: RequestLog, largest_error: float = LARGEST_ERROR) -> InterTokenFit:
@@ -254,17 +291,46 @@ def fit_log(log: RequestLog, largest_error: float = LARGEST_ERROR) -> InterToken
 
 
 def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
-    seconds = rounds.seconds[rows]
-    design = np.stack([np.ones(len(rows)), rounds.tokens[rows], rounds.kv_tokens[rows]], axis=1)
-    design /= seconds[:, None]
-    sizes = np.linalg.norm(design, axis=0)
-    solution: FloatArray = np.linalg.lstsq(design / sizes, np.ones(len(rows)), rcond=None)[0]
-    solution /= sizes
+    seconds, design = rounds.seconds[rows], _design(rounds)[rows]
+    expected, sizes = seconds, np.linalg.norm(design, axis=0)
+    for _ in range(WEIGHINGS):
+        weighted = design / sizes / expected[:, None]
+        solution: FloatArray = np.linalg.lstsq(weighted, seconds / expected, rcond=None)[0]
+        solution /= sizes
+        expected = np.maximum(design @ solution, LEAST_EXPECTED * seconds)
     return solution
 
 
-def _refusal(reason: str) -> InvalidValueError:
-    return InvalidValueError(None, "--batch-time", "fit", f"{reason}: {WAY_OUT}")
+def _design(rounds: Measurements) -> FloatArray:
+    return np.stack([np.ones_like(rounds.tokens), rounds.tokens, rounds.kv_tokens], axis=1)
+
+
+def _resampled(rounds: Measurements, coefficients: FloatArray, count: int = 200) -> FloatArray:
+    """Fit to resampled blocks of rows, with the weights of the fit to all, shape (count, 3)."""
+    design, seconds = _design(rounds), rounds.seconds
+    expected = np.maximum(design @ coefficients, LEAST_EXPECTED * seconds)
+    sizes = np.linalg.norm(design, axis=0)
+    weighted = design / sizes / expected[:, None]
+    # The normal equations of a draw are the sum of those of its blocks.
+    blocks = np.array_split(np.arange(len(seconds)), RESAMPLED)
+    squares = np.stack([weighted[one].T @ weighted[one] for one in blocks])
+    products = np.stack([weighted[one].T @ (seconds / expected)[one] for one in blocks])
+    drawn = np.random.default_rng(0).integers(0, RESAMPLED, (count, RESAMPLED))
+    products = products[drawn].sum(axis=1)
+    inverses = np.linalg.pinv(squares[drawn].sum(axis=1), hermitian=True)
+    found: FloatArray = (inverses @ products[:, :, None])[:, :, 0] / sizes
+    return found
+
+
+def _affine(coefficients: FloatArray) -> AffineTime:
+    d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
+    return AffineTime(max(d0, LEAST_D0), d1, d2)
+
+
+def _refusal(reason: str, file: str | None = None) -> InvalidValueError:
+    if file is None:
+        return InvalidValueError(None, "--batch-time", FIT, f"{reason}: {WAY_OUT}")
+    return InvalidValueError(None, "--batch-time", file, f"{reason}: {OTHER_ROUNDS}")
 
 
 def preset_memory_limit(text: str) -> int | None:
@@ -273,34 +339,40 @@ def preset_memory_limit(text: str) -> int | None:
     Raises
     ------
     UnknownNameError
-        Neither a preset, nor coefficients, nor ``fit``, nor a file.
+        Neither a preset, nor coefficients, nor measured tables, nor ``fit``, nor a file.
     InvalidValueError
-        Coefficients that are not three numbers in their ranges.
+        Coefficients that are not three numbers in their ranges, or no such measured tables.
     """
     if _needs_no_file(text):
-        return parse_batch_time(text)[1]
+        return read_batch_time(text)[1]
     if text != FIT and not os.path.exists(text):
-        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FIT, "a file"])
+        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FORM, FIT, "a file"])
     return None
 
 
 def _needs_no_file(text: str) -> bool:
-    return text in preset_names() or text.startswith(AFFINE.partition(":")[0] + ":")
+    kinds = (AFFINE.partition(":")[0] + ":", PREFIX)
+    return text in preset_names() or text.startswith(kinds)
 
 
 def find_batch_time(
     text: str, log: RequestLog, largest_error: float = LARGEST_ERROR
-) -> tuple[AffineTime | TiledTime, str]:
-    """Find a batch time, and say where it is from.
+) -> tuple[AffineTime | TiledTime, str, tuple[AffineTime, ...]]:
+    """Find a batch time, say where it is from, and what it could be as well.
 
     Parameters
     ----------
     text : str
-        A preset, ``affine:d0,d1,d2``, the path of a CSV file of measured rounds, or ``fit``.
+        What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
     log : RequestLog
         Log whose inter-token times ``fit`` takes.
     largest_error : float, default LARGEST_ERROR
         Largest error of a fit.
+
+    Returns
+    -------
+    tuple[BatchTime, str, tuple[AffineTime, ...]]
+        The batch time, a line about it, and the refits of a fit.
 
     Raises
     ------
@@ -313,18 +385,19 @@ def find_batch_time(
     """
     preset_memory_limit(text)
     if _needs_no_file(text):
-        found = parse_batch_time(text)[0]
-        return found, f"{formula(found)} ({text})"
+        found = read_batch_time(text)[0]
+        return found, f"{formula(found)} ({text})", ()
     if text == FIT:
         fitted, of = fit_log(log, largest_error), "windows of the log's inter-token times"
     else:
-        fitted = fit_rounds(Measurements.read(text), largest_error)
+        fitted = fit_rounds(Measurements.read(text), largest_error, text)
         of = f"rounds measured in {Path(text).name}"
-    quality = f"off by {100 * fitted.error:.1f} % in the mean, held out"
-    return (
-        fitted.batch_time,
-        f"{formula(fitted.batch_time)} (fitted to {fitted.rows} {of}; {quality})",
+    errors = ", ".join(f"{one:.1g}" for one in fitted.standard_errors)
+    said = (
+        f"{formula(fitted.batch_time)} (fitted to {fitted.rows} {of}; standard errors {errors} s; "
+        f"off by {100 * fitted.error:.1f} % in the mean, held out)"
     )
+    return fitted.batch_time, said, fitted.refits
 
 
 def formula(time: AffineTime | TiledTime) -> str:

@@ -87,7 +87,11 @@ ROUTERS = ("least-requests", "round-robin", "least-tokens")
 BY_DEADLINE = PolicySpec("vllm", {"order": "deadline"})
 """What is proposed where there is a service level."""
 
+ORDER_PARAMETERS = ("order", "ageing", "policy")
+"""Parameters of a baseline that proposals do not take over: they propose another order."""
+
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
+REFIT = "effect of the fit's error"
 ON_TIME, TAIL, CAPACITY = "requests on time", "p99 latency", "fewest replicas"
 
 
@@ -98,7 +102,7 @@ class Task:
     Attributes
     ----------
     kind : str
-        `SEARCH`, `POLICY`, `POINT`, `ON_TIME`, `TAIL` or `CAPACITY`.
+        `SEARCH`, `POLICY`, `POINT`, `REFIT`, `ON_TIME`, `TAIL` or `CAPACITY`.
     workload : Workload
         The requests.
     batch_time : BatchTime
@@ -127,6 +131,8 @@ class Task:
         Seconds to enclose the least latency with a run's routing; 0 leaves it out.
     share : float
         Share of the requests that the fewest replicas must have on time.
+    refits : tuple[BatchTime, ...]
+        Batch times that could be in place of this one.
     """
 
     kind: str
@@ -144,6 +150,7 @@ class Task:
     router: RouterSpec | None = None
     routing_limit: float = 0.0
     share: float = 0.99
+    refits: tuple[BatchTime, ...] = ()
 
     def follows(self, result: Any) -> list[Task]:
         """List what is to be done next, with this result."""
@@ -197,6 +204,7 @@ def measure_headroom(  # noqa: PLR0913
     level: ServiceLevel | None = None,
     routers: Sequence[AnyRouter] = ROUTERS,
     share: float = 0.99,
+    refits: Sequence[BatchTime] = (),
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
     """Measure how much latency could have been saved at most, and which policy gets how much of it.
@@ -215,7 +223,8 @@ def measure_headroom(  # noqa: PLR0913
     baseline : AnyPolicy, default `BASELINE`
         The policy that stands for what is there today.
     challenger : AnyPolicy, default `CHALLENGER`
-        The one shown beside it at other memories and loads.
+        The one shown beside it at other memories and loads. The defaults of both parameters
+        propose an order for the baseline's engine, with its other settings.
     error : float, default 0.5
         Error of predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
     measured : Measured or None, default None
@@ -232,6 +241,9 @@ def measure_headroom(  # noqa: PLR0913
         Routers of several replicas; the first stands for what is there today.
     share : float, default 0.99
         Find the fewest replicas with which so large a share can be on time.
+    refits : Sequence[BatchTime], default ()
+        What a fit of the batch time could have been as well: baseline and challenger also run on
+        each, as far as there is time.
     progress : Callable[[HeadroomProgress], None] or None, default None
         Told of every task done and of every improvement of the interval.
 
@@ -251,13 +263,15 @@ def measure_headroom(  # noqa: PLR0913
     others = policy_specs(policies, deadlines=told)
     if policies is None:
         others = [*PROPOSED, *([BY_DEADLINE] if told else []), *others]
+        others = [_in_engine(one, current) for one in others]
+    other = _in_engine(other, current) if challenger == CHALLENGER else other
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     ways = {} if workload.replicas == 1 else {one.label: one for one in map(RouterSpec.of, routers)}
     for router in ways.values():
         router.make()
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, share=share)
-    whole = replace(whole, router=next(iter(ways.values()), None))
+    whole = replace(whole, refits=(*refits,), router=next(iter(ways.values()), None))
     # Engines meet every router; others do where they are named.
     late = [one for one in others if policies is None and _comes_late(one)]
     late = [one for one in late if one not in (current, other)]
@@ -314,6 +328,14 @@ def measure_headroom(  # noqa: PLR0913
         level=level,
         routers=tuple(ways),
     )
+
+
+def _in_engine(spec: PolicySpec, current: PolicySpec) -> PolicySpec:
+    """Give a proposal for the engine of the baseline the baseline's settings, but for its order."""
+    if spec.name != current.name or current.given is not None:
+        return spec
+    kept = {name: one for name, one in current.params.items() if name not in ORDER_PARAMETERS}
+    return replace(spec, params={**kept, **spec.params})
 
 
 def _comes_late(spec: PolicySpec) -> bool:
@@ -383,6 +405,8 @@ def _tasks(
     if whole.router is not None and whole.router.name == LOGGED:
         # The log routes to its own replicas only.
         around = [one for one in around if one.workload.replicas == whole.workload.replicas]
+    limit = POLICY_SHARE * time_limit
+    refitted = replace(whole, kind=REFIT, specs=compared, name=REFIT, time_limit=limit)
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
         replace(whole, time_limit=SEARCH_SHARE * time_limit / (2 if on_time else 1)),
@@ -392,6 +416,7 @@ def _tasks(
         *enclosed,
         *on_time[1:],
         *elsewhere,
+        *([refitted] if whole.refits else []),
         *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
         *others,
@@ -450,6 +475,8 @@ def _perform(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) 
             return shortest_tail(task, stop)
         if task.kind == CAPACITY:
             return fewest_replicas(task, stop)
+        if task.kind == REFIT:
+            return refit(task, stop)
         return point(task, stop) if task.kind == POINT else play(task, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
@@ -557,6 +584,19 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
     loaded = load(task.workload, task.batch_time)
     limit, replicas = task.workload.memory_limit, task.workload.replicas
     return CurvePoint(limit, task.faster, loaded, best, tuple(runs), replicas)
+
+
+def refit(task: Task, stop: Callable[[], bool]) -> list[CurvePoint]:
+    """Run the policies on one refit of the batch time after another while there is time."""
+    clock = Clock(task.time_limit, stop)
+    points = []
+    for batch_time in task.refits:
+        if clock.must_stop():
+            break
+        done = point(replace(task, batch_time=batch_time), clock.must_stop)
+        if isinstance(done, CurvePoint) and all(run.mean_latency is not None for run in done.runs):
+            points.append(done)
+    return points
 
 
 def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint | str:
@@ -671,6 +711,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     best: BestPossible | None = None
     why: str | None = None
     runs: list[PolicyRun] = []
+    refitted: list[CurvePoint] = []
     routed: list[PolicyRun] = []
     points: dict[tuple[int, float, int], CurvePoint] = {}
     for task, result in results:
@@ -683,6 +724,8 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
                 why = result
             else:
                 missing.append(f"{task.name}: {result}")
+        elif task.kind == REFIT:
+            refitted = result
         elif task.kind == SEARCH:
             best = result if best is None else best.joined(result)
         elif task.kind == POINT:
@@ -711,6 +754,7 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         routed=tuple(routed),
         capacity=capacity,
         unfinished=tuple(dict.fromkeys(missing)),
+        refits=tuple(refitted),
         **known,
     )
     p99 = next((result for _, result in results if isinstance(result, Interval)), None)

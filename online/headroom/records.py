@@ -68,6 +68,12 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
         "savings": savings,
         "policies": policies,
         "points": points,
+        "refits": len(found.refits),
+        "mean_latency_over_refits": {
+            policy: list(spread.ends)
+            for policy in dict.fromkeys((found.baseline, found.challenger))
+            if (spread := found.over_refits(policy)) is not None
+        },
         "unfinished": list(found.unfinished),
         "interrupted": found.interrupted,
         "seconds": found.seconds,

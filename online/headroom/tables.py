@@ -97,6 +97,12 @@ def _of_latency(found: Headroom) -> str:
         # The table has both; of the simulated one the answer says only if there is little to gain.
         if saving is savings[0] or saving.is_negligible:
             words.append(_could_be_saved(saving, anybody(found)))
+    spread = found.over_refits(found.baseline)
+    if spread is not None:
+        words.append(
+            f"The batch time is a fit: over {len(found.refits)} refits to resampled rounds, "
+            f"{found.baseline} has a mean latency of {seconds(spread)} s."
+        )
     if not savings[0].is_negligible:
         words += blame_sentences(found)
     # Policies are simulated: what they save is of what is simulated too, where that ended.
@@ -202,6 +208,7 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second{on}, at full memory",
+        **_model_fields(found),
         **on_time_fields(found),
     }
     if best is None:
@@ -213,6 +220,24 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "lower end": f"no scheduler is below it ({best.bound}, {kind})",
         "upper end": f"a schedule is known ({best.schedule})",
     }
+
+
+def _model_fields(found: Headroom) -> dict[str, str]:
+    """Tell how far the simulated baseline is from the log, and what the error of a fit does."""
+    told, today = {}, found.run(found.baseline)
+    if found.measured is not None and today is not None and today.mean_latency is not None:
+        off = float(today.mean_latency / found.measured.mean_latency - 1)
+        told["simulated beside measured"] = f"mean latency {100 * off:+.1f} % ({found.baseline})"
+    count = len(found.refits)
+    policies = dict.fromkeys((found.baseline, found.challenger))
+    spreads = [f"{one} {seconds(found.over_refits(one))} s" for one in policies if count]
+    loads = [one.load for one in found.refits if one.load is not None]
+    if loads:
+        spreads.append(f"load [{min(loads):.3f}, {max(loads):.3f}]")
+    # Drawn alike: a further one is the least or the largest of n + 1 with probability 2 / (n + 1).
+    within = f"a further one lies within with probability {(count - 1) / (count + 1):.2g}"
+    said = {"mean latency over refits": f"{', '.join(spreads)} ({count} refits; {within})"}
+    return told | (said if count else {})
 
 
 def tables(found: Headroom) -> dict[str, Table]:
@@ -249,7 +274,7 @@ def _savings(found: Headroom) -> Table:
     ]
     main = ["today", *list(rows[0])[:0:-1]] if rows else []
     best = "the best router and schedulers" if found.routers else "the best scheduler"
-    return table_of(f"What {best} could have saved", rows, ["today"], main)
+    return table_of(f"What {best} could have saved", rows, ["today"], main, ["today"])
 
 
 def _policies(found: Headroom) -> Table:
@@ -282,7 +307,7 @@ def _policies(found: Headroom) -> Table:
     title = "Policies" + (", and the share of the headroom each gets" if best_first else "")
     predictions = [f"predicted: {name}" for name in best_first]
     main = ["policy", "mean latency, s", *best_first, *predictions]
-    return table_of(title, rows, ["policy"], main)
+    return table_of(title, rows, ["policy"], main, ["policy"])
 
 
 def _gained(found: Headroom, run: PolicyRun | None) -> dict[str, str]:

@@ -99,7 +99,7 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
         bench,
         # What is compared is run first, however slow the machine is.
         *["--memory-limit", "3000", "--batch-time", "fit", "--challenger", "fcfs"],
-        *[*QUICK, "--time-limit", 60, "--out", page, "--json", figures],
+        *[*QUICK, "--time-limit", 60, "--out", page, "--json", figures, "--wide"],
     )
     assert process.stderr == ""
     assert process.returncode in (0, 1), process.stdout
@@ -235,6 +235,25 @@ def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     said = facts(measured(script, some, *SMALL, "--memory-limit", 3000, "--batch-time", "fit"))
     assert said["requests"] == "5"
     assert said["a round lasts"].startswith("0.02 s + 0.0002")
+
+
+def test_settings_that_a_log_states_need_not_be_said(
+    script: Script, bench: Path, tmp_path: Path
+) -> None:
+    settings = {"max_num_seqs": "4", "block_size": "16", "num_gpu_blocks": "101"}
+    stated = {**json.loads(bench.read_text("utf-8")), **settings}
+    path, figures = tmp_path / "stated.json", tmp_path / "figures.json"
+    path.write_text(json.dumps(stated), "utf-8")
+    options = ("--batch-time", AFFINE, "--prediction-error", 0, "--json", figures)
+    said = facts(measured(script, f"{path}(max_requests=5)", *options))
+    assert said["stated in the log"] == "block_size=16, max_num_seqs=4, num_gpu_blocks=101"
+    assert said["memory limit M"] == "1600 tokens in blocks of 16; tokens are stored next"
+    assert said["assumed"].startswith("max_num_batched_tokens=2048, long_prefill_token_threshold=0")
+    record = json.loads(figures.read_text("utf-8"))
+    names = [record["baseline"], record["challenger"]]
+    assert names == ["vllm(max_num_seqs=4)", "vllm(max_num_seqs=4, order=shortest-output)"]
+    said = facts(measured(script, f"{path}(max_requests=5)", *options, "--memory-rule", "blocks:8"))
+    assert said["memory limit M"] == "1600 tokens in blocks of 8; tokens are stored next"
 
 
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:

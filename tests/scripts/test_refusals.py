@@ -144,6 +144,9 @@ headroom ../log.csv --batch-time llama-2-70b-2xa100 --memory-limit 0 | memory_li
 headroom ../log.csv --batch-time affine:1,0,0 --memory-limit 300 | (row 7: 790, row 4: 360 tokens)
 headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory-limit 3 | small for 5 of 5
 headroom ../log.csv(start_seconds=9) {M} | leaves none of 5
+headroom ../log.csv(block_size=4) {M} --memory-rule vllm | goes without block_size
+headroom ../log.csv {M} --memory-rule block | unknown memory rule 'block'
+headroom ../log.csv --batch-time aiconfigurator:h200_sxm/vllm | is not of the form aiconfigurator:
 headroom ../log.csv(windows=2) {M} | unknown setting of trace:
 headroom ../unknown.csv {M} | when, in, out
 headroom ../gaps.csv {M} | num_decode_tokens is missing; 2 of 6 rows cannot be read; bad_rows='skip'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,11 @@ def test_a_file_that_is_there_is_taken_whatever_it_is_called(
         ("generator:uniform(n=3, emitted_token=later)", "'later' is neither now nor next"),
         ("generator:uniform(n=3, memory_rule=vlm)", "unknown memory rule 'vlm'; did you mean 'vl"),
         ("generator:uniform(n=3, memory_rule=vllm, block_size=4)", "goes without block_size"),
+        (
+            "generator:uniform(n=3, memory_rule='blocks:x')",
+            "block_size = 'x' is not a whole number",
+        ),
+        ("generator:uniform(n=3, memory_rule='tokens:3')", "unknown memory rule 'tokens:3'"),
         ("generator:sqrt-n-adversary(block_size=4)", "answers to a policy, and counts memory in"),
         ("trace:x.csv", "needs memory_limit, in scaled tokens"),
         ("trace:x.csv(memory=3)", r"unknown setting of trace:x\.csv 'memory'; did you mean 'mem"),
@@ -115,6 +121,8 @@ def test_draws_have_ascending_seeds_and_a_memory_rule() -> None:
     assert read.stems == ["uniform-seed4", "uniform-seed5"]
     (vllm,) = read_sources([parse_source("generator:uniform(n=3, memory_rule=vllm)")]).problems
     assert vllm.memory_rule == VLLM_BLOCKS
+    (other,) = read_sources([parse_source("generator:uniform(n=3, memory_rule=blocks:4)")]).problems
+    assert other.memory_rule == replace(VLLM_BLOCKS, block_size=4)
 
 
 def test_a_pattern_of_the_library_is_all_of_its_instances() -> None:

@@ -14,6 +14,7 @@ from instances.batch_time import AffineTime
 from online.batch_time.measurements import Measurements
 from online.headroom.batch_times import (
     LEAST_ROWS,
+    REFITS,
     TokenTimes,
     fit_log,
     fit_rounds,
@@ -137,6 +138,50 @@ def test_a_useless_fit_is_refused(given: Measurements, told: str) -> None:
 
 def test_a_larger_error_is_accepted_where_it_is_allowed() -> None:
     assert fit_rounds(USELESS[0][0], 2.0).error > 0.25
+
+
+def test_a_file_of_rounds_is_called_by_its_name() -> None:
+    with pytest.raises(InvalidValueError) as error:
+        fit_rounds(rounds(3), file="rounds.csv")
+    assert str(error.value).startswith("--batch-time = 'rounds.csv' has 3 rounds")
+    assert "fit" not in str(error.value)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "vllm"])
+def test_late_tokens_of_a_round_are_not_counted_as_a_round(policy: str) -> None:
+    """Tokens that come out up to half a round late move mean latency by less than two per cent."""
+    run = run_of(policy, rate=25, n=400)
+    found = fit_log(log_of(run, jitter=0.003)).batch_time
+    workload = instances.generate("conversations", 3, n=400, rate=25)
+    again = online.simulate(workload, policy, batch_time=found)
+    assert again.latencies.mean() == pytest.approx(run.latencies.mean(), rel=0.02)
+
+
+def noisy(seed: int, count: int = 400, spread: float = 0.2) -> Measurements:
+    made = rounds(count, seed)
+    noise = np.random.default_rng([1, seed]).gamma(1 / spread**2, spread**2, count)
+    return replace(made, seconds=made.seconds * noise)
+
+
+def test_a_fit_does_not_favour_rounds_that_were_short() -> None:
+    """Weights of 1 / measured seconds would make them short by the noise's variance, 4 %."""
+    shares = [
+        given.predicted(fit_rounds(given, 1.0).batch_time).sum() / given.seconds.sum()
+        for given in map(noisy, range(10))
+    ]
+    assert np.mean(shares) == pytest.approx(1, abs=0.005)
+
+
+def test_standard_errors_are_the_spread_over_other_draws() -> None:
+    fits = [fit_rounds(noisy(seed), 1.0) for seed in range(30)]
+    drawn = np.array([(fit.batch_time.d0, fit.batch_time.d1, fit.batch_time.d2) for fit in fits])
+    said = np.mean([fit.standard_errors for fit in fits], axis=0)
+    assert said == pytest.approx(drawn.std(axis=0, ddof=1), rel=0.4)
+    # A round of the log is known better than its parts, in refits too.
+    means = [fit_of.d0 + 150 * fit_of.d1 + 4500 * fit_of.d2 for fit_of in fits[0].refits]
+    assert len(means) == REFITS
+    assert np.std(means) < 0.5 * (said @ [1, 150, 4500])
+    assert fit_rounds(noisy(0), 1.0).refits == fits[0].refits
 
 
 def test_a_log_without_times_between_tokens_is_no_fit() -> None:

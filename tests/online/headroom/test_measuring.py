@@ -29,7 +29,7 @@ from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_
 from online.headroom.cells import per_cent
 from online.headroom.on_time import MEASURED
 from online.headroom.records import headroom_record
-from online.headroom.tables import CARRIED, notes, sentence, tables
+from online.headroom.tables import CARRIED, fields, notes, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
@@ -75,6 +75,41 @@ def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> 
         )
         other = found.run(name, 0.5)
         assert other.mean_latency == seconds_of(told.seconds_schedule) / len(workload)
+
+
+def test_refits_are_runs_with_their_batch_times(workload: Workload) -> None:
+    refits = [AffineTime(0.018, 2e-4, 1e-6), AffineTime(0.024, 2e-4, 1e-6)]
+    found = measure_headroom(workload, TIME, ["fcfs"], time_limit=200, refits=refits)
+    for spec in (measuring.BASELINE, measuring.CHALLENGER):
+        runs = [online.simulate(workload, spec.make(), batch_time=one) for one in refits]
+        means = [seconds_of(run.seconds_schedule) / len(workload) for run in runs]
+        assert found.over_refits(spec.label) == Interval(*means)
+    spread = found.over_refits("vllm").text(3)
+    assert f"over 2 refits to resampled rounds, vllm has a mean latency of {spread} s." in (
+        sentence(found)
+    )
+    said = fields(found, {})["mean latency over refits"]
+    assert f"vllm {spread} s, vllm(order=shortest-output) [" in said
+    assert "(2 refits; a further one lies within with probability 0.33)" in said
+    record = headroom_record(found)["mean_latency_over_refits"]
+    assert record["vllm"] == list(found.over_refits("vllm").ends)
+
+
+def test_without_a_fit_nothing_is_said_of_refits(found: Headroom) -> None:
+    assert found.over_refits("vllm") is None
+    assert "refit" not in sentence(found)
+    assert "mean latency over refits" not in fields(found, {})
+    assert headroom_record(found)["mean_latency_over_refits"] == {}
+
+
+def test_proposals_take_over_the_engine_s_settings_but_its_order() -> None:
+    workload = Workload([0.0, 0.1, 0.2], [3, 4, 5], [2, 3, 4], memory_limit=20)
+    today = PolicySpec("vllm", {"max_num_seqs": 8, "order": "shortest-job", "ageing": 2.0})
+    given = {"baseline": today, "time_limit": 30, "error": 0}
+    found = measure_headroom(workload, TIME, ["fcfs"], **given)
+    assert found.challenger == "vllm(max_num_seqs=8, order=shortest-output)"
+    asked = measure_headroom(workload, TIME, ["fcfs"], challenger="vllm:watermark=0.5", **given)
+    assert asked.challenger == "vllm(watermark=0.5)"
 
 
 def test_the_best_possible_holds_and_is_at_least_as_narrow(

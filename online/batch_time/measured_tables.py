@@ -1,0 +1,201 @@
+"""Batch times from NVIDIA's measured tables, through the optional package aiconfigurator-core.
+
+The package holds measured times of kernels by GPU, engine and model, and adds them up to a step of
+the engine. The steps of `steps_of` are fitted like any measured rounds. They are the tables', not a
+server's: what the processor does between steps is not in them.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module, resources
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from instances import InvalidValueError
+from instances.batch_time import AffineTime, TiledTime, parse_batch_time
+
+from .fitting import fit_affine_time, fit_tiled_time
+from .measurements import Measurements
+
+PREFIX = "aiconfigurator:"
+FORM = "aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS"
+FOLLOWS = (
+    "as in aiconfigurator:h200_sxm/vllm/llama-3.1-70b/tp4; /fp8, /fp8_block, /nvfp4 or /int4_wo "
+    "for quantised weights and /affine for an affine fit may follow"
+)
+QUANTISED = ("fp8", "fp8_block", "nvfp4", "int4_wo")
+
+TABLE = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
+TILE = 8
+"""Tokens at which a table has entries, and of its tile."""
+
+LARGEST_STEP, LARGEST_BATCH, MEMORY_SHARE = 8192, 256, 0.9
+"""Tokens and requests of a step, and the share of the GPU's memory, for which M is estimated."""
+
+DECODES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
+KV_TOKENS = (128, 512, 1024, 2048, 4096, 8192)
+PROMPTS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
+PAST = (0, 512, 2048, 8192)
+"""Decoding requests, KV tokens of each, prompt tokens of a step, and those processed before."""
+
+
+class Deployment(NamedTuple):
+    """An engine on given GPUs, as the text after `PREFIX` names it."""
+
+    text: str
+    system: str
+    engine: str
+    model: str
+    tensor_parallel: int
+    quantised: str | None
+    affine: bool
+
+    @classmethod
+    def read(cls, text: str) -> Deployment:
+        """Read ``aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS``, with options behind.
+
+        Raises
+        ------
+        InvalidValueError
+            The text has another form.
+        """
+        parts = text.removeprefix(PREFIX).split("/")
+        options = set(parts[4:])
+        quantised = options.intersection(QUANTISED)
+        gpus = parts[3].removeprefix("tp") if len(parts) > 3 else ""
+        known = len(quantised) < 2 and options <= {*QUANTISED, "affine"}
+        if not gpus.isdecimal() or not int(gpus) or not known:
+            reason = f"is not of the form {FORM}, {FOLLOWS}"
+            raise InvalidValueError(None, "batch time", text, reason)
+        system, engine, model = parts[:3]
+        precision = (next(iter(quantised), None), "affine" in options)
+        return cls(text, system, engine, model, int(gpus), *precision)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the package for it."""
+        found: dict[str, Any] = {"backend_version": "current", "tp_size": self.tensor_parallel}
+        if self.quantised:
+            found |= {"gemm_quant_mode": self.quantised, "kvcache_quant_mode": "fp8"}
+        return found
+
+    def compiled(self) -> tuple[Any, int]:
+        """Return the package's engine for it, and M in tokens.
+
+        Raises
+        ------
+        InvalidValueError
+            The package is not installed, or has no tables for it.
+        """
+        with _quiet():
+            try:
+                engine: Any = import_module("aiconfigurator_core.sdk.engine")
+                memory: Any = import_module("aiconfigurator_core.sdk.memory")
+            except ImportError:
+                reason = (
+                    "needs the package 'aiconfigurator-core': "
+                    "pip install 'llm-hindsight[aiconfigurator]'"
+                )
+                raise InvalidValueError(None, "batch time", self.text, reason) from None
+            place = (_model(self), self.system, self.engine)
+            try:
+                estimate = memory.estimate_kv_cache(
+                    *place,
+                    **self.settings,
+                    max_num_tokens=LARGEST_STEP,
+                    max_batch_size=LARGEST_BATCH,
+                    memory_fraction_kind="of_free" if self.engine == "trtllm" else "of_total",
+                    memory_fraction_value=MEMORY_SHARE,
+                )
+                made = engine.EngineHandle.compile(*place, **self.settings)
+            # Its errors are of many kinds; each says what is not in the tables.
+            except Exception as error:
+                reason = f"is not in the tables of aiconfigurator-core: {error}"
+                raise InvalidValueError(None, "batch time", self.text, reason) from error
+            return made, int(estimate["total_kv_size_tokens"])
+
+
+def _model(deployment: Deployment) -> str:
+    """Find the package's name of a model by the end of it."""
+    files = resources.files("aiconfigurator_core") / "model_configs"
+    known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
+    wanted = deployment.model.lower()
+    found = [one for one in known if one.lower().endswith(("-" + wanted, "--" + wanted))]
+    found = [one for one in known if one.lower() == wanted] or found
+    if len(found) != 1:
+        among = ", ".join(sorted(found or known))
+        reason = f"has a model that is {'several' if found else 'none'} of {among}"
+        raise InvalidValueError(None, "batch time", deployment.text, reason)
+    return found[0].replace("--", "/", 1)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what the package logs of tables that are not asked for."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def measured_steps(text: str) -> Measurements:
+    """Return the steps of what ``aiconfigurator:...`` names, see `steps_of`.
+
+    Raises
+    ------
+    InvalidValueError
+        It has another form, or the package is missing or has no such tables.
+    """
+    return steps_of(Deployment.read(text).compiled()[0])
+
+
+def steps_of(engine: Any) -> Measurements:
+    """Return steps of every regime as an engine of the package estimates them.
+
+    A step of its ``mixed_step_latency(n, b, kv)`` processes n tokens of prompts of kv tokens, whole
+    ones where they fit: a chunk of n has on average (kv - n) / 2 tokens before it.
+    """
+    rows: list[tuple[float, ...]] = []
+    for b, kv in product(DECODES, KV_TOKENS):
+        milliseconds = engine.decode_step_latency(b, kv, 2)
+        rows.append((b, b * kv, milliseconds, b, 0, 0))
+    for n, y in product(PROMPTS, PAST):
+        milliseconds = engine.predict_prefill_latency(1, n + y, y)
+        rows.append((n, n + y, milliseconds, 0, n * n, n * y))
+    for n, b, kv in product(PROMPTS[1::2], DECODES[3::4], KV_TOKENS[1::2]):
+        milliseconds = engine.mixed_step_latency(n, b, kv, 2)
+        before = max(0, kv - n) / 2
+        resident = n + before + b * kv
+        rows.append((n + b, resident, milliseconds, b, n * min(n, kv), n * before))
+    columns = np.array(rows, dtype=np.float64).T
+    columns[2] /= 1000
+    return Measurements(*columns)
+
+
+@functools.lru_cache(maxsize=32)
+def _fitted(text: str) -> tuple[AffineTime | TiledTime, int]:
+    deployment = Deployment.read(text)
+    engine, limit = deployment.compiled()
+    steps = steps_of(engine)
+    if deployment.affine:
+        return fit_affine_time(steps, relative=True).model, limit
+    return fit_tiled_time(steps, TABLE, TILE, relative=True).model, limit
+
+
+def read_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
+    """Read a batch time as `instances.batch_time.parse_batch_time`, or from the measured tables.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError
+        The text is none of these, or the package that it needs is missing or has no such tables.
+    """
+    return _fitted(text) if text.startswith(PREFIX) else parse_batch_time(text)

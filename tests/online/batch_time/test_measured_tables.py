@@ -1,0 +1,109 @@
+"""Batch times from measured tables: the steps asked for, and the presets that come along."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from hindsight.seconds.minorants import affine_minorants
+from instances import InvalidValueError
+from instances.batch_time import TiledTime, preset
+from instances.batch_time.presets import MEASURED
+from online.batch_time import fit_affine_time, measured_tables, read_batch_time
+from online.batch_time.measured_tables import PREFIX, Deployment, steps_of
+
+SHIPPED = json.loads((resources.files("instances.batch_time") / MEASURED).read_text("utf-8"))
+
+
+class Engine:
+    """The part of the package's engine that is asked, for d = (10 ms, 20 us, 0.03 us)."""
+
+    def decode_step_latency(self, requests: int, kv_tokens: int, outputs: int) -> float:
+        return 10 + 0.02 * requests + 3e-5 * requests * kv_tokens
+
+    def predict_prefill_latency(self, requests: int, tokens: int, prefix: int) -> float:
+        return 10 + 0.02 * requests * (tokens - prefix) + 3e-5 * tokens
+
+    def mixed_step_latency(self, n: int, requests: int, kv_tokens: int, outputs: int) -> float:
+        before = max(0, kv_tokens - n) / 2
+        resident = n + before + requests * kv_tokens
+        return 10 + 0.02 * (n + requests) + 3e-5 * resident
+
+
+def test_the_steps_of_an_affine_engine_give_its_coefficients() -> None:
+    steps = steps_of(Engine())
+    found = fit_affine_time(steps).model
+    assert (found.d0, found.d1, found.d2) == pytest.approx((0.010, 2e-5, 3e-8))
+    assert set(steps.regimes()) == {
+        "few decodes",
+        "many decodes",
+        "short prompts",
+        "long prompts",
+        "mixed",
+    }
+    # Of a mixed step with prompts of 512 tokens: four whole ones of 2,048.
+    rows = (steps.tokens == 2048 + 8) & (steps.kv_tokens == 2048 + 8 * 512)
+    assert steps.prompt_squares[rows].tolist() == [2048 * 512]
+
+
+def test_a_deployment_is_read() -> None:
+    text = f"{PREFIX}h200_sxm/vllm/llama-3.1-70b/tp4/affine/fp8"
+    found = Deployment.read(text)
+    assert found == (text, "h200_sxm", "vllm", "llama-3.1-70b", 4, "fp8", True)
+    assert found.settings["gemm_quant_mode"] == "fp8"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a/b/c", "a/b/c/4x", "a/b/c/tp0", "a/b/c/tp1/fp8/nvfp4", "a/b/c/tp1/x"]
+)
+def test_a_deployment_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="is not of the form aiconfigurator:SYSTEM/ENGINE"):
+        read_batch_time(PREFIX + text)
+
+
+def test_the_package_that_is_needed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(measured_tables, "import_module", missing)
+    with pytest.raises(InvalidValueError, match=r"pip install 'llm-hindsight\[aiconfigurator\]'"):
+        read_batch_time(f"{PREFIX}h200_sxm/vllm/none/tp1")
+
+
+def test_presets_come_with_source_and_licence() -> None:
+    assert "aiconfigurator-core 0.12.0" in SHIPPED["source"]
+    assert SHIPPED["licence"] == "Apache-2.0"
+    assert len(SHIPPED["presets"]) == 12
+
+
+@pytest.mark.parametrize("name", SHIPPED["presets"])
+def test_a_preset_of_today_s_machines(name: str) -> None:
+    found = preset(name)
+    assert isinstance(found.batch_time, TiledTime)
+    assert read_batch_time(name) == (found.batch_time, found.memory_limit)
+    assert affine_minorants(found.batch_time, found.memory_limit)
+    # Weights of 16 or 35 GB a GPU are read once a round, from memory of 2 to 8 TB a second.
+    assert 0.002 < found.batch_time.at(1) < 0.03
+    assert 400_000 < found.memory_limit < 2_000_000
+
+
+def test_newer_machines_are_faster() -> None:
+    for model in ("8b-{}-tp1", "70b-{}-tp4"):
+        names = [f"llama-3.1-{model.format(gpu)}-vllm" for gpu in ("a100", "h100", "h200", "b200")]
+        seconds = [preset(name).batch_time.at(8) for name in names]
+        assert seconds == sorted(seconds, reverse=True)
+
+
+def test_a_preset_is_what_the_tables_give() -> None:
+    pytest.importorskip("aiconfigurator_core")
+    name = "llama-3.1-70b-h200-tp4-vllm"
+    found, limit = read_batch_time(SHIPPED["presets"][name]["of"])
+    assert limit == preset(name).memory_limit
+    assert np.array(found.seconds) == pytest.approx(preset(name).batch_time.seconds, rel=1e-4)
+    with pytest.raises(InvalidValueError, match="is not in the tables"):
+        read_batch_time(f"{PREFIX}z80/vllm/llama-3.1-70b/tp4")
+    with pytest.raises(InvalidValueError, match="has a model that is none of"):
+        read_batch_time(f"{PREFIX}h200_sxm/vllm/llama-9/tp4")
