@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import _checkout  # noqa: F401
@@ -13,7 +14,7 @@ from benchmark_simulator import conversation_like, versions
 
 import online
 from instances import PoissonArrivals, Workload
-from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
+from instances.batch_time import LLAMA_2_70B_2XA100, BatchTime, parse_batch_time
 from online.commands.console import run
 
 
@@ -22,6 +23,11 @@ def seconds(action: Callable[[], Any]) -> tuple[float, Any]:
     begun = time.process_time()
     found = action()
     return time.process_time() - begun, found
+
+
+def run_apart(parts: list[Workload], rule: str, clock: BatchTime) -> list[online.Run]:
+    """Run a policy on each part by itself."""
+    return [online.simulate(part, rule, batch_time=clock) for part in parts]
 
 
 def benchmark_fleet(
@@ -46,20 +52,13 @@ def benchmark_fleet(
         for name in router or online.router_names():
             together, apart = [], []
             for _ in range(repeats):
-                taken, found = seconds(
-                    lambda rule=rule, name=name: online.simulate_fleet(
-                        fleet, rule, name, batch_time=clock
-                    )
-                )
+                together_run = partial(online.simulate_fleet, fleet, rule, name, batch_time=clock)
+                taken, found = seconds(together_run)
                 together.append(taken)
                 parts = [
                     fleet.alone(np.flatnonzero(found.assignment == k)) for k in range(replicas)
                 ]
-                taken, alone = seconds(
-                    lambda rule=rule, parts=parts: [
-                        online.simulate(part, rule, batch_time=clock) for part in parts
-                    ]
-                )
+                taken, alone = seconds(partial(run_apart, parts, rule, clock))
                 apart.append(taken)
                 assert sum(one.total_latency for one in alone) == found.total_latency
             least, single = min(together), min(apart)

@@ -14,7 +14,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from typing import Annotated, Any
 
 import _checkout  # noqa: F401
@@ -122,9 +122,8 @@ def _configuration(row: Row) -> tuple[tuple[str, Any], ...]:
 @cache
 def _steps(configuration: tuple[tuple[str, Any], ...]) -> list[Step]:
     """Make the tables, a table fitted to them and an affine fit ready."""
-    from aiconfigurator_core.sdk.engine import EngineHandle
-
-    engine = EngineHandle.compile(**dict(configuration), backend_version="current")
+    handle: Any = import_module("aiconfigurator_core.sdk.engine").EngineHandle
+    engine = handle.compile(**dict(configuration), backend_version="current")
     measured = steps_of(engine)
     fits = (
         fit_tiled_time(measured, TABLE, TILE, relative=True).model,

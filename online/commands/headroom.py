@@ -165,10 +165,7 @@ def headroom(  # noqa: PLR0913
     reading = {key: options.pop(key) for key in READING if key in options}
     whole = read_log(source.name, **reading)
     stated_rule, stated_limit = stated_memory(whole.settings)
-    limits = (memory_limit, stated_limit, preset_limit)
-    memory_limit = next((one for one in limits if one is not None), None)
-    if memory_limit is None:
-        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    memory_limit = _memory_limit(memory_limit, stated_limit, preset_limit)
     if stated_rule is not None and not {*MEMORY_SETTINGS} & {*source.settings}:
         rule = stated_rule
     engine = current.name
@@ -218,3 +215,11 @@ def headroom(  # noqa: PLR0913
     if found.interrupted:
         return INTERRUPTED_STATUS
     return UNDONE_STATUS if found.unfinished or not found.savings else 0
+
+
+def _memory_limit(*limits: int | None) -> int:
+    """Return the first limit that is known."""
+    known = next((one for one in limits if one is not None), None)
+    if known is None:
+        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    return known
