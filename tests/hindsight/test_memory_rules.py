@@ -169,9 +169,12 @@ def test_the_checker_refuses_what_some_round_does_not_hold(rule: MemoryRule) -> 
         refused.append(schedule.memory_profile().max() > rule.limit(instance.memory_limit))
         if refused[-1]:
             with pytest.raises(hindsight.CertificateError, match="holds"):
-                preemptive_total_latency(given, stretches)
+                preemptive_total_latency(given, stretches, [0] * len(instance))
         else:
-            assert preemptive_total_latency(given, stretches) == schedule.total_latency
+            assert (
+                preemptive_total_latency(given, stretches, [0] * len(instance))
+                == schedule.total_latency
+            )
     assert 10 < sum(refused) < 90
 
 
