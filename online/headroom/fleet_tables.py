@@ -49,6 +49,15 @@ def blame_sentences(found: Headroom) -> list[str]:
     )
     router = "no scheduler wins that back while requests stay where it sent them"
     schedulers = "so much the best ones save while requests stay where they are"
+    losses = (blame.router_loss, blame.scheduler_loss)
+    if not any(float(_least(one)) or one.upper is None or one.upper <= 0 for one in losses):
+        # Two open intervals side by side invite to add them up.
+        ends = [rounded_up(one.upper or 0, DECIMALS) for one in losses]
+        both = (
+            f"{whose}the router loses between 0 and {ends[0]} s and the schedulers on the replicas "
+            f"between 0 and {ends[1]} s: it is not known which of them loses what is lost."
+        )
+        return [both, *_best_router(found)]
     return [
         *_loss(f"{whose}the router loses", blame.router_loss, router),
         *_loss("The schedulers on the replicas lose", blame.scheduler_loss, schedulers),
@@ -74,9 +83,9 @@ def _best_router(found: Headroom) -> list[str]:
     runs.sort(key=lambda run: run.mean_latency or 0)
     if len(runs) < 2:
         return []
-    best = f"{runs[0].router} is the best: {seconds(runs[0].mean_latency)} s"
+    best = f"{runs[0].router} has the least mean latency: {seconds(runs[0].mean_latency)} s"
     if runs[0].router == found.routers[0]:
-        best = "today's is the best"
+        best = f"today's has the least mean latency; the next has {seconds(runs[1].mean_latency)} s"
     return [f"Of the {len(runs)} routers tried with {found.baseline}, {best}."]
 
 
