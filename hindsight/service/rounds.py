@@ -218,11 +218,15 @@ class _Search:
             self._place(1.0)
 
     def _place(self, share: float) -> None:
-        """Search for schedules with a share of the time left, or as long as they improve."""
+        """Search for schedules with a share of the time left, or as long as they improve.
+
+        The first search ends with the improvements: small instances need only a bound then.
+        """
         state = self._state
         left = state.clock.limit_left()
+        limited = left is not None and share > FIRST_SHARE
         with state.clock.within(math.inf if left is None else share * left):
-            for starts in self._placing.improved(lambda: state.is_over, limited=left is not None):
+            for starts in self._placing.improved(lambda: state.is_over, limited=limited):
                 self._offer(starts, self._placing.rounds)
 
     def _offer(self, starts: IntArray, rounds: int) -> None:
