@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ import online
 from instances import Instance, InvalidValueError, MemoryRule, Workload
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online import AffineTime
-from studies.engine_recordings import Recording, play, read_recordings, recording_of
+from studies.engine_recordings import (
+    FURTHER_SETTINGS,
+    Recording,
+    play,
+    read_recordings,
+    recording_of,
+)
 
 
 def draw(seed: int) -> dict[str, Any]:
@@ -78,16 +85,35 @@ def test_against_one_step_at_a_time(first: int) -> None:
     assert min(seen["preempted"], seen["empty"], seen["reused"], seen["chunks"]) > 5, seen
 
 
-@pytest.mark.parametrize(
-    "recording",
-    read_recordings(Path(__file__).with_name("vllm_recordings.json")),
-    ids=lambda one: one.name,
-)
+RECORDINGS = read_recordings(Path(__file__).with_name("vllm_recordings.json"))
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: one.name)
 def test_decisions_recorded_from_the_engine(recording: Recording) -> None:
     """Kept from runs of vLLM 0.33.0's own scheduler (Apache-2.0): see ``origin`` in the file."""
     assert play(recording).difference is None
     if recording.settings["prefix_caching"]:
         assert play(recording).run.evictions
+
+
+def knobs(recording: Recording) -> list[tuple[str, Any]]:
+    """Return the settings of a recording that are not the defaults, with the defaults."""
+    default = online.make_policy("vllm")
+    known = {name: getattr(default, name) for name in ("watermark", *FURTHER_SETTINGS)}
+    return [(k, value) for k, value in known.items() if recording.settings.get(k, value) != value]
+
+
+@pytest.mark.parametrize(
+    ("recording", "name", "value"),
+    [
+        pytest.param(one, name, value, id=f"{one.name}-{name}")
+        for one in RECORDINGS
+        for name, value in knobs(one)
+    ],
+)
+def test_every_knob_of_a_recording_decides(recording: Recording, name: str, value: Any) -> None:
+    without = replace(recording, settings={**recording.settings, name: value})
+    assert play(without).difference is not None
 
 
 RULES = [
