@@ -28,7 +28,8 @@ from instances import MemoryRule, ServiceLevel, Workload
 from instances.errors import InvalidValueError
 from online.bridges.lead import Lead, check_leads
 from online.commands.console import run, say
-from online.policy_interface.specs import parameterless_policies, read_policy
+from online.headroom.engine_settings import with_settings
+from online.policy_interface.specs import PolicySpec, parameterless_policies, read_policy
 from online.simulation.machine import Machine
 
 DIFFERENT_STATUS = 1
@@ -45,19 +46,41 @@ LEVEL = ServiceLevel(latency=300)
 
 TIME = online.UnitTime(1.0)
 
+SETTINGS = {
+    "max_num_batched_tokens": 8192,
+    "max_num_seqs": 256,
+    "async_scheduling": False,
+    "enable_prefix_caching": False,
+}
+"""The engine's settings where a row names no others; the policy `vllm` has the same."""
+
 ENGINE_ORDER = "(vLLM's own order)"
-OWN = "vllm:asynchronous=False,prefix_caching=False,max_num_batched_tokens=8192"
+KNOBS = (
+    "watermark=0.1",
+    "scheduler_reserve_full_isl=False,long_prefill_token_threshold=24",
+    "long_prefill_token_threshold=24",
+    "long_prefill_token_threshold=24,long_prefill_token_threshold_adaptive=True",
+    "max_num_batched_tokens=256",
+    "max_num_batched_tokens=256,enable_chunked_prefill=False",
+    "policy=priority,order=shortest-output",
+    "prefill_schedule_interval=4",
+)
+"""Settings that are compared too, as the engine's own and as the policy's that leads it."""
+
+TIGHT = ("tight", "tightest")
+"""Sizes at which they are."""
+
+OTHER_BEFORE_0_33 = ("policy=priority", "prefill_schedule_interval")
+
+WITH_KNOBS = tuple(f"{lead}{knobs}" for lead in (f"{ENGINE_ORDER} ", "vllm:") for knobs in KNOBS)
 FURTHER = (
-    OWN,
-    f"{OWN},order=shortest-output",
+    *WITH_KNOBS,
+    "vllm:order=shortest-output",
     "sarathi:preemption=recompute,watermark=0",
     "vllm-v0:preemption=recompute,watermark=0",
     "wait:thresholds=3",
     "nested-wait:thresholds=3",
 )
-LEFT_OUT = ("vllm",)
-"""Policies that are there with settings instead: the engine's asynchronous scheduling is off."""
-
 LONGEST_SHOWN = 160
 
 Step = dict[int, int]
@@ -138,10 +161,30 @@ def watched(steps: list[Step]) -> Iterator[None]:
         yield
 
 
+def read(text: str) -> PolicySpec:
+    """Read the policy that leads, or the one that does what the engine does in its own order."""
+    if text.startswith(ENGINE_ORDER):
+        text = f"vllm:{text.removeprefix(ENGINE_ORDER).strip()}"
+    return with_settings(read_policy(text), "vllm", SETTINGS)
+
+
+def engine_arguments(text: str) -> dict[str, Any]:
+    """Return the engine's settings for a row, where they are others."""
+    given = dict(read(text).params)
+    if not text.startswith(ENGINE_ORDER):
+        # The policy does the rest. The engine would refuse what it does not reserve for.
+        reserves = "scheduler_reserve_full_isl"
+        return {reserves: given[reserves]} if reserves in given else {}
+    given = {name: value for name, value in given.items() if SETTINGS.get(name) != value}
+    renamed = {"policy": "scheduling_policy"}
+    left_out = ("order", "asynchronous", "prefix_caching")
+    return {renamed.get(k, k): value for k, value in given.items() if k not in left_out}
+
+
 def simulated(work: Work, text: str) -> list[Step]:
     """Steps of the simulation."""
     steps: list[Step] = []
-    policy = read_policy(text).make()
+    policy = read(text).make()
     level = LEVEL if policy.reads_deadlines else None
     with watched(steps):
         online.simulate(work.workload, policy, batch_time=TIME, level=level)
@@ -151,13 +194,15 @@ def simulated(work: Work, text: str) -> list[Step]:
 class Engine:
     """vLLM's engine in this process, with a clock of its own."""
 
-    def __init__(self, model: str, blocks: int, worker: str) -> None:
+    def __init__(self, model: str, blocks: int, worker: str, further: dict[str, Any]) -> None:
         from vllm import EngineArgs, LLMEngine
-        from vllm.v1.core.sched.request_queue import FCFSRequestQueue
+        from vllm.v1.core.sched.request_queue import create_request_queue
 
         from online.bridges import vllm as bridge
 
-        self.blocks, self.now, self.bridge, self.queue = blocks, 0, bridge, FCFSRequestQueue
+        self.blocks, self.now, self.bridge, self.queue = blocks, 0, bridge, create_request_queue
+        led = "prefill_schedule_interval" not in further
+        kind = bridge.PolicyScheduler if led else bridge.RecordingScheduler
         executor = {"distributed_executor_backend": bridge.EmulatedExecutor}
         arguments = EngineArgs(
             model=model,
@@ -168,18 +213,16 @@ class Engine:
             max_model_len=256,
             block_size=BLOCK,
             num_gpu_blocks_override=blocks + 1,
-            max_num_batched_tokens=8192,
-            max_num_seqs=256,
-            async_scheduling=False,
-            enable_prefix_caching=False,
             disable_log_stats=True,
-            scheduler_cls=bridge.PolicyScheduler,
+            **(SETTINGS | further),
+            scheduler_cls=kind,
             additional_config={"policy": "fcfs", "batch_time": "affine:1e-9,0,0"},
             **(executor if worker == "emulated" else {}),
         )
         self.engine = LLMEngine.from_engine_args(arguments)
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self.scheduler.clock = lambda: float(self.now)
+        self.by_priority = further.get("scheduling_policy") == "priority"
         self.own_schedule = self.scheduler.schedule
 
     def steps(self, work: Work, text: str) -> tuple[list[Step], Outcome]:
@@ -188,12 +231,12 @@ class Engine:
         steps: list[Step] = []
         self.now = scheduler._begun = 0
         lead = None
-        if text != ENGINE_ORDER:
-            policy = read_policy(text).make()
+        if not text.startswith(ENGINE_ORDER):
+            policy = read(text).make()
             level = LEVEL if policy.reads_deadlines else None
             lead = Lead(policy, self.blocks, BLOCK, level=level, batch_time=TIME, patience=np.inf)
         scheduler.lead, scheduler.lead_seconds = lead, 0.0
-        scheduler.waiting = self.bridge.Gate() if lead else self.queue()
+        scheduler.waiting = self.bridge.Gate() if lead else self.queue(scheduler.policy)
 
         def schedule(*args: Any, **kwargs: Any) -> Any:
             begun = time.perf_counter()
@@ -233,7 +276,8 @@ class Engine:
                     temperature=0,
                     extra_args={self.bridge.PREDICTION: output},
                 )
-                self.engine.add_request(str(sent), {"prompt_token_ids": prompt}, parameters)
+                told = {"priority": output} if self.by_priority else {}
+                self.engine.add_request(str(sent), {"prompt_token_ids": prompt}, parameters, **told)
                 sent += 1
             if sent == work.count and self.scheduler.lead is not None:
                 # The simulator tells policies that nothing more will arrive.
@@ -244,7 +288,7 @@ class Engine:
 
 def compare(work: Work, text: str, theirs: list[Step], outcome: Outcome) -> None:
     """Compare the engine's steps with those of the simulation."""
-    mine = simulated(work, OWN if text == ENGINE_ORDER else text)
+    mine = simulated(work, text)
     if outcome.difference is None and mine != theirs:
         pairs = enumerate(zip(mine, theirs, strict=False))
         place = next((k for k, (one, other) in pairs if one != other), min(len(mine), len(theirs)))
@@ -263,17 +307,20 @@ def verdict(outcome: Outcome) -> str:
     return outcome.difference[:LONGEST_SHOWN]
 
 
-def chosen(texts: list[str]) -> tuple[list[str], dict[str, str]]:
+def chosen(texts: list[str], version: str) -> tuple[list[str], dict[str, str]]:
     """The policies to compare, and those that are refused, with the reason."""
     names = parameterless_policies(deadlines=True)
-    every = [ENGINE_ORDER, *[name for name in names if name not in (*LEFT_OUT, "wait")], *FURTHER]
+    every = [ENGINE_ORDER, *[name for name in names if name != "wait"], *FURTHER]
     refused = {}
     for text in texts or every:
+        own = text.startswith(ENGINE_ORDER)
         try:
-            if text != ENGINE_ORDER:
-                check_leads(read_policy(text).make(), LEVEL, TIME)
+            if not own:
+                check_leads(read(text).make(), LEVEL, TIME)
         except InvalidValueError as error:
             refused[text] = str(error)
+        if own and version.startswith("0.32") and any(knob in text for knob in OTHER_BEFORE_0_33):
+            refused[text] = f"vLLM {version} has another rule"
     return [text for text in texts or every if text not in refused], refused
 
 
@@ -295,19 +342,25 @@ def compare_vllm_steps(
     if worker == "cpu" and len(sizes) > 1:
         reason = "starts once in a process: give one --size"
         raise InvalidValueError(None, "--worker", worker, reason)
-    texts, refused = chosen(policies or [])
+    from vllm.version import __version__ as version
+
+    texts, refused = chosen(policies or [], version)
     outcomes: dict[str, list[Outcome]] = {text: [] for text in texts}
     ran = []
     with tempfile.TemporaryDirectory() as folder:
         write_configuration(Path(folder))
-        for count, blocks in sizes.values():
-            engine, work = Engine(folder, blocks, worker), Work(count, blocks)
-            ran += [(work, text, *engine.steps(work, text)) for text in texts]
+        for name, (count, blocks) in sizes.items():
+            work, engines = Work(count, blocks), dict[str, Engine]()
+            for text in texts:
+                if text in WITH_KNOBS and name not in TIGHT:
+                    continue
+                own = engine_arguments(text)
+                if str(own) not in engines:
+                    engines[str(own)] = Engine(folder, blocks, worker, own)
+                ran.append((work, text, *engines[str(own)].steps(work, text)))
     for work, text, theirs, outcome in ran:
         compare(work, text, theirs, outcome)
         outcomes[text].append(outcome)
-    from vllm.version import __version__ as version
-
     say(f"vLLM {version}, worker: {worker}; requests and blocks: {sizes}\n")
     say("| policy | steps | requests and tokens | leading, µs a step | planning, µs a step |")
     say("|---|--:|---|--:|--:|")

@@ -41,8 +41,9 @@ SUMMARY = "request_throughput"
 
 
 OF_VLLM = (
-    "async_scheduling block_size enable_prefix_caching long_prefill_token_threshold "
-    "max_num_batched_tokens max_num_seqs num_gpu_blocks watermark"
+    "async_scheduling block_size enable_chunked_prefill enable_prefix_caching "
+    "long_prefill_token_threshold long_prefill_token_threshold_adaptive max_num_batched_tokens "
+    "max_num_seqs num_gpu_blocks prefill_schedule_interval scheduler_reserve_full_isl watermark"
 )
 OF_SGLANG = (
     "chunked_prefill_size max_prefill_tokens max_running_requests max_total_num_tokens "

@@ -46,7 +46,22 @@ def work_of(requests: Iterable[tuple[int, int]]) -> tuple[int, int, int, int]:
     return decodes, prompts, squares, past
 
 
-SCHEDULER_SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "async_scheduling")
+PROMPT_SETTINGS = {
+    "watermark": 0.0,
+    "long_prefill_token_threshold": 0,
+    "long_prefill_token_threshold_adaptive": False,
+    "enable_chunked_prefill": True,
+    "prefill_schedule_interval": 1,
+    "scheduler_reserve_full_isl": False,
+}
+"""Settings of the scheduler that keep prompts back, and the values with which they do not."""
+
+SCHEDULER_SETTINGS = (
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "async_scheduling",
+    *PROMPT_SETTINGS,
+)
 CACHE_SETTINGS = ("block_size", "num_gpu_blocks", "enable_prefix_caching")
 
 

@@ -38,10 +38,18 @@ except ModuleNotFoundError as error:
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.service_level import ServiceLevel
 from online.batch_time.measurements import round_of
+from online.headroom.engine_settings import with_settings
 from online.policy_interface.specs import read_policy
 
 from .lead import Lead
-from .recording import COMPLETED, RequestsFile, RoundsFile, engine_settings, work_of
+from .recording import (
+    COMPLETED,
+    PROMPT_SETTINGS,
+    RequestsFile,
+    RoundsFile,
+    engine_settings,
+    work_of,
+)
 
 TESTED = ("0.32", "0.33")
 """Versions of vLLM with which the engine's steps were compared with the simulation."""
@@ -222,9 +230,16 @@ class PolicyScheduler(RecordingScheduler):
             reason = 'is not told: --additional-config \'{"policy": "mc-sf"}\''
             raise InvalidTypeError(None, "policy", options.policy, reason)
         level = None if options.level is None else ServiceLevel(**options.level)
-        policy, seconds = read_policy(options.policy).make(), options.seconds()[0]
+        own = engine_settings(self.vllm_config, None)
+        policy = with_settings(read_policy(options.policy), "vllm", own).make()
+        for name, free in PROMPT_SETTINGS.items():
+            mine, theirs = getattr(policy, name, own[name]), own[name]
+            if theirs not in (free, mine):
+                reason = f"is not the engine's, {theirs}, which keeps prompts back as well"
+                raise InvalidValueError("policy", name, mine, reason)
         # One block of the engine is the null block, which nobody gets.
         blocks, patience = self.cache_config.num_gpu_blocks - 1, float(options.patience)
+        seconds = options.seconds()[0]
         return Lead(
             policy, blocks, self.block_size, level=level, batch_time=seconds, patience=patience
         )
@@ -317,6 +332,7 @@ def _check_engine(vllm_config: Any) -> None:
         (vllm_config.kv_transfer_config is not None, "a KV connector"),
         (parallel.pipeline_parallel_size > 1, "pipeline parallelism"),
         (model.runner_type == "pooling" or model.is_encoder_decoder, "a model that only encodes"),
+        (vllm_config.scheduler_config.prefill_schedule_interval > 1, "prefill_schedule_interval"),
     ):
         if is_there:
             raise InvalidValueError(None, "engine", what, "cannot be led by a policy")

@@ -18,7 +18,7 @@ import numpy as np
 
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, MemoryRule
 from instances.files import LARGEST_TEXT, parse_json
-from instances.validation import as_flag, as_integer, as_name, as_number
+from instances.validation import as_flag, as_integer, as_name
 from online.policies.engines.vllm import VLLM
 from online.policy_interface.policy import Decision, State, VisibleRequest
 from online.simulation.run import Run
@@ -26,6 +26,19 @@ from online.simulation.simulator import simulate
 from online.simulation.token_times import token_rounds
 
 COLUMNS = ("prompt_lengths", "output_lengths", "arrival_steps")
+SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "watermark", "prefix_caching")
+FURTHER_SETTINGS = (
+    "long_prefill_token_threshold",
+    "long_prefill_token_threshold_adaptive",
+    "enable_chunked_prefill",
+    "prefill_schedule_interval",
+    "scheduler_reserve_full_isl",
+    "policy",
+    "order",
+)
+"""Parameters of the policy that a recording has where they are not the defaults; its requests have
+the priorities that make ``order``."""
+
 GZIP = b"\x1f\x8b"
 
 
@@ -132,15 +145,9 @@ def recording_of(entry: Any) -> Recording:
         memory_limit=blocks * size,
         memory_rule=MemoryRule(size, "next", "chunks"),
     )
-    settings = {
-        "max_num_batched_tokens": entry["max_num_batched_tokens"],
-        "max_num_seqs": entry["max_num_seqs"],
-        "long_prefill_token_threshold": entry.get("long_prefill_token_threshold", 0),
-        "watermark": as_number(entry["watermark"], None, "watermark"),
-        "policy": entry.get("policy", "fcfs"),
-        "prefix_caching": as_flag(entry["prefix_caching"], None, "prefix_caching"),
-        "asynchronous": as_flag(entry["async_scheduling"], None, "async_scheduling"),
-    }
+    settings = {name: entry[name] for name in SETTINGS}
+    settings |= {name: entry[name] for name in FURTHER_SETTINGS if name in entry}
+    settings["asynchronous"] = as_flag(entry["async_scheduling"], None, "async_scheduling")
     VLLM(**settings)
     if not isinstance(entry["steps"], list):
         raise TypeError("steps are not a list")

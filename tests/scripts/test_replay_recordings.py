@@ -45,8 +45,8 @@ def test_recordings_of_the_engine(ok: Ok, tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(KEPT.read_bytes()))
     for path in (KEPT, packed):
         lines = ok(f"replay_recordings {path}").splitlines()
-        assert [line.split()[-1] for line in lines] == ["identical"] * 4
-        assert lines[-1] == "3 of 3 recordings identical"
+        assert [line.split()[-1] for line in lines] == ["identical"] * 12
+        assert lines[-1] == "11 of 11 recordings identical"
 
 
 @pytest.mark.parametrize(

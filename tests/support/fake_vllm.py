@@ -172,6 +172,12 @@ def configuration(blocks: int = 12, size: int = 16, **options: Any) -> Any:
             max_num_seqs=256,
             async_scheduling=False,
             scheduler_cls=None,
+            watermark=0.0,
+            long_prefill_token_threshold=0,
+            long_prefill_token_threshold_adaptive=False,
+            enable_chunked_prefill=True,
+            prefill_schedule_interval=1,
+            scheduler_reserve_full_isl=True,
         ),
         model_config=SimpleNamespace(
             runner_type="generate",

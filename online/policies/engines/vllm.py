@@ -42,6 +42,8 @@ class Job:
         Blocks that it holds.
     tokens_on_end : int
         Rounds on end, up to the last, in which it emitted a token.
+    in_prefill : bool
+        Whether the last step that processed some of its tokens left others unprocessed.
     finished_at : float or None
         When its last token came out; the engine may not know yet.
     """
@@ -52,6 +54,7 @@ class Job:
     computed: int = 0
     blocks: int = 0
     tokens_on_end: int = 0
+    in_prefill: bool = False
     finished_at: float | None = None
 
 
@@ -70,6 +73,11 @@ class VLLM(Policy):
 
     No guarantee.
 
+    The parameters that the engine has too carry the engine's names and its defaults, the same in
+    0.32 and 0.33. Two rules differ in 0.32: ``prefill_schedule_interval`` does nothing there unless
+    several engines share the data, and under ``policy="priority"`` a running request that gives way
+    itself ends the step for those after it.
+
     Memory is counted by the rule of the instance. Under `VLLM_BLOCKS` that is the engine's: the
     newest token is stored in the step after, prompts by chunks, in blocks of 16.
 
@@ -87,7 +95,19 @@ class VLLM(Policy):
     max_num_seqs : int, default 256
         Requests that run at most; the engine takes 1,024 on larger machines.
     long_prefill_token_threshold : int, default 0
-        Tokens of one request a step processes at most; 0 is no limit.
+        Tokens of one request a step processes at most, unless there is no other; 0 is no limit.
+    long_prefill_token_threshold_adaptive : bool, default False
+        Whether that limit, if there is one, is at least an equal share of
+        ``max_num_batched_tokens`` for every request that runs or waits.
+    enable_chunked_prefill : bool, default True
+        Whether a prompt that gets less of the budget than it needs is cut; otherwise it waits, and
+        all behind it.
+    prefill_schedule_interval : int, default 1
+        Steps from one that processes prompts to the next that may, while any request emits tokens
+        and the last step that could admit left none waiting.
+    scheduler_reserve_full_isl : bool, default True
+        Whether blocks for all its tokens must be free for a request to be admitted, and not only
+        for those that it processes at once.
     watermark : float, default 0.0
         Share of the blocks that admission leaves free, in [0, 1).
     policy : SchedulingPolicy, default "fcfs"
@@ -122,6 +142,10 @@ class VLLM(Policy):
         max_num_batched_tokens: int = 2048,
         max_num_seqs: int = 256,
         long_prefill_token_threshold: int = 0,
+        long_prefill_token_threshold_adaptive: bool = False,
+        enable_chunked_prefill: bool = True,
+        prefill_schedule_interval: int = 1,
+        scheduler_reserve_full_isl: bool = True,
         watermark: float = 0.0,
         policy: SchedulingPolicy = "fcfs",
         order: str = "fcfs",
@@ -134,6 +158,18 @@ class VLLM(Policy):
         self.max_num_seqs = positive(max_num_seqs=max_num_seqs)
         self.long_prefill_token_threshold = as_integer(
             long_prefill_token_threshold, "policy", "long_prefill_token_threshold", minimum=0
+        )
+        self.long_prefill_token_threshold_adaptive = as_flag(
+            long_prefill_token_threshold_adaptive, "policy", "long_prefill_token_threshold_adaptive"
+        )
+        self.enable_chunked_prefill = as_flag(
+            enable_chunked_prefill, "policy", "enable_chunked_prefill"
+        )
+        self.prefill_schedule_interval = positive(
+            prefill_schedule_interval=prefill_schedule_interval
+        )
+        self.scheduler_reserve_full_isl = as_flag(
+            scheduler_reserve_full_isl, "policy", "scheduler_reserve_full_isl"
         )
         self.watermark = as_number(watermark, "policy", "watermark", minimum=0, below=1)
         if policy not in ("fcfs", "priority"):
@@ -175,6 +211,10 @@ class VLLM(Policy):
         returned: Returned = "front" if self.policy == "fcfs" else "arrival"
         self._waiting = WaitingQueue(self._order, returned)
         self._planned_until = 0
+        # Steps that processed anything, the last of them that processed prompts, and whether the
+        # last that could admit left any request waiting.
+        self._steps_run, self._last_prefill = 0, -self.prefill_schedule_interval
+        self._left_waiting = False
         self.scheduled, self.preempted = {}, []
         self.blocks_planned = 0
 
@@ -206,6 +246,7 @@ class VLLM(Policy):
             # The engine has been idle since, or has planned a step with nothing in it.
             self._free_finished()
         running, self.scheduled, self.preempted = list(state.running), {}, []
+        self._limit_prompts()
         budget = self._serve_running()
         reuse = {} if self.preempted else self._admit(budget)
         self.blocks_planned = self.blocks_in_use
@@ -224,35 +265,51 @@ class VLLM(Policy):
         self._carry_out(now)
         return decision
 
+    def _limit_prompts(self) -> None:
+        """Set how many tokens of a prompt this step processes at most, and whether any at all."""
+        count = len(self._running) + len(self._waiting)
+        longest = self.long_prefill_token_threshold if count > 1 else 0
+        if longest and self.long_prefill_token_threshold_adaptive:
+            longest = max(longest, self.max_num_batched_tokens // count)
+        self._longest = longest or None
+        self._defers_prompts = (
+            self._steps_run + 1 - self._last_prefill < self.prefill_schedule_interval
+            and not self._left_waiting
+            and any(not job.in_prefill for job in self._running)
+        )
+        self._any_prompt = False
+
     def _serve_running(self) -> int:
         """Serve the running requests; returns what is left of the budget."""
         budget, position = self.max_num_batched_tokens, 0
         while position < len(self._running) and budget:
             job = self._running[position]
-            if job.finished_at is not None:
+            if job.finished_at is not None or (self._defers_prompts and job.in_prefill):
                 position += 1
                 continue
             if job.length - job.computed == 1:
                 tokens, needed = 1, -(-(job.length + self._newest) // self._size) - job.blocks
             else:
-                tokens = self._allotment(job, budget)
+                tokens = min(self._wanted(job), budget)
                 needed = self._blocks_after(job, tokens) - job.blocks
             while needed > self._pool.free:
                 victim = self._victim()
-                self._running.remove(victim)
+                place = self._running.index(victim)
+                del self._running[place]
+                position -= place < position
                 planned = self.scheduled.pop(victim.index, 0)
-                if planned:
-                    budget += planned
-                    position -= 1
+                budget += planned
                 self._make_wait(victim, planned=bool(planned))
                 if victim is job:
-                    return budget
-            if needed:
-                self._pool.take(needed)
-                job.blocks += needed
-            self.scheduled[job.index] = tokens
-            budget -= tokens
-            position += 1
+                    break
+            else:
+                if needed:
+                    self._pool.take(needed)
+                    job.blocks += needed
+                self._any_prompt |= job.in_prefill
+                self.scheduled[job.index] = tokens
+                budget -= tokens
+                position += 1
         return budget
 
     def _admit(self, budget: int) -> dict[int, int]:
@@ -260,28 +317,46 @@ class VLLM(Policy):
         reuse: dict[int, int] = {}
         while self._waiting and budget and len(self._running) < self.max_num_seqs:
             job = self._jobs[self._waiting.head]
-            whole = -(-(job.length + self._newest) // self._size)
-            if whole + (self._left_free if self._running else 0) > self._pool.free:
+            found = self._pool.found(job.index, (job.length - 1) // self._size)
+            job.computed = found * self._size
+            in_prefill = job.length - job.computed > 1
+            tokens = self._wanted(job)
+            if in_prefill and self._defers_prompts:
+                break
+            if tokens > budget and not self.enable_chunked_prefill:
+                self._check_budget(job, tokens)
+                break
+            tokens = min(tokens, budget)
+            needed = self._blocks_after(job, tokens)
+            if self.scheduler_reserve_full_isl:
+                needed = -(-(job.length + self._newest) // self._size)
+            if needed + (self._left_free if self._running else 0) > self._pool.free:
                 break
             self._waiting.pop()
-            found = self._pool.found(job.index, (job.length - 1) // self._size)
             if found:
                 self._pool.reclaim(job.index, found)
-                job.computed = reuse[job.index] = found * self._size
-            tokens = self._allotment(job, budget)
+                reuse[job.index] = job.computed
             job.blocks = self._blocks_after(job, tokens)
             self._pool.take(job.blocks - found)
             self._running.append(job)
+            self._any_prompt |= in_prefill
             self.scheduled[job.index] = tokens
             budget -= tokens
+        if not self._defers_prompts:
+            self._left_waiting = bool(self._waiting)
         return reuse
 
-    def _allotment(self, job: Job, budget: int) -> int:
+    def _wanted(self, job: Job) -> int:
         # A request without a prompt has nothing to process before its first token.
         left = max(1, job.length - job.computed)
-        if self.long_prefill_token_threshold:
-            left = min(left, self.long_prefill_token_threshold)
-        return min(left, budget)
+        return left if self._longest is None else min(left, self._longest)
+
+    def _check_budget(self, job: Job, tokens: int) -> None:
+        budget, name = self.max_num_batched_tokens, "max_num_batched_tokens"
+        if tokens > budget:
+            whose = f"the {tokens} tokens of request {job.request.id!r}"
+            reason = f"is less than {whose}, which enable_chunked_prefill=False leaves whole"
+            raise InvalidValueError("policy", name, budget, reason)
 
     def _blocks_after(self, job: Job, tokens: int) -> int:
         """Blocks that hold what is stored after ``tokens`` more have been processed."""
@@ -315,6 +390,8 @@ class VLLM(Policy):
             return 0
         if any(job.computed + 1 != job.length for job in running):
             return 0
+        if self._defers_prompts and self._waiting:
+            return 0
         # No block is freed meanwhile: whoever does not fit now will not.
         each, rest = divmod(self._pool.free, len(running))
         spare = [job.blocks * self._size - job.length - self._newest for job in running]
@@ -328,13 +405,17 @@ class VLLM(Policy):
                 job.tokens_on_end = 0
                 continue
             job.computed += tokens
-            if job.computed >= job.length:
+            job.in_prefill = job.computed < job.length
+            if not job.in_prefill:
                 job.computed = job.length
                 job.length += 1
                 job.tokens_on_end += 1
             else:
                 job.tokens_on_end = 0
         self._planned_until = now + 1 if self.scheduled else now
+        self._steps_run += bool(self.scheduled)
+        if self._any_prompt:
+            self._last_prefill = self._steps_run
         if self.asynchronous:
             self._free_finished()
 
@@ -344,15 +425,16 @@ class VLLM(Policy):
         if steps <= 0:
             return
         self._planned_until = now
-        for job in self._running if self.scheduled else ():
-            if job.finished_at is None:
-                job.length += steps
-                job.computed += steps
-                job.tokens_on_end += steps
-                blocks = -(-(job.length - 1 + self._newest) // self._size)
-                if blocks > job.blocks:
-                    self._pool.take(blocks - job.blocks)
-                    job.blocks = blocks
+        running = [job for job in self._running if job.finished_at is None and self.scheduled]
+        self._steps_run += steps if running else 0
+        for job in running:
+            job.length += steps
+            job.computed += steps
+            job.tokens_on_end += steps
+            blocks = -(-(job.length - 1 + self._newest) // self._size)
+            if blocks > job.blocks:
+                self._pool.take(blocks - job.blocks)
+                job.blocks = blocks
 
     def _free_finished(self) -> None:
         for job in self._running:

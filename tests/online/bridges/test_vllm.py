@@ -289,6 +289,43 @@ def test_engines_that_cannot_be_led_are_refused(
         bridge.PolicyScheduler(engine)
 
 
+def test_an_engine_that_keeps_all_prompts_back_for_steps_is_refused(bridge: ModuleType) -> None:
+    engine = configuration(policy="vllm:prefill_schedule_interval=2")
+    assert bridge.PolicyScheduler(engine).lead.policy.prefill_schedule_interval == 2
+    engine.scheduler_config.prefill_schedule_interval = 2
+    with pytest.raises(InvalidValueError, match="prefill_schedule_interval' cannot be led"):
+        bridge.PolicyScheduler(engine)
+
+
+def test_the_policy_vllm_takes_the_engine_s_settings(bridge: ModuleType) -> None:
+    engine = configuration(policy="vllm:max_num_seqs=8")
+    engine.scheduler_config.watermark = 0.25
+    policy = bridge.PolicyScheduler(engine).lead.policy
+    assert (policy.max_num_batched_tokens, policy.max_num_seqs) == (8192, 8)
+    assert (policy.watermark, policy.scheduler_reserve_full_isl) == (0.25, True)
+    assert (policy.asynchronous, policy.prefix_caching, policy.block_size) == (False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "mine", "theirs"),
+    [
+        ("scheduler_reserve_full_isl", False, True),
+        ("watermark", 0.0, 0.25),
+        ("long_prefill_token_threshold", 0, 32),
+        ("enable_chunked_prefill", True, False),
+    ],
+)
+def test_settings_of_the_policy_that_the_engine_would_overrule_are_refused(
+    bridge: ModuleType, name: str, mine: Any, theirs: Any
+) -> None:
+    engine = configuration(policy=f"vllm:{name}={mine}")
+    setattr(engine.scheduler_config, name, theirs)
+    with pytest.raises(InvalidValueError, match=f"{name} = {mine} is not the engine's, {theirs}"):
+        bridge.PolicyScheduler(engine)
+    setattr(engine.scheduler_config, name, mine)
+    assert getattr(bridge.PolicyScheduler(engine).lead.policy, name) == mine
+
+
 def test_a_policy_must_be_named_and_have_its_level(bridge: ModuleType) -> None:
     with pytest.raises(InvalidTypeError, match="is not told"):
         bridge.PolicyScheduler(configuration())

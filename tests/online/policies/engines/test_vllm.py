@@ -19,7 +19,13 @@ import online
 from instances import Instance, InvalidValueError, MemoryRule, Workload
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online import AffineTime
-from studies.engine_recordings import Recording, play, read_recordings, recording_of
+from studies.engine_recordings import (
+    FURTHER_SETTINGS,
+    Recording,
+    play,
+    read_recordings,
+    recording_of,
+)
 
 
 def draw(seed: int) -> dict[str, Any]:
@@ -31,7 +37,8 @@ def draw(seed: int) -> dict[str, Any]:
     # Some arrive long after the engine has fallen idle.
     arrivals = rng.integers(0, (1, 10, 200, 2000)[rng.integers(4)], n)
     largest = int((prompts + outputs - 1).max())
-    return {
+    policy = ("fcfs", "priority")[rng.integers(2)]
+    work = {
         "name": "drawn",
         "seed": seed,
         "prompt_lengths": prompts.tolist(),
@@ -43,17 +50,23 @@ def draw(seed: int) -> dict[str, Any]:
         "max_num_seqs": int((rng.integers(1, 6), 256)[rng.integers(2)]),
         "long_prefill_token_threshold": int((0, rng.integers(1, 9))[rng.integers(2)]),
         "watermark": (0.0, 0.05, 0.3)[rng.integers(3)],
-        "policy": (policy := ("fcfs", "priority")[rng.integers(2)]),
-        "by_output": policy == "priority" and bool(rng.integers(2)),
+        "policy": policy,
+        "order": ("fcfs", "shortest-output")[policy == "priority" and rng.integers(2)],
         "prefix_caching": bool(rng.integers(2)),
         "async_scheduling": bool(rng.integers(2)),
+        "long_prefill_token_threshold_adaptive": bool(rng.integers(2)),
+        "enable_chunked_prefill": bool(rng.integers(4)),
+        "prefill_schedule_interval": int((1, rng.integers(2, 12))[rng.integers(2)]),
+        "scheduler_reserve_full_isl": bool(rng.integers(2)),
     }
+    if not work["enable_chunked_prefill"]:
+        # The engine refuses a budget that the longest request does not fit into.
+        work["max_num_batched_tokens"] += largest
+    return work
 
 
 def played(work: dict[str, Any]) -> Any:
-    recording = recording_of({**work, "steps": steps_of(work)})
-    order = "shortest-output" if work["by_output"] else "fcfs"
-    return play(replace(recording, settings={**recording.settings, "order": order}))
+    return play(recording_of({**work, "steps": steps_of(work)}))
 
 
 @pytest.mark.parametrize("first", sweep(range(0, 300, 50), one_in=3))
@@ -72,16 +85,35 @@ def test_against_one_step_at_a_time(first: int) -> None:
     assert min(seen["preempted"], seen["empty"], seen["reused"], seen["chunks"]) > 5, seen
 
 
-@pytest.mark.parametrize(
-    "recording",
-    read_recordings(Path(__file__).with_name("vllm_recordings.json")),
-    ids=lambda one: one.name,
-)
+RECORDINGS = read_recordings(Path(__file__).with_name("vllm_recordings.json"))
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: one.name)
 def test_decisions_recorded_from_the_engine(recording: Recording) -> None:
     """Kept from runs of vLLM 0.33.0's own scheduler (Apache-2.0): see ``origin`` in the file."""
     assert play(recording).difference is None
     if recording.settings["prefix_caching"]:
         assert play(recording).run.evictions
+
+
+def knobs(recording: Recording) -> list[tuple[str, Any]]:
+    """Return the settings of a recording that are not the defaults, with the defaults."""
+    default = online.make_policy("vllm")
+    known = {name: getattr(default, name) for name in ("watermark", *FURTHER_SETTINGS)}
+    return [(k, value) for k, value in known.items() if recording.settings.get(k, value) != value]
+
+
+@pytest.mark.parametrize(
+    ("recording", "name", "value"),
+    [
+        pytest.param(one, name, value, id=f"{one.name}-{name}")
+        for one in RECORDINGS
+        for name, value in knobs(one)
+    ],
+)
+def test_every_knob_of_a_recording_decides(recording: Recording, name: str, value: Any) -> None:
+    without = replace(recording, settings={**recording.settings, name: value})
+    assert play(without).difference is not None
 
 
 RULES = [
@@ -100,6 +132,9 @@ RULES = [
             "max_num_batched_tokens": st.integers(1, 12),
             "max_num_seqs": st.integers(1, 6),
             "long_prefill_token_threshold": st.integers(0, 4),
+            "long_prefill_token_threshold_adaptive": st.booleans(),
+            "prefill_schedule_interval": st.integers(1, 5),
+            "scheduler_reserve_full_isl": st.booleans(),
             "watermark": st.sampled_from([0.0, 0.2]),
             "policy": st.sampled_from(["fcfs", "priority"]),
             "order": st.sampled_from(["fcfs", "shortest-job", "longest-output"]),
@@ -154,6 +189,16 @@ def test_blocks_of_its_own_in_a_memory_of_tokens() -> None:
     assert own.completion_rounds.tolist() == [4, 4]
     one = online.simulate(small, online.make_policy("vllm", block_size=10))
     assert one.completion_rounds.tolist() == [4, 9]
+
+
+def test_a_prompt_that_is_not_to_be_cut_and_exceeds_the_budget() -> None:
+    settings = {"max_num_batched_tokens": 8, "enable_chunked_prefill": False}
+    fits = Instance.from_arrays([8, 8], [1, 1], memory_limit=32)
+    run = online.simulate(fits, online.make_policy("vllm", **settings))
+    assert run.completion_rounds.tolist() == [1, 2]
+    too_long = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
+    with pytest.raises(InvalidValueError, match="is less than the 9 tokens of request 1, which"):
+        online.simulate(too_long, online.make_policy("vllm", **settings))
 
 
 def test_what_contradicts_the_instance() -> None:
