@@ -189,7 +189,7 @@ def compare_alternatives(
                 print(*rows[-1], sep="  ", flush=True)
     work = generate("conversations", seed=0, n=simulated, rate=RATE)
     by_own_simulator(generate("conversations", n=10, rate=RATE))
-    rows.append(row_of(simulated, "simulate, vllm", timed(lambda: by_own_simulator(work))))
+    rows.append(row_of(simulated, "online.simulate", timed(lambda: by_own_simulator(work))))
     if peers is not None:
         rows.append(row_of(simulated, "Dynamo's replay", by_dynamo(peers, work)))
     if blis is not None:

@@ -32,11 +32,11 @@ def draw(paper: str) -> Any:
     instance = generate("uniform", **SOURCE)
     policy, optimum = online.simulate(instance, "fcfs"), hindsight.solve(instance)
     background, ink, limit = PAPERS[paper]
-    axes = pictures.new_axes(7.6, 4.6, rows=2, sharex=True, sharey=True)
+    axes = pictures.new_axes(6.4, 4.6, rows=2, sharex=True, sharey=True)
     above, below = pictures.policy_and_optimum(policy, optimum, axes=axes)
     titles = {
         above: f"First come, first served: total latency {policy.total_latency:,} rounds, "
-        f"{policy.total_latency / optimum.upper_bound:.2f} times the best possible",
+        f"{policy.total_latency / optimum.upper_bound:.2f} times the best",
         below: f"The best possible, proved: total latency {optimum.upper_bound:,} rounds",
     }
     figure = above.figure

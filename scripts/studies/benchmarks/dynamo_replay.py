@@ -14,7 +14,7 @@ from typing import Any
 
 def replay(path: str, memory_limit: int) -> dict[str, Any]:
     """Replay the file on one simulated vLLM worker, as fast as it goes."""
-    from dynamo.replay import run_trace_replay  # type: ignore[import-not-found]
+    from dynamo.replay import run_trace_replay
 
     engine = {
         "engine": {

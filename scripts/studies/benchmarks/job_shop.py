@@ -26,7 +26,7 @@ def minimise(problem: dict[str, Any], time_limit: float, constant: bool) -> dict
         optimum is only an upper bound. False: it is a chain of o tasks of one round each,
         without pauses, the k-th with s + k tokens, which is the problem itself.
     """
-    from pyjobshop import Model  # type: ignore[import-not-found]
+    from pyjobshop import Model
 
     model = Model()
     memory = model.add_renewable(capacity=problem["memory_limit"])
