@@ -146,6 +146,7 @@ class WeightedLength(online.PriorityPolicy):
 
 run_experiment(experiment(), "results.sqlite", progress=True)""",
     "read_results('results.sqlite')",
+    "import instances\n\nonline.simulate(instances.generate('uniform', n=4), WeightedLength())",
 )
 
 
@@ -158,11 +159,12 @@ def test_a_policy_edited_in_a_cell_is_run_again(
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in CELLS])
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
-    *runs, shown = (cell.outputs for cell in notebook.cells)
+    *runs, table, figure = (cell.outputs for cell in notebook.cells)
     # Each shows its progress in one output; of the second only the edited policy's trials are new.
     for found, computed in zip(runs, ("computed=6,", "computed=2,"), strict=True):
         warned, progress, result = found
         assert "UserWarning: policy 'WeightedLength': defined in no file, so" in warned.text
         assert [progress.output_type, result.output_type] == ["display_data", "execute_result"]
         assert computed in result.data["text/plain"]
-    assert "<svg" in shown[-1].data["text/html"]
+    assert "WeightedLength" in table[-1].data["text/html"]
+    assert "<svg" in figure[-1].data["text/html"]
