@@ -25,7 +25,7 @@ def notebook_of(page: str) -> str:
     ``console`` block a line that the shell runs. Outputs are left out. A block that is not run
     stays text, unless its comment says that the notebook runs it. Links lead from docs/notebooks/.
     """
-    cells = [
+    cells: list[dict[str, object]] = [
         {
             "cell_type": kind,
             "id": f"cell-{number}",
