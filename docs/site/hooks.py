@@ -1,13 +1,12 @@
 """What the site needs beyond the pages: those at the root, and the files that pages link to.
 
 On a checkout every link of a page is to a file of the repository. The site has the pages of docs/,
-CONTRIBUTING and CHANGELOG, and a page for each notebook; other files that a page links to, sources
-above all, are copied beside them as text. A folder has no page: such a link becomes its own text.
+CONTRIBUTING and CHANGELOG, and the files of docs/; other files that a page links to, sources above
+all, are copied beside them as text. A folder has no page: such a link becomes its own text.
 """
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import sys
@@ -50,30 +49,17 @@ def in_site(path: str) -> str | None:
     if (ROOT / path).is_dir():
         return None
     if path.startswith("docs/"):
-        return path.removeprefix("docs/").replace(".ipynb", ".md")
+        return path.removeprefix("docs/")
     return f"source/{path}.txt"
 
 
-def as_page(notebook: str) -> str:
-    """A notebook without outputs, as Markdown."""
-    blocks = []
-    for cell in json.loads(notebook)["cells"]:
-        source = "".join(cell["source"])
-        blocks.append(f"```python\n{source}\n```" if cell["cell_type"] == "code" else source)
-    return "\n\n".join(blocks)
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add tables, the pages at the root, the notebooks, and what pages link to outside docs/."""
+    """Add tables, the pages at the root, and what pages link to outside docs/."""
     for name, tables in TABLES.items():
         short = files.src_uris[name]
         text = short.content_string.replace(TABLES_HERE, tables())
         files.remove(short)
         files.append(File.generated(config, name, content=text))
-    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
-        files.remove(notebook)
-        page = notebook.src_uri.replace(".ipynb", ".md")
-        files.append(File.generated(config, page, content=as_page(notebook.content_string)))
     for source, page in PAGES.items():
         if page != "index.md":
             files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))
