@@ -278,7 +278,8 @@ class Plot:
         row = f"height:{self.height / len(names):g}px;line-height:{self.height / len(names):g}px;"
         cut = "overflow:hidden;text-overflow:ellipsis;white-space:nowrap;font-size:12px"
         rows = [element("div", escape(name), title=name, style=row + cut) for name in names]
-        column = element("div", "".join(rows), style="padding-top:14px;text-align:right")
+        style = "padding-top:14px;text-align:right;min-width:0"
+        column = element("div", "".join(rows), style=style)
         columns = "display:grid;grid-template-columns:fit-content(42%) minmax(0,1fr)"
         return element("div", column + place, style=columns)
 

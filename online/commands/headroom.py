@@ -133,6 +133,10 @@ def headroom(  # noqa: PLR0913
             help="With --slo and several replicas: how few can have this share on time.",
         ),
     ] = 0.99,
+    worker_names: Annotated[
+        bool,
+        typer.Option("--worker-names", help="Show what the log calls the workers."),
+    ] = False,
     fit_error: Annotated[
         float,
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
@@ -173,7 +177,9 @@ def headroom(  # noqa: PLR0913
     if challenger:
         other = with_settings(other, engine, whole.settings)
     workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
-    workload, logged, told_of_replicas = replicas_of_log(whole, workload, replicas)
+    workload, logged, told_of_replicas = replicas_of_log(
+        whole, workload, replicas, names=worker_names
+    )
     if router and workload.replicas == 1:
         fail("--router needs several replicas: give --replicas")
     routers = [*([logged] if logged else []), *(router or ROUTERS)]

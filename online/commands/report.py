@@ -33,8 +33,11 @@ def report(
     experiment: OneExperiment = None,
     title: Annotated[
         str | None,
-        typer.Option(help="Heading of the page. Default: competitive ratios, and the experiment."),
+        typer.Option(help="Title of the page. Default: competitive ratios, and the experiment."),
     ] = None,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Show the ids of requests, instead of their positions.")
+    ] = False,
 ) -> None:
     """Write one self-contained page that needs no network.
 
@@ -61,5 +64,5 @@ def report(
     heading = title or f"Competitive ratios: {', '.join(studies)}"
     ran = f"experiment {', '.join(studies)}, run by llm-hindsight {versions}" if results else ""
     note = "; ".join(filter(None, [ran, f"page written on {written_by()}", missing]))
-    write_atomically(out, build_report(trials, heading, note))
+    write_atomically(out, build_report(trials, heading, note, ids=ids))
     print(f"{out}: {len(trials)} trials" + (f", {missing}" if missing else ""))

@@ -394,14 +394,15 @@ def find_batch_time(
         of = f"rounds measured in {Path(text).name}"
     errors = ", ".join(f"{one:.1g}" for one in fitted.standard_errors)
     said = (
-        f"{formula(fitted.batch_time)} (fitted to {fitted.rows} {of}; standard errors {errors} s; "
-        f"off by {100 * fitted.error:.1f} % in the mean, held out)"
+        f"{formula(fitted.batch_time, 3)} (fitted to {fitted.rows} {of}; standard errors {errors} "
+        f"s; off by {100 * fitted.error:.1f} % in the mean, held out)"
     )
     return fitted.batch_time, said, fitted.refits
 
 
-def formula(time: AffineTime | TiledTime) -> str:
-    """Write out the seconds of a round."""
+def formula(time: AffineTime | TiledTime, digits: int = 6) -> str:
+    """Write out the seconds of a round, coefficients to so many digits."""
     if isinstance(time, TiledTime):
         return f"a table over tokens in tiles of {time.tile}, and attention"
-    return f"{time.d0:g} s + {time.d1:g} s a token processed + {time.d2:g} s a token held"
+    d0, d1, d2 = (f"{one:.{digits}g} s" for one in (time.d0, time.d1, time.d2))
+    return f"{d0} + {d1} a token processed + {d2} a token held"

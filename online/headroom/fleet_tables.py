@@ -98,7 +98,8 @@ def capacity_sentences(found: Headroom) -> list[str]:
     if known.lower_bound is None:
         return [f"No number of replicas has {asked}: too many requests are late even alone."]
     fewer = f"fewer than {known.lower_bound} replicas are not enough behind any router; "
-    reached = f"{known.upper_bound} are enough, with a schedule that is known"
+    enough = "replica is" if known.upper_bound == 1 else "replicas are"
+    reached = f"{known.upper_bound} {enough} enough, with a schedule that is known"
     if known.upper_bound is None:
         reached = "no number is known to be enough"
     return [f"For {asked}, {fewer if known.lower_bound > 1 else ''}{reached}."]

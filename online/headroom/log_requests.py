@@ -147,7 +147,7 @@ def requests_of_log(  # noqa: C901
 
 
 def replicas_of_log(
-    log: RequestLog, workload: Workload, replicas: int | None = None
+    log: RequestLog, workload: Workload, replicas: int | None = None, *, names: bool = False
 ) -> tuple[Workload, RouterSpec | None, dict[str, str]]:
     """Give requests of a log their replicas, and the router that the log had.
 
@@ -159,6 +159,8 @@ def replicas_of_log(
         Some of its requests, by their ids.
     replicas : int or None, default None
         How many there are; None takes as many as the log names, or 1.
+    names : bool, default False
+        Tell what the log calls each replica.
 
     Returns
     -------
@@ -184,7 +186,8 @@ def replicas_of_log(
     facts, router = {}, None
     if count > 1 and named and None not in served:
         shown = [f"{k} is {one}" for k, one in enumerate(named[:WORKERS_NAMED])]
-        facts["replicas"] = ", ".join(shown) + (", ..." if len(named) > WORKERS_NAMED else "")
+        told = ", ".join(shown) + (", ..." if len(named) > WORKERS_NAMED else "")
+        facts["replicas"] = told if names else "numbered in the order of their names in the log"
         places = {one: k for k, one in enumerate(named)}
         homes = {one: places[labels[one] or ""] for one in workload.ids}
         router = RouterSpec(LOGGED, {}, LoggedRouter(homes))

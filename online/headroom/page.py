@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from html import escape
+from typing import NamedTuple
 
 from instances import charts
 from instances.charts import SIGN, Axis, Plot, element
-from online.report.self_contained import page_table, self_contained_page
+from online.comparison.ratios import Interval
+from online.report.self_contained import folded, page_table, self_contained_page
 
 from .answer import CurvePoint, Headroom
 from .cells import per_cent, seconds, told
 from .fleet_tables import REPLICAS, todays_run
 from .on_time import MEASURED, OnTimePoint, share
-from .on_time_tables import CURVES, compared, on_time_curves
-from .tables import LOAD, MEMORY, fields, notes, sentence, shown, tables
+from .on_time_tables import CURVES, compared, on_time_curves, todays
+from .tables import LOAD, MEMORY, fields, notes, rivals_of, sentences, shown, tables
 from .waiting import OverTime
 
 COLOURS = (charts.RED, charts.BLUE, charts.GREEN, charts.BROWN)
@@ -34,15 +37,9 @@ DASHES = ("2 3", "7 3")
 WIDE = 4.0
 """The largest of all means beside the least, from where on a linear axis would merge the small."""
 
-FIRST = (
-    *("on-time", "late", "levels", "loads", "fewest", "savings", "routers", "policies", "balance"),
-    "failures",
-)
-"""Tables that stand before those about the requests."""
-
 
 def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
-    """Write a page with the words and figures that the command prints.
+    """Write a page with the answer as a heading, and the words and figures of the command.
 
     Parameters
     ----------
@@ -51,7 +48,7 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
     facts : dict[str, str]
         Facts about the log by name.
     title : str
-        Heading of the page.
+        Title of the page.
     """
     best = "Mean latency of the policies and the best possible"
     loads = [one for one in found.load_curve if one.load is not None]
@@ -65,25 +62,112 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
     }
     for name, points in on_time_curves(found).items():
         pictures[name] = _on_time_picture(name, found, points)
-    sections = {
-        name: f"<section>\n<h2>{escape(table.title)}</h2>\n{pictures.get(name, '')}"
-        f"{page_table(table)}\n</section>"
+    sections = [
+        folded(table.title, pictures.get(name, ""), page_table(table))
         for name, table in tables(found).items()
-    }
+    ]
     rows = "\n".join(
         f'<tr><th class="text" scope="row">{escape(name)}</th><td class="text long">'
         f"{escape(value)}</td></tr>"
         for name, value in fields(found, facts).items()
     )
-    return self_contained_page(
-        __package__,
-        title=escape(title),
-        answer=escape(sentence(found)),
-        pictures="\n".join(sections[name] for name in sections if name in FIRST),
-        facts=f'<div class="scroll"><table class="plain" id="facts">{rows}</table></div>',
-        sections="\n".join(sections[name] for name in sections if name not in FIRST),
-        notes="\n".join(f'<p class="small">{escape(note)}</p>' for note in notes(found)),
-    )
+    inputs = f'<div class="scroll"><table class="plain" id="facts">{rows}</table></div>'
+    sections.append(folded("The requests and the machine", inputs))
+    sections.append(folded("What the figures are", *(_said("p", note) for note in notes(found))))
+    said = "\n".join(_said("li", one) for one in sentences(found))
+    said = element("ul", said, id="answer")
+    heading = headline(found).replace(" %", "\N{NO-BREAK SPACE}%")
+    return self_contained_page(title, heading, bars(found) + said, "".join(sections))
+
+
+def _said(name: str, text: str) -> str:
+    return element(name, escape(text))
+
+
+def headline(found: Headroom) -> str:
+    """Answer in one sentence: what the best scheduler could have saved."""
+    best = "the best router and schedulers" if found.routers else "the best scheduler"
+    own = found.on_time_here
+    if found.contradicts or (own is not None and own.contradicts):
+        return "The batch time or the memory limit does not fit this log"
+    if own is not None and (names := todays(found, own)):
+        has = f"{per_cent(share(own.kept[names[0], 0.0]))} % of the requests are on time"
+        return f"{has}; {best} could have {_span(per_cent(own.attainable))} %"
+    if not found.savings:
+        return "No answer yet: today's latency or the best possible is not known"
+    saved = per_cent(found.savings[0].share)
+    if found.savings[0].is_negligible:
+        saved = f"at most {saved.rpartition(', ')[2]}"
+    return f"{best.capitalize()} could have saved {_span(saved)} % of the mean latency"
+
+
+def _span(interval: str) -> str:
+    """Write an interval without brackets."""
+    return interval.replace("[", "").replace(", ", " to ").replace("]", "")
+
+
+def bars(found: Headroom) -> str:
+    """Draw what is there today beside the best policies simulated and the best possible."""
+    told = {error: "predicted" if error else "exact" for error in (0.0, found.error)}
+    own, drawn = found.on_time_here, []
+    if own is not None:
+        names = todays(found, own)
+        rows = [_Bar(_today(name), share(own.kept[name, 0.0]), COLOURS[0]) for name in names]
+        for error, lengths in told.items():
+            kept = {run.policy: own.kept.get((run.policy, error)) for run in found.runs}
+            shares = [(share(one), name) for name, one in kept.items() if one is not None]
+            for most, name in sorted(shares)[-1:]:
+                rows.append(_Bar(f"{name}, {lengths} lengths", most))
+        rows.append(_Bar("best possible", own.attainable, BEST_THERE))
+        drawn.append(_bars("Requests on time", rows, Fraction(1)))
+    rows = [_Bar(_today(one.today), one.mean_latency, COLOURS[0]) for one in found.savings]
+    for error, lengths in told.items():
+        for run in rivals_of(found, error)[:1]:
+            rows.append(_Bar(f"{run.policy}, {lengths} lengths", run.mean_latency or Fraction(0)))
+    for policy, router, blame in found.blames:
+        if (policy, router) == (found.baseline, found.routers[0]):
+            rows.append(_Bar("best possible with today's router", blame.assigned, BEST_THERE))
+    if found.best is not None:
+        rows.append(_Bar("best possible", found.best.mean_latency, BEST_THERE))
+        drawn.append(_bars("Mean latency", rows))
+    return "".join(drawn)
+
+
+class _Bar(NamedTuple):
+    """A figure, or an interval around it, and its name."""
+
+    name: str
+    value: Fraction | Interval
+    colour: str = COLOURS[1]
+
+    @property
+    def interval(self) -> Interval:
+        value = self.value
+        return value if isinstance(value, Interval) else Interval(value, value)
+
+
+def _today(name: str) -> str:
+    return "measured in the log" if name == MEASURED else f"{name}, simulated"
+
+
+def _bars(title: str, bars: Sequence[_Bar], whole: Fraction | None = None) -> str:
+    """Draw seconds, or shares of a whole; a bar is paler between the ends of an interval."""
+    ends = [end for bar in bars for end in (bar.interval.lower, bar.interval.upper) if end]
+    most = whole or max(ends, default=Fraction(1))
+    drawn = []
+    for bar in bars:
+        low = bar.interval.lower or Fraction(0)
+        high = most if bar.interval.upper is None else bar.interval.upper
+        parts = "".join(
+            element("i", style=f"width:{float(100 * part / most):.2f}%;background:{bar.colour}")
+            for part in (low, high - low)
+        )
+        figure = f"{seconds(bar.interval)} s" if whole is None else f"{per_cent(bar.interval)} %"
+        cells = (_said("span", bar.name), element("span", parts), element("b", _span(figure)))
+        drawn.append(element("div", "".join(cells)))
+    if any(not bar.interval.is_exact for bar in bars):
+        drawn.append(_said("p", "The best possible ends somewhere in the paler part."))
+    return element("h2", title) + element("div", "\n".join(drawn), class_="bars")
 
 
 def _policies_picture(found: Headroom) -> str:

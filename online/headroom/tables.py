@@ -69,34 +69,37 @@ LITTLE = Fraction(1, 10)
 
 
 def sentence(found: Headroom) -> str:
-    """Answer in a few plain sentences: what is there today, what could be saved, who saves it.
-
-    With a service level, what is on time comes first.
-    """
-    on_time = [*on_time_sentences(found), *capacity_sentences(found)]
-    return " ".join([*on_time, _of_latency(found)])
+    """Answer in a few plain sentences: what is there today, what could be saved, who saves it."""
+    return " ".join(sentences(found))
 
 
-def _of_latency(found: Headroom) -> str:
+def sentences(found: Headroom) -> list[str]:
+    """Write the same one by one. With a service level, what is on time comes first."""
+    return [*on_time_sentences(found), *capacity_sentences(found), *_of_latency(found)]
+
+
+def _of_latency(found: Headroom) -> list[str]:
     best, measured = found.best, found.measured
     if best is not None and measured is not None and found.contradicts:
-        return (
+        said = (
             f"The log's own mean latency is {seconds(measured.mean_latency)} s, but with this "
             f"batch time no {anybody(found)} could reach less than "
             f"{_at_least(best.mean_latency.lower)} s: the batch time is too slow for the machine "
             "of the log, or the memory limit too small. So no savings are given."
         )
+        return [said]
     savings = found.savings
     if not savings:
-        return f"No answer: {_why_not(found)}."
+        return [f"No answer: {_why_not(found)}."]
     words = []
     for saving in savings:
         today = f"{saving.today}{behind(found)} (simulated)"
         today = "The log" if saving.today == MEASURED else today
-        words.append(f"{today} has a mean latency of {seconds(saving.mean_latency)} s.")
+        said = f"{today} has a mean latency of {seconds(saving.mean_latency)} s."
         # The table has both; of the simulated one the answer says only if there is little to gain.
         if saving is savings[0] or saving.is_negligible:
-            words.append(_could_be_saved(saving, anybody(found)))
+            said += f" {_could_be_saved(saving, anybody(found))}"
+        words.append(said)
     spread = found.over_refits(found.baseline)
     if spread is not None:
         words.append(
@@ -108,7 +111,7 @@ def _of_latency(found: Headroom) -> str:
     # Policies are simulated: what they save is of what is simulated too, where that ended.
     if saving.today != MEASURED and not saving.is_negligible:
         words += _policies_save(found, saving)
-    return " ".join(words)
+    return words
 
 
 def _could_be_saved(saving: Saving, who: str) -> str:
@@ -132,21 +135,21 @@ def _could_be_saved(saving: Saving, who: str) -> str:
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
     """Tell what the best policy saves and does to the tail, by what it is told of the lengths."""
     today, words = found.run(saving.today), []
-    told = [(0.0, "exact output lengths")]
-    if found.error:
-        told.append((found.error, f"output lengths off by {100 * found.error:g} %"))
-    for error, lengths in told:
-        rivals = [run for run in found.completed if run.policy != found.baseline]
-        best = _least([run for run in rivals if run.error == error])
-        if today is None or best is None or best.mean_latency is None:
+    for error in dict.fromkeys((0.0, found.error)):
+        lengths = f"output lengths off by {100 * error:g} %" if error else "exact output lengths"
+        rivals = rivals_of(found, error)
+        if today is None or not rivals:
             continue
-        saved = saving.mean_latency - best.mean_latency
+        best = rivals[0]
+        saved = saving.mean_latency - (best.mean_latency or 0)
         if saved <= 0:
-            words.append(f"No other policy saves any of it when told {lengths}.")
+            others = f"none of the {len(rivals)} other policies simulated has a shorter"
+            others = others if len(rivals) > 1 else f"{best.policy} has no shorter"
+            words.append(f"Told {lengths}, {others} mean latency than {found.baseline}.")
             continue
         words.append(
             f"The policy {best.policy}, told {lengths}, saves {seconds(saved)} s, which is "
-            f"{per_cent(saving.part(best.mean_latency))} % of what could be saved, "
+            f"{per_cent(saving.part(best.mean_latency or Fraction(0)))} % of what could be saved, "
             f"{_tail(today, best)}."
         )
     return words
@@ -180,8 +183,11 @@ def _why_not(found: Headroom) -> str:
     return f"{found.baseline} did not end: {next(reasons, None) or 'there was no time for it'}"
 
 
-def _least(runs: Sequence[PolicyRun]) -> PolicyRun | None:
-    return min(runs, key=lambda run: run.mean_latency or Fraction(0), default=None)
+def rivals_of(found: Headroom, error: float) -> list[PolicyRun]:
+    """List the policies told such output lengths beside the baseline, the fastest first."""
+    others = [run for run in found.completed if run.policy != found.baseline]
+    told = [run for run in others if run.error == error]
+    return sorted(told, key=lambda run: run.mean_latency or 0)
 
 
 def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
@@ -338,7 +344,8 @@ def _failures(found: Headroom) -> Table:
 def shown(found: Headroom) -> list[PolicyRun]:
     """Choose the runs that are looked into: today's, and the best of those with exact lengths."""
     today = found.run(found.baseline)
-    rival = _least([run for run in found.completed if not run.error])
+    exact = [run for run in found.completed if not run.error]
+    rival = min(exact, key=lambda run: run.mean_latency or 0, default=None)
     return list(dict.fromkeys(run for run in (today, rival) if run is not None))
 
 
@@ -426,10 +433,13 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
         means = {run.policy: run.mean_latency for run in one.runs}
         today = means.get(found.baseline)
         best = None if one.best is None else one.best.mean_latency
+        other = {
+            REPLICAS: {"replicas": str(one.replicas)},
+            MEMORY: {"M, tokens": str(one.memory_limit)},
+            LOAD: {"arrivals x": f"{one.faster:g}"},
+        }
         row = {
-            **({"replicas": str(one.replicas)} if title == REPLICAS else {}),
-            "M, tokens": str(one.memory_limit),
-            "arrivals x": f"{one.faster:g}",
+            **other[title],
             "load": NOTHING if one.load is None else f"{one.load:.3f}",
             "best possible, s": seconds(best),
             **{f"{name}, s": seconds(means.get(name)) for name in names},
@@ -442,8 +452,7 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
                 row["could be saved, %"] = per_cent(saving.share)
         rows.append(row)
     columns = list(rows[0]) if rows else []
-    first = columns.index("load") if columns else 0
-    main = [*columns[:first], *columns[-1:], *columns[first + 1 : -1], *columns[first : first + 1]]
+    main = [*columns[:1], *columns[-1:], *columns[2:-1], *columns[1:2]]
     return table_of(title, rows, (), main)
 
 

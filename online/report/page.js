@@ -16,8 +16,9 @@
 
   // Intervals go by their upper end: what is not known to be small comes with the large ones.
   function key(cell) {
-    const text = cell.firstChild?.textContent ?? "";
-    if (!text || cell.classList.contains("text")) return text || null;
+    if (cell.classList.contains("text")) return cell.textContent || null;
+    const text = cell.firstChild?.textContent;
+    if (!text) return null;
     const end = Number.parseFloat(text.split(", ").at(-1).replace(/[,[(]/g, ""));
     return Number.isNaN(end) ? Infinity : end;
   }
@@ -91,8 +92,8 @@
     const k = band.request;
     const told = [
       `request ${instance.ids[k]}`,
-      `prompt_length ${instance.prompt_lengths[k]}`,
-      `output_length ${instance.output_lengths[k]}`,
+      `prompt length ${instance.prompt_lengths[k]}`,
+      `output length ${instance.output_lengths[k]}`,
       `arrival ${instance.arrival_times[k]}`,
       `start ${band.begin}`,
     ];

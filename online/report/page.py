@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from itertools import chain
+from string import Template
 from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
 from instances.charts import element, number
-from online.comparison.coincidence import coincidence_notes
+from online.comparison.coincidence import coincidence_notes, listed
 from online.comparison.ratio_tables import confidences_of, level_notes
-from online.comparison.summaries import grouped
-from online.comparison.trial import NOT_RUN, Trial, rounds_of, separate
+from online.comparison.ratios import Interval
+from online.comparison.summaries import PolicySummary, grouped
+from online.comparison.trial import NOT_RUN, OPTIMA, Trial, rounds_of, separate
 
 from . import tables
 from .ratio_picture import LEVEL, Row, ratio_picture
@@ -24,7 +27,13 @@ DATA_ID = "trials"
 """Id of the element that holds the schedules as JSON."""
 
 
-def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", note: str = "") -> str:
+def build_report(
+    trials: Iterable[Trial],
+    title: str = "Competitive ratios",
+    note: str = "",
+    *,
+    ids: bool = False,
+) -> str:
     """Write a self-contained HTML page about the trials that have been run.
 
     It has tables of policies and trials, a chart of every ratio, and for the trial that the
@@ -38,9 +47,11 @@ def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", not
         Of `online.compare`, of a results file, or `Trial.of_schedules`; at least one that has been
         run, shown in the order given.
     title : str, default "Competitive ratios"
-        Heading of the page.
+        Title of the page.
     note : str, default ""
-        A line below it.
+        A line below the answer.
+    ids : bool, default False
+        Show the ids of requests; a page without them shows their positions, from 0.
 
     Raises
     ------
@@ -62,12 +73,9 @@ def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", not
     notes = level_notes(records) + coincidence_notes(own, told_exactly=exact)
     reasons = tables.reasons(own)
     pictures = {name: picture for name, rows in groups.items() if (picture := ratio_picture(rows))}
-    data = report_data(records)
-    return self_contained_page(
-        __package__,
-        title=escape(title),
-        note=escape(note),
-        facts=escape(_facts(records, list(chain.from_iterable(groups.values())))),
+    data = report_data(records, ids=ids)
+    facts = _facts(records, list(chain.from_iterable(groups.values())))
+    body = Template((resources.files(__package__) / "page.html").read_text("utf-8")).substitute(
         confidence=LEVEL,
         policies=page_table(tables.policies(groups), "policies"),
         notes="".join(element("li", escape(one)) for one in notes),
@@ -84,7 +92,13 @@ def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", not
         requests=page_table(tables.REQUESTS, "requests"),
         data_id=DATA_ID,
         data=_json_for_html(data),
-        script=(resources.files(__package__) / "page.js").read_text("utf-8"),
+    )
+    return self_contained_page(
+        title,
+        headline(groups),
+        element("p", escape(facts), id="facts") + element("p", escape(note), class_="small"),
+        body,
+        (resources.files(__package__) / "page.js").read_text("utf-8"),
     )
 
 
@@ -113,7 +127,41 @@ def grouped_rows(trials: Sequence[Trial]) -> dict[str, list[Row]]:
     return found
 
 
-def report_data(given: Sequence[Trial]) -> dict[str, Any]:
+def headline(groups: Mapping[str, Sequence[Row]]) -> str:
+    """Tell which policy has the least mean ratio, of those with a ratio in every trial."""
+    found = [least for rows in groups.values() if (least := _least(rows))]
+    if not found:
+        return "No policy has a ratio in every trial"
+    counts = Counter(tuple(one.policy for one in least) for least in found)
+    names, count = counts.most_common(1)[0]
+    least = next(one for one in found if tuple(each.policy for each in one) == names)
+    means = [one.mean_ratio for one in least]
+    is_known = all(one.is_exact for one in means)
+    who = f"{len(names)} policies" if len(names) > 4 else listed(names)
+    who = who if is_known else who.replace(" and ", " or ")
+    has = "have" if is_known and len(names) > 1 else "has"
+    optimum = least[0].compared_with
+    optimum = "hindsight optimum" if optimum == OPTIMA[0] else optimum
+    if len(groups) > 1:
+        figure = f" in {count} of {len(groups)} groups of trials"
+    else:
+        lowers = [one.lower for one in means if one.lower is not None]
+        uppers = [one.upper for one in means if one.upper is not None]
+        figure = f", {Interval(min(lowers), min(uppers))}"
+    the = "the least" if max(map(len, groups.values())) > 1 else "a"
+    return f"{who} {has} {the} mean ratio to the {optimum}{figure}"
+
+
+def _least(rows: Sequence[Row]) -> list[PolicySummary]:
+    """Choose the policies of a group that may have the least mean ratio to the first's optimum."""
+    own = [row.summary for row in rows if not row.summary.failed]
+    own = [one for one in own if one.compared_with == own[0].compared_with]
+    known = [(one, one.mean_ratio.lower) for one in own if one.mean_ratio.upper is not None]
+    least = min((one.mean_ratio.upper or 0 for one, _ in known), default=0)
+    return [one for one, lower in known if lower is not None and lower <= least]
+
+
+def report_data(given: Sequence[Trial], *, ids: bool = False) -> dict[str, Any]:
     """Collect what the script draws from: each instance and optimum once, and the trials."""
     instances: dict[Any, int] = {}
     documents: list[dict[str, Any]] = []
@@ -129,7 +177,8 @@ def report_data(given: Sequence[Trial]) -> dict[str, Any]:
                 (problem.digest, problem.name, problem.ids), len(instances)
             )
             if place == len(documents):
-                documents.append(_instance(problem))
+                shown = problem.ids if ids else range(len(problem))
+                documents.append({**_instance(problem), "ids": list(shown)})
         known = None
         if best is not None:
             known = optima.setdefault((place, repr(best)), len(optima))
@@ -177,7 +226,6 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "name": instance.name or instance.digest[:12],
         "digest": instance.digest,
         "memory_limit": instance.memory_limit,
-        "ids": list(instance.ids),
         "arrival_times": instance.arrival_times.tolist(),
         "prompt_lengths": instance.prompt_lengths.tolist(),
         "output_lengths": instance.output_lengths.tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
@@ -12,34 +13,47 @@ from instances.version import package_version
 from online.runtime.table import Table
 
 
-def self_contained_page(package: str | None, *, title: str, script: str = "", **parts: str) -> str:
-    """Fill in the ``page.html`` of a package, inside the frame and the style that all pages share.
+def self_contained_page(
+    title: str, answer: str, under_answer: str, body: str, script: str = ""
+) -> str:
+    """Write a page in the frame and the style that all pages share.
 
     Parameters
     ----------
-    package : str or None
-        The package of the page.
     title : str
-        Title and heading, HTML.
+        Title of the page, text.
+    answer : str
+        What the page says, in one sentence, text; its heading.
+    under_answer : str
+        HTML that stands below it: the picture, and what a reader must know.
+    body : str
+        HTML of the rest.
     script : str, default ""
         JavaScript; a page without any forbids scripts.
-    **parts : str
-        HTML by name.
     """
     shared = resources.files(__package__ or "")
     # substitute() replaces in one pass: a "$" in a name or a script stays as it is.
-    page = Template((resources.files(package or "") / "page.html").read_text("utf-8"))
     return Template((shared / "frame.html").read_text("utf-8")).substitute(
-        title=title,
+        title=escape(title),
+        answer=escape(answer),
+        under_answer=under_answer,
         scripts="script-src 'unsafe-inline'; " if script else "",
         style=(shared / "page.css").read_text("utf-8"),
-        body=page.substitute(title=title, **parts),
+        body=body,
         script=f"<script>\n{script}\n</script>\n" if script else "",
     )
 
 
+def folded(title: str, *content: str) -> str:
+    """Write a section of which the heading alone is shown until the reader opens it."""
+    heading = element("summary", element("h2", escape(title)))
+    return element("details", heading + "\n".join(content)) + "\n"
+
+
 def page_table(table: Table, table_id: str | None = None, *, picked: bool = False) -> str:
-    """Write a table in a frame that scrolls; what follows a line break in a cell is small.
+    """Write a table in a frame that scrolls, the columns that answer on the left.
+
+    What follows a line break in a cell is small.
 
     Parameters
     ----------
@@ -50,24 +64,25 @@ def page_table(table: Table, table_id: str | None = None, *, picked: bool = Fals
     picked : bool, default False
         Let the reader pick rows.
     """
+    places = {name: place for place, name in enumerate(table.columns)}
+    places = {name: places[name] for name in dict.fromkeys((*table.by_importance, *places))}
     kinds = {
         name: None
         if name not in table.text_columns
         else "text long"
         if name in table.prose_columns
         else "text"
-        for name in table.columns
+        for name in places
     }
     heads = []
-    for name in table.columns:
-        # Long names may break behind an underscore.
-        shown = escape(name).replace("_", "_<wbr>")
+    for name in places:
+        shown = _breakable(name)
         shown = element("button", f"{shown}<wbr>", type="button") if table_id else shown
         heads.append(element("th", shown, scope="col", class_=kinds[name]))
     rows = [
         element(
             "tr",
-            "".join(map(_cell, cells, kinds.values())),
+            "".join(map(_cell, (cells[place] for place in places.values()), kinds.values())),
             class_="pick" if picked else None,
             tabindex=0 if picked else None,
             data_index=index if picked else None,
@@ -80,10 +95,15 @@ def page_table(table: Table, table_id: str | None = None, *, picked: bool = Fals
     return element("div", framed, class_="scroll tall" if table_id else "scroll")
 
 
+def _breakable(name: str) -> str:
+    """Let a long name break where its parts end."""
+    return re.sub(r"([_(=])", r"\1<wbr>", escape(name))
+
+
 def _cell(text: str, kind: str | None) -> str:
     first, _, more = text.partition("\n")
     below = element("div", escape(more), class_="small") if more else ""
-    return element("td", escape(first) + below, class_=kind)
+    return element("td", (_breakable(first) if kind else escape(first)) + below, class_=kind)
 
 
 def written_by() -> str:

@@ -15,7 +15,7 @@ from online.runtime.table import Table
 from .ratio_picture import LEVEL, Row
 
 COMPARED_WITH = "compared with"
-WAITINGS = ("ratio_of_waitings", "waiting ratio", "waiting", "optimum waiting")
+WAITINGS = ("ratio of waitings", "waiting ratio", "waiting", "optimum waiting")
 """Columns of trials in rounds: in seconds nobody knows how long a request takes by itself."""
 
 SIDES = [
@@ -24,7 +24,7 @@ SIDES = [
     for name in ("start", "completion", "latency")
 ]
 REQUESTS = Table(
-    "", ("request", "prompt_length", "output_length", "arrival", *SIDES), (), frozenset({"request"})
+    "", ("request", "prompt length", "output length", "arrival", *SIDES), (), frozenset({"request"})
 )
 """Headings of the requests of the trial that is picked; the page's script adds the rows."""
 
@@ -35,13 +35,13 @@ def policies(groups: Mapping[str, Sequence[Row]]) -> Table:
         {
             "policy": f"{row.summary.policy}\n{group}",
             COMPARED_WITH: row.summary.compared_with,
-            "mean_ratio": str(row.summary.mean_ratio),
-            f"mean_ratio {LEVEL}": _text(row.mean_confidence),
-            "max_ratio": str(row.summary.max_ratio),
-            "ratio_of_totals": str(row.summary.ratio_of_totals),
-            f"ratio_of_totals {LEVEL}": _text(row.totals_confidence),
+            "mean ratio": str(row.summary.mean_ratio),
+            f"mean ratio {LEVEL}": _text(row.mean_confidence),
+            "max ratio": str(row.summary.max_ratio),
+            "ratio of totals": str(row.summary.ratio_of_totals),
+            f"ratio of totals {LEVEL}": _text(row.totals_confidence),
             **{name: cell(row.summary) for name, cell in SERVICE.items()},
-            "ratio_of_waitings": _text(row.summary.ratio_of_waitings),
+            "ratio of waitings": _text(row.summary.ratio_of_waitings),
             "trials": number(row.summary.trials),
             "proved": f"{row.summary.proved}/{row.summary.completed}",
             "failed": number(row.summary.failed),
@@ -55,7 +55,7 @@ def policies(groups: Mapping[str, Sequence[Row]]) -> Table:
 def trials(records: Sequence[Trial]) -> Table:
     """A row for each trial."""
     units = list(dict.fromkeys(record.unit for record in records))
-    latency = "total_latency" if len(units) > 1 else f"total_latency, {units[0]}"
+    latency = "total latency" if len(units) > 1 else f"total latency, {units[0]}"
     cells = []
     for record in records:
         known = record.digest is not None

@@ -367,6 +367,7 @@ def test_a_log_that_names_workers_tells_what_its_router_loses(
     columns = "arrival=received, prompt=asked, output=answered, worker=pod, latency=took"
     options = ("--memory-limit", 60, "--batch-time", "affine:0.1,0.002,2e-4", *QUICK)
     options = (*options, "--prediction-error", 0, "--time-limit", 3, "--router", "round-robin")
+    options = (*options, "--worker-names")
     process = script("headroom", f"{path}({columns})", *options, "--json", figures)
     assert process.returncode in (0, 1), process.stderr
     assert facts(process)["replicas"] == "0 is a, 1 is b"

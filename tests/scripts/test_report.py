@@ -24,7 +24,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_results_become_one_page(ok: Ok, results: Path, tmp_path: Path) -> None:
     assert ok(f"report {results} --out page.html --title 'Tiny & small'") == "page.html: 4 trials\n"
     text = (tmp_path / "page.html").read_text("utf-8")
-    assert "<h1>Tiny &amp; small</h1>" in text
+    assert "<title>Tiny &amp; small</title>" in text
     assert '"name":"arrival-model-1[seed=0,n=3]"' in text
 
 
@@ -35,7 +35,7 @@ def test_a_page_names_its_study_its_version_and_its_day(
     ok(f"report {results} --out page.html")
     days.append(f"{datetime.now(UTC):%Y-%m-%d}")
     text = (tmp_path / "page.html").read_text("utf-8")
-    assert "<h1>Competitive ratios: tiny</h1>" in text
+    assert "<title>Competitive ratios: tiny</title>" in text
     tool = f"llm-hindsight {package_version()}"
     assert any(
         f">experiment tiny, run by {tool}; page written on {day} by {tool}<" in text for day in days

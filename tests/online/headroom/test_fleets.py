@@ -109,7 +109,7 @@ def test_the_fewest_replicas_are_those_of_hindsight(workload: Workload, found: H
     )
     assert alone.lower_bound <= found.capacity.upper_bound
     assert found.capacity.lower_bound <= alone.upper_bound
-    assert f"{found.capacity.upper_bound} are enough" in sentence(found)
+    assert f"{found.capacity.upper_bound} replicas are enough" in sentence(found)
 
 
 def test_tables_pictures_and_records_have_all_of_it(found: Headroom) -> None:
@@ -197,11 +197,12 @@ def test_losses_that_are_both_open_share_a_sentence() -> None:
             3,
             5,
             (
-                "fewer than 3 replicas are not enough behind any router; 5 are enough, with a "
-                "schedule that is known."
+                "fewer than 3 replicas are not enough behind any router; 5 replicas are enough, "
+                "with a schedule that is known."
             ),
         ),
-        (1, 2, "2 are enough, with a schedule that is known."),
+        (1, 1, "1 replica is enough, with a schedule that is known."),
+        (1, 2, "2 replicas are enough, with a schedule that is known."),
         (4, None, "replicas are not enough behind any router; no number is known to be enough."),
         (None, None, "No number of replicas has 99 % on time within latency <= 2 s: too many "),
     ],
@@ -236,7 +237,10 @@ def requests(n: int) -> Workload:
 def test_replicas_of_a_log() -> None:
     log = log_of(["b", "a", "b", "c"])
     workload, router, facts = replicas_of_log(log, requests(4))
-    assert (workload.replicas, facts) == (3, {"replicas": "0 is a, 1 is b, 2 is c"})
+    told = {"replicas": "numbered in the order of their names in the log"}
+    assert (workload.replicas, facts) == (3, told)
+    named = replicas_of_log(log, requests(4), names=True)[2]
+    assert named == {"replicas": "0 is a, 1 is b, 2 is c"}
     run = online.simulate_fleet(workload, "fcfs", router, batch_time=TIME)
     assert run.assignment.tolist() == [1, 0, 1, 2]
     assert replicas_of_log(log, requests(4), 5)[0].replicas == 5

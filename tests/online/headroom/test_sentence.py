@@ -14,7 +14,8 @@ from instances.batch_time import AffineTime
 from online.comparison.ratios import Interval
 from online.headroom import Headroom, Measured, headroom_page
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
-from online.headroom.tables import fields, notes, sentence, tables
+from online.headroom.page import bars, headline
+from online.headroom.tables import fields, notes, sentence, sentences, tables
 from online.headroom.waiting import OverTime
 
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20)
@@ -153,9 +154,15 @@ def test_exact_and_predicted_lengths_each_have_their_best_policy() -> None:
 
 
 def test_a_policy_that_loses_is_not_praised() -> None:
-    found = answer(4, 6, VLLM, run("fcfs", 9.0, 10.0, 12.0))
-    assert sentence(found) == (
-        TODAY + KNOWN + " No other policy saves any of it when told exact output lengths."
+    slow = [run(name, 9.0, 10.0, 12.0) for name in ("fcfs", "wait")]
+    said = f"{TODAY}{KNOWN} Told exact output lengths, "
+    assert sentence(answer(4, 6, VLLM, slow[0])) == (
+        f"{said}fcfs has no shorter mean latency than vllm."
+    )
+    # One that did not end is not counted.
+    late = PolicyRun("lp", 0.0, None, "its time ran out")
+    assert sentence(answer(4, 6, VLLM, *slow, late)) == (
+        f"{said}none of the 2 other policies simulated has a shorter mean latency than vllm."
     )
 
 
@@ -236,8 +243,41 @@ def test_without_a_best_possible_it_is_said_why() -> None:
 def test_the_page_says_the_same_above_the_requests() -> None:
     found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0))
     page = headroom_page(found, {}, "a log")
-    assert f"<strong>{sentence(found)}</strong>" in page
-    assert page.index('id="policies-picture"') < page.index('id="facts"')
+    said = [f"<li>{one}</li>" for one in sentences(found)]
+    assert page.count("\n".join(said)) == 1
+    assert page.index(said[0]) < page.index('id="policies-picture"') < page.index('id="facts"')
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "measured", "saved"),
+    [
+        (4, 6, None, "The best scheduler could have saved 40.0 to 60.0 % of the mean latency"),
+        (5, 5, None, "The best scheduler could have saved 50.0 % of the mean latency"),
+        (4, 10, None, "The best scheduler could have saved at most 60.0 % of the mean latency"),
+        (4, None, None, "The best scheduler could have saved at most 60.0 % of the mean latency"),
+        # Of what the log measured, where it measured any.
+        (4, 6, 8.0, "The best scheduler could have saved 25.0 to 50.0 % of the mean latency"),
+        (4, 6, 3.5, "The batch time or the memory limit does not fit this log"),
+    ],
+)
+def test_the_page_is_headed_by_the_answer(
+    low: float, high: float | None, measured: float | None, saved: str
+) -> None:
+    found = answer(low, high, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=measured)
+    assert headline(found) == saved
+    page = headroom_page(found, {}, "a log").replace("\N{NO-BREAK SPACE}", " ")
+    assert page.count(f"<h1>{saved}</h1>") == 1
+
+
+def test_bars_are_as_long_as_their_figures() -> None:
+    drawn = bars(answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=8.0))
+    rows = re.findall(r"<span>([a-z, ]+)</span>.*?([\d.]+)%;.*?([\d.]+)%;.*?<b>(.*?)</b>", drawn)
+    assert rows == [
+        ("measured in the log", "80.00", "0.00", "8.000 s"),
+        ("vllm, simulated", "100.00", "0.00", "10.000 s"),
+        ("sjf, exact lengths", "70.00", "0.00", "7.000 s"),
+        ("best possible", "40.00", "20.00", "4.000 to 6.000 s"),
+    ]
 
 
 def test_the_page_draws_each_figure_in_its_colour_and_unit() -> None:
@@ -246,7 +286,7 @@ def test_the_page_draws_each_figure_in_its_colour_and_unit() -> None:
     page = headroom_page(answer(4, 6, *runs), {"read": "<b>"}, "a log")
     assert ">&lt;b&gt;</td>" in page
     policies, over_time = (
-        page.partition(f'id="{name}-picture"')[2].partition("</section>")[0]
+        page.partition(f'id="{name}-picture"')[2].partition("</details>")[0]
         for name in ("policies", "over-time")
     )
     # What runs today, policies told exact lengths, and others.

@@ -161,7 +161,7 @@ def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[Trial])
     tip = tab.locator("#tip")
     tip.wait_for()
     told = tip.text_content()
-    assert told == ("request 0prompt_length 63output_length 1arrival 0start 0completion 1latency 1")
+    assert told == ("request 0prompt length 63output length 1arrival 0start 0completion 1latency 1")
     # Its band is outlined on both sides.
     assert tab.locator(BAND + ".pointed").count() == 2
     tab.mouse.move(1, 1)

@@ -11,14 +11,14 @@ import pytest
 from trials_by_hand import trial_by_hand
 
 import instances
-from instances import Instance, InvalidTypeError, InvalidValueError
+from instances import Instance, InvalidTypeError, InvalidValueError, Request
 from instances.batch_time import PiecewiseLinearTime
 from online import simulate
 from online.comparison import compare
 from online.comparison.bootstrap import ratio_confidence
 from online.comparison.trial import Trial
 from online.report import build_report, tables
-from online.report.page import DATA_ID, grouped_rows, report_data
+from online.report.page import DATA_ID, grouped_rows, headline, report_data
 from online.runtime.table import Table
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
@@ -115,7 +115,7 @@ def test_the_table_of_trials_is_the_records() -> None:
     assert late == {
         "policy": "late",
         "ratio": "1.5000",
-        "total_latency, rounds": "12",
+        "total latency, rounds": "12",
         "optimum": "8",
         # Of 12 and 8 rounds 7 are output lengths.
         "waiting ratio": "5.0000",
@@ -127,7 +127,7 @@ def test_the_table_of_trials_is_the_records() -> None:
         "seed": "5",
         "status": "completed",
     }
-    assert livelock["ratio"] == livelock["total_latency, rounds"] == livelock["waiting"] == ""
+    assert livelock["ratio"] == livelock["total latency, rounds"] == livelock["waiting"] == ""
     assert (livelock["optimum"], livelock["optimum waiting"]) == ("[7, ?]", "[0, ?]")
     assert livelock["waiting ratio"] == ""
     assert [failed[name] for name in ("optimum", "optimum waiting", "instance", "n", "M")] == 5 * [
@@ -142,11 +142,11 @@ def test_policies_are_averaged_within_their_group() -> None:
     ]
     (row,) = policies(twice)
     assert (row["trials"], row["proved"], row["failed"]) == ("2", "2/2", "0")
-    assert (row["mean_ratio"], row["max_ratio"]) == ("1.2500", "1.5000")
-    assert row["ratio_of_totals"] == "1.2500"
-    assert row["ratio_of_waitings"] == "3.0000"
+    assert (row["mean ratio"], row["max ratio"]) == ("1.2500", "1.5000")
+    assert row["ratio of totals"] == "1.2500"
+    assert row["ratio of waitings"] == "3.0000"
     found = policies([twice[0], replace(twice[1], family="b")])
-    assert [(one["policy"], one["mean_ratio"]) for one in found] == [
+    assert [(one["policy"], one["mean ratio"]) for one in found] == [
         ("late\n", "1.5000"),
         ("late\nb", "1.0000"),
     ]
@@ -203,12 +203,12 @@ def test_ratios_have_confidence_intervals_and_failures_reasons() -> None:
     records = [*RECORDS, trial_by_hand(other, "late", 5, "completed", (0, 2), (), (), (0, 0), 4)]
     late = next(row for row in policies(records) if row["policy"].startswith("late"))
     expected = ratio_confidence([[records[0]], [records[3]]])
-    assert [late["mean_ratio 95%"], late["ratio_of_totals 95%"]] == [
+    assert [late["mean ratio 95%"], late["ratio of totals 95%"]] == [
         str(interval) for interval in expected
     ]
     others = [row for row in policies(records) if not row["policy"].startswith("late")]
     assert len(others) == 2
-    assert all(row["mean_ratio 95%"] == "" for row in others)
+    assert all(row["mean ratio 95%"] == "" for row in others)
     groups = {"": RECORDS[:2], "other": RECORDS[2:]}
     table = tables.reasons(groups)
     assert table.columns == ("policy", "trials", "status", "reason")
@@ -227,8 +227,8 @@ def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
     ]
     (row,) = policies(drawn)
     one, two, three = drawn
-    assert row["mean_ratio 95%"] == str(ratio_confidence([[one, two], [three]])[0])
-    assert policies(drawn[:2])[0]["mean_ratio 95%"] == ""
+    assert row["mean ratio 95%"] == str(ratio_confidence([[one, two], [three]])[0])
+    assert policies(drawn[:2])[0]["mean ratio 95%"] == ""
 
 
 def test_policies_that_did_the_same_are_named() -> None:
@@ -250,8 +250,54 @@ def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
     # What is shown holds what is known: bounds are rounded outwards.
     lower, upper = (float(end) for end in row["optimum"].strip("[]").split(", "))
     assert lower <= (figures.optimum_lower or 0) <= (figures.optimum_upper or 0) <= upper
-    latency = float(row["total_latency, seconds"])
+    latency = float(row["total latency, seconds"])
     assert latency == pytest.approx(float(figures.total_latency or 0), abs=1e-4)
+
+
+def test_ids_are_shown_only_where_they_are_asked_for() -> None:
+    named = Instance([Request(0, 1, 2, "alice"), Request(0, 1, 2, "bob")], memory_limit=6)
+    records = [trial_by_hand(named, "late", 5, "completed", (0, 2))]
+    assert report_data(records)["instances"][0]["ids"] == [0, 1]
+    assert "alice" not in build_report(records)
+    assert '"ids":["alice","bob"]' in build_report(records, ids=True)
+
+
+def by_ratio(policy: str, total: int, lower: int = 8, family: str = "") -> Trial:
+    """A policy on three requests; the optimum of 8 is proved where ``lower`` is 8."""
+    starts = {12: (0, 3, 3), 8: (0, 0, 2), None: None}[total or None]
+    status = "completed" if starts else "failed"
+    best = (0, 0, 2)
+    return trial_by_hand(
+        THREE, policy, 5, status, starts, (), (), best, lower, family=family, reason=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([by_ratio("a", 12)], "a has a mean ratio to the hindsight optimum, 1.5000"),
+        (
+            [by_ratio("a", 12), by_ratio("b", 8)],
+            "b has the least mean ratio to the hindsight optimum, 1.0000",
+        ),
+        (
+            [by_ratio("a", 8), by_ratio("b", 8)],
+            "a and b have the least mean ratio to the hindsight optimum, 1.0000",
+        ),
+        # 8 over [4, 8] may be more than 12 over 8.
+        (
+            [by_ratio("a", 12), by_ratio("b", 8, 4)],
+            "a or b has the least mean ratio to the hindsight optimum, [1.0000, 1.5000]",
+        ),
+        (
+            [by_ratio("a", 12, 8, "x"), by_ratio("b", 8, 8, "x"), by_ratio("b", 12, 8, "y")],
+            "b has the least mean ratio to the hindsight optimum in 2 of 2 groups of trials",
+        ),
+        ([by_ratio("a", 0)], "No policy has a ratio in every trial"),
+    ],
+)
+def test_the_heading_names_the_policy_with_the_least_ratio(records: list[Trial], said: str) -> None:
+    assert headline(grouped_rows(records)) == said
 
 
 def test_a_page_of_many_trials_is_small() -> None:

@@ -1,0 +1,102 @@
+"""What files and pages made of a log contain of it: figures, and neither texts nor names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from forked_scripts import Ok, Script
+from log_files import sglang_server, vllm_bench
+
+import instances
+
+SECRET = "<i>SECRET</i>"
+"""In place of prompts, answers, ids, names of models and workers, and of what nobody asked for."""
+
+POLICY = """\
+import online
+
+
+class Shortest(online.PriorityPolicy):
+    def priority(self, request):
+        return request.prompt_length
+"""
+
+STUDY = """\
+name = "study"
+policies = ["fcfs", "rules.py:Shortest"]
+
+[[instances]]
+trace = "log.csv"
+
+[instances.parameters]
+memory_limit = 20
+bad_rows = "skip"
+columns = { arrival = "t", prompt = "p", output = "o" }
+"""
+
+COLUMNS = "arrival=t, prompt=p, output=o, bad_rows=skip"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A log, and a policy, in a folder whose name nobody is to see."""
+    own = tmp_path / "SECRET"
+    own.mkdir()
+    cells = [(0.0, 4, 3), (0.5, SECRET, 2), (1.0, 5, 2), (1.2, 3, 4)]
+    rows = [f"{t},{p},{o},{SECRET}{o % 2},{SECRET}" for t, p, o in cells]
+    (own / "log.csv").write_text("\n".join((f"t,p,o,pod,{SECRET}", *rows)), "utf-8")
+    (own / "rules.py").write_text(POLICY, "utf-8")
+    return own
+
+
+def test_headroom_tells_neither_texts_nor_names_nor_folders(script: Script, folder: Path) -> None:
+    log, policy = f"{folder / 'log.csv'}({COLUMNS}, worker=pod)", f"{folder / 'rules.py'}:Shortest"
+    options = ("--memory-limit", 20, "--batch-time", "affine:0.02,2e-4,1e-6", "--jobs", 1)
+    options = (*options, "--policy", policy, "--time-limit", 2, "--prediction-error", 0)
+    page, record = folder / "page.html", folder / "record.json"
+    run = script("headroom", log, *options, "--out", page, "--json", record)
+    assert run.returncode in (0, 1), run.stderr
+    for text in (page.read_text("utf-8"), record.read_text("utf-8"), run.stdout, run.stderr):
+        assert "SECRET" not in text
+    assert "log.csv" in page.read_text("utf-8")
+    script("headroom", log, *options, "--out", page, "--worker-names")
+    assert "0 is &lt;i&gt;SECRET&lt;/i&gt;0, 1 is" in page.read_text("utf-8")
+    assert "<i>SECRET" not in page.read_text("utf-8")
+
+
+def test_experiments_reports_and_certificates_tell_none_of_it(
+    ok: Ok, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "study.toml").write_text(STUDY, "utf-8")
+    source = f"'trace:{folder / 'log.csv'}({COLUMNS}, memory_limit=20)'"
+    printed = [
+        ok(f"experiment {folder / 'study.toml'} --results study.sqlite --jobs 1"),
+        ok("report study.sqlite --out page.html --ids"),
+        ok("table study.sqlite --format csv"),
+        ok(f"solve {source} --certificate proof.json --json solved.json"),
+    ]
+    made = [one for one in tmp_path.iterdir() if one.is_file()]
+    assert len(made) == 4, made
+    for one in made:
+        assert b"SECRET" not in one.read_bytes(), one.name
+    assert "SECRET" not in "".join(printed)
+    # The page that was asked for ids has the lines of the log.
+    assert '"ids":["row2","row4","row5"]' in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        vllm_bench(generated_texts=[SECRET] * 5, model_id=SECRET, label=SECRET),
+        sglang_server().replace('"id": "r', f'"id": "{SECRET}').replace('"{}"', json.dumps(SECRET)),
+    ],
+)
+def test_a_log_read_has_no_texts_and_no_ids(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(text, "utf-8")
+    assert SECRET in text
+    log = instances.read_log(path)
+    assert len(log) == 4
+    assert "SECRET" not in repr(vars(log)) + str(log)
