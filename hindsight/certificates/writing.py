@@ -272,8 +272,8 @@ def write_certificate(
     result: SolveResult | SecondsResult,
     path: str | os.PathLike[str],
     *,
-    search: bool = True,
-    tree: bool = True,
+    search: bool | None = None,
+    tree: bool | None = None,
     time_limit: float | None = None,
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
@@ -289,7 +289,9 @@ def write_certificate(
         Result of a solve, with or without preemption, in rounds or seconds.
     path : str or os.PathLike
         Path of the JSON file, which is replaced as a whole.
-    search, tree, time_limit : bool, bool, float or None
+    search, tree : bool or None, default None
+        See `make_certificate`; None means where the solve ended with a proof of optimality.
+    time_limit : float or None, default None
         See `make_certificate`.
 
     Returns
@@ -310,8 +312,13 @@ def write_certificate(
         raise InvalidTypeError(None, "result", result, "is not a SolveResult or a SecondsResult")
     if isinstance(result, SolveResult) and result.objective != "total_latency":
         raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
+    proved = result.status == "optimal"
     document = make_certificate(
-        result.schedule, result.proof, search=search, tree=tree, time_limit=time_limit
+        result.schedule,
+        result.proof,
+        search=proved if search is None else search,
+        tree=proved if tree is None else tree,
+        time_limit=time_limit,
     )
     verdict = check_certificate(document)
     write_atomically(path, json.dumps(document, separators=(",", ":")) + "\n")

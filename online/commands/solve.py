@@ -270,9 +270,8 @@ def _certify(result: SolveResult, path: Path, left: float | None) -> dict[str, A
     """Write a certificate in the seconds that are left, and check it."""
     import hindsight
 
-    proved = result.status == "optimal"
     left = None if left in (None, math.inf) else max(0.0, left)
-    verdict = hindsight.write_certificate(result, path, search=proved, tree=proved, time_limit=left)
+    verdict = hindsight.write_certificate(result, path, time_limit=left)
     return {
         "file": path,
         "is_optimal": verdict.is_optimal,
