@@ -235,9 +235,7 @@ def check_limits(limits: Limits) -> None:
         One is not above 0, or longer than a day.
     """
     if not hasattr(os, "killpg"):
-        reason = (
-            "the referee runs on Linux and macOS: Windows cannot confine a policy's process"
-        )
+        reason = "the referee runs on Linux and macOS: Windows cannot confine a policy's process"
         raise OSError(errno.ENOTSUP, reason)
     as_number(limits.seconds, "referee", "seconds", above=0, maximum=86400)
     as_integer(limits.megabytes, "referee", "megabytes", minimum=1)
