@@ -47,7 +47,7 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 # half a second of work for each command, twenty for each copy that solves. What is half written is
 # left out.
 LEFT_OUT = shutil.ignore_patterns(
-    "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
+    "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv*", "results"
 )
 # Written once and never changed, so that a copy may be the same file.
 UNCHANGED = {".nbc", ".nbi", ".pyc", ".xz"}
