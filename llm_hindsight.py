@@ -60,11 +60,11 @@ def end_at_once_on_ctrl_c() -> None:
 
     Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it.
     """
-    if signal.getsignal(
-        signal.SIGINT
-    ) is signal.default_int_handler and signal.SIGINT not in signal.pthread_sigmask(
-        signal.SIG_BLOCK, ()
-    ):
+    # Windows has no mask of blocked signals.
+    mask = getattr(signal, "pthread_sigmask", None)
+    blocked = mask(signal.SIG_BLOCK, ()) if mask else ()
+    is_ignored = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    if not is_ignored and signal.SIGINT not in blocked:
         signal.signal(signal.SIGINT, _end_at_once)
 
 

@@ -230,6 +230,15 @@ def solve(  # noqa: PLR0913
         user-defined strategy fails by an error of any kind: the message names its line.
     SolverError
         HiGHS failed.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> result = hindsight.solve(instance, progress=False)
+    >>> result.status, result.upper_bound, result.schedule.start_times.tolist()
+    ('optimal', 7, [0, 1, 0])
     """
     for name in program.keys() - ProgramOptions.__annotations__.keys():
         raise TypeError(f"solve() got an unexpected keyword argument {name!r}")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from .errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from .sources import FILE_MARK, main_name, remember
-from .user_modules import attribute_of, import_source, is_file_name
+from .user_modules import SUFFIX, attribute_of, import_source, is_file_name
 from .validation import as_name
 
 Thing = TypeVar("Thing")
@@ -135,7 +135,8 @@ class Registry(dict[str, Thing]):
         if text in self:
             return self[text]
         where, _, name = text.rpartition(":")
-        if not where and is_file_name(text):
+        # The colon of "C:\\bounds.py" is a drive's.
+        if text.endswith(SUFFIX) or (not where and is_file_name(text)):
             where, name = text, ""
         if not where:
             raise UnknownNameError(self._kind, text, [*self.names(), "FILE.py:NAME"])

@@ -32,6 +32,7 @@ from pathlib import Path
 import pytest
 
 from hindsight.compile_kernels import compile_kernels
+from llm_hindsight import SUBCOMMANDS
 from online import policy_names
 from studies.pages import TABLES, TABLES_HERE
 
@@ -46,7 +47,7 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 # half a second of work for each command, twenty for each copy that solves. What is half written is
 # left out.
 LEFT_OUT = shutil.ignore_patterns(
-    "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
+    "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv*", "results"
 )
 # Written once and never changed, so that a copy may be the same file.
 UNCHANGED = {".nbc", ".nbi", ".pyc", ".xz"}
@@ -77,8 +78,7 @@ NOT_RUN = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 DRIVER = r"""
 import contextlib, doctest, io, json, pathlib, subprocess, sys
 
-page, options, steps = json.load(sys.stdin)
-namespace = {"__name__": "__main__"}
+options, pages = json.load(sys.stdin)
 failures = []
 
 
@@ -119,13 +119,15 @@ def run_python(step):
     compare(step, printed.getvalue())
 
 
-for step in steps:
-    if "status" in step:
-        run_command(step)
-    elif step["title"]:
-        pathlib.Path(step["title"]).write_text(step["text"], encoding="utf-8")
-    else:
-        run_python(step)
+for page, steps in pages:
+    namespace = {"__name__": "__main__"}
+    for step in steps:
+        if "status" in step:
+            run_command(step)
+        elif step["title"]:
+            pathlib.Path(step["title"]).write_text(step["text"], encoding="utf-8")
+        else:
+            run_python(step)
 print(json.dumps(failures))
 """
 
@@ -263,22 +265,26 @@ def steps_of(page: Path) -> list[dict[str, object]]:
     return steps
 
 
+REFERENCE = ROOT / "docs" / "reference"
 RUN = [
     pytest.param(
-        page,
+        [page],
         id=str(page.relative_to(ROOT)),
         marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
     )
     for page in PAGES
     if any(block.language in {"python", *SHELLS} for block in blocks_of(page.read_text("utf-8")))
+    and page.parent != REFERENCE
 ]
+# Many short pages: one interpreter, which loads the packages once.
+RUN.append(pytest.param(sorted(REFERENCE.glob("*.md")), id="docs/reference"))
 
 
-@pytest.mark.parametrize("page", RUN)
-def test_what_a_page_shows_is_what_comes_out(page: Path, project: Path) -> None:
+@pytest.mark.parametrize("pages", RUN)
+def test_what_a_page_shows_is_what_comes_out(pages: list[Path], project: Path) -> None:
     process = subprocess.run(
         [PYTHON, "-c", DRIVER],
-        input=json.dumps([page.name, OPTIONS, steps_of(page)]),
+        input=json.dumps([OPTIONS, [[page.name, steps_of(page)] for page in pages]]),
         cwd=project,
         env=environment(project),
         capture_output=True,
@@ -325,7 +331,7 @@ def test_pages_with_tables_of_the_site_say_where_they_go() -> None:
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:
     # That what it names is there, `make docs` finds.
-    pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
+    pages = [page.read_text("utf-8") for page in REFERENCE.glob("*.md")]
     shown = set(re.findall(r"^::: (\S+)$", "\n".join(pages), flags=re.MULTILINE))
     public = {
         f"{package}.{name}"
@@ -336,8 +342,30 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
     assert public - shown == set()
 
 
+@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.stem)
+def test_every_name_of_the_reference_has_an_example_on_its_page(page: Path) -> None:
+    text = page.read_text("utf-8")
+    examples = "".join(one.text for one in blocks_of(text) if one.language == "python")
+    # Where headings name what is shown, classes have no names that anybody writes.
+    names = re.findall(r"^### (\S+)$", text, flags=re.MULTILINE)
+    names = names or re.findall(r"^::: (?:\w+\.)*(\w+)$", text, flags=re.MULTILINE)
+    assert [one for one in names if not re.search(rf"(?<![\w-]){one}(?![\w-])", examples)] == []
+
+
+def test_every_command_has_an_example() -> None:
+    page = ROOT / "docs" / "commands.md"
+    commands = [
+        one
+        for block in blocks_of(page.read_text("utf-8"))
+        if block.language == "console"
+        for one in commands_of(block)
+    ]
+    shown = {word for one in commands for word in one.text.split()[1:2]}
+    assert {*SUBCOMMANDS} - shown == set()
+
+
 def test_every_policy_has_its_place_in_the_reference() -> None:
-    page = (ROOT / "docs" / "reference" / "policy-catalogue.md").read_text("utf-8")
+    page = (REFERENCE / "policy-catalogue.md").read_text("utf-8")
     assert sorted(re.findall(r"^### (\S+)$", page, flags=re.MULTILINE)) == sorted(policy_names())
 
 
@@ -352,21 +380,18 @@ def test_what_is_not_run_says_why() -> None:
         pytest.skip("; ".join(reasons))
 
 
-def modules_with_examples() -> list[str]:
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    return [
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstring_examples(package: str, tmp_path: Path) -> None:
+    modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for path in files
+        for path in sorted((ROOT / package).rglob("*.py"))
         if ">>>" in path.read_text("utf-8")
     ]
-
-
-@pytest.mark.parametrize("module", modules_with_examples())
-def test_docstring_examples(module: str, tmp_path: Path) -> None:
     code = (
         "import doctest, importlib, sys\n"
-        f"result = doctest.testmod(importlib.import_module({module!r}), optionflags={OPTIONS})\n"
-        "sys.exit(result.failed)"
+        f"tried = [doctest.testmod(importlib.import_module(one), optionflags={OPTIONS})\n"
+        f"         for one in {modules!r}]\n"
+        "sys.exit(sum(one.failed for one in tried) or not all(one.attempted for one in tried))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],

@@ -66,8 +66,32 @@ def test_one_version_is_told_everywhere() -> None:
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_python_3_11_is_supported() -> None:
-    assert SpecifierSet(PROJECT["requires-python"]).contains("3.11.0")
+def test_pythons_are_those_tried() -> None:
+    named = re.findall(
+        r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), flags=re.MULTILINE
+    )
+    tried = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    assert named
+    assert f"| Linux, x86-64 | {', '.join(named)} |" in tried
+    assert all(SpecifierSet(PROJECT["requires-python"]).contains(f"{one}.0") for one in named)
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_workflows_pin_what_they_use(file: Path) -> None:
+    used = re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8"))
+    assert used
+    assert [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one)] == []
+
+
+def test_workflows_run_what_is_there() -> None:
+    text = "\n".join(file.read_text(encoding="utf-8") for file in WORKFLOWS)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE)
+    assert {*re.findall(r"run: make ([a-z-]+)", text)} <= {*targets}
+    named = {*re.findall(r"\bbenchmark_\w+", text)}
+    assert named == {file.stem for file in (ROOT / "scripts").glob("benchmark_*.py")}
 
 
 @pytest.mark.parametrize("package", ["instances", "hindsight", "online"])

@@ -162,6 +162,14 @@ def relax(  # noqa: PLR0913
     InvalidValueError, InvalidTypeError
         A horizon that some request cannot meet, an unknown formulation or method, a tolerance that
         is not a positive number, or a time limit that is not a number >= 0.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> hindsight.relax(instance).certified_bound
+    7
     """
     own_cuts = CUTS.all_of(cuts)
     if batch_time is not None:

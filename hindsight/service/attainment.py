@@ -86,6 +86,15 @@ def attainment(  # noqa: PLR0913
         A parameter is invalid.
     SolverError
         HiGHS failed.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> from instances import Instance, ServiceLevel
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> result = hindsight.attainment(instance, ServiceLevel(latency=3))
+    >>> result.lower_bound, result.upper_bound
+    (2, 2)
     """
     options: dict[str, Any] = {"threads": threads, "seed": seed, "gap": gap, "progress": progress}
     search = Search.checked(time_limit, should_stop, **options)

@@ -13,7 +13,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,9 @@ PACKAGE = Path(__file__).resolve().parent
 
 LOCK = ".lock"
 """File that is locked while records are written; network file systems lock no folders."""
+
+LOCK_SECONDS = 0.2
+"""How long to wait for another process before Ctrl-C is noticed."""
 
 LATE = "late_requests"
 """The goal that may be 0."""
@@ -531,14 +534,18 @@ class RecordStore:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold a folder against other processes that write there, until done or dead."""
-    import fcntl
+    import sqlite3
 
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    # SQLite locks a file on every system, and the lock ends with the process.
+    (folder / LOCK).touch()
+    with closing(sqlite3.connect(folder / LOCK, timeout=LOCK_SECONDS)) as lock:
+        while not lock.in_transaction:
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
         yield
-    finally:
-        os.close(handle)
 
 
 def _document(record: Record) -> dict[str, Any]:

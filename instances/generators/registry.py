@@ -124,6 +124,13 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
         A parameter the generator does not have, or a bad value.
     MissingParameterError
         A parameter without a default is not given.
+
+    Examples
+    --------
+    >>> import instances
+    >>> drawn = instances.generate("arrival-model-1", seed=5, n=4)
+    >>> len(drawn), drawn.memory_limit
+    (4, 44)
     """
     function = _GENERATORS[name]
     seed = as_integer(seed, None, "seed", minimum=0)

@@ -101,6 +101,13 @@ class Instance(Problem):
         An empty instance, a duplicate id (0 beside "0" too, which no CSV file tells apart), a
         prompt of length 0, a request that could never run (s + o > M, or what the memory rule
         makes of it), a name with control characters, or text that no file can hold.
+
+    Examples
+    --------
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> len(instance), instance.total_output_length, instance[1].peak_memory
+    (3, 6, 4)
     """
 
     unit = "rounds"

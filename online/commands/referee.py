@@ -20,7 +20,7 @@ from online.referee.judging import (
     judge,
     library_cases,
 )
-from online.referee.sandbox import SEED_VARIABLE, Limits, hide_memory
+from online.referee.sandbox import SEED_VARIABLE, Limits, check_limits, hide_memory
 from online.runtime.table import Table
 
 from .console import Wide, fail, progress_bar
@@ -73,6 +73,8 @@ def referee(  # noqa: PLR0913
     1 if not.
     """
     check_json(json_file)
+    limits = Limits(seconds, megabytes)
+    check_limits(limits)
     hide_memory()
     if not sets:
         fail("--set is missing: name sets of the library, such as j25-m1")
@@ -81,7 +83,6 @@ def referee(  # noqa: PLR0913
     if not cases:
         fail(f"none of {', '.join(sets)} is in rounds, tokens and total latency, with --largest")
     secret = secrets.token_hex(16) if seed is None else seed
-    limits = Limits(seconds, megabytes)
     rulings: list[Ruling] = []
     with progress_bar(len(cases) + 2 * fresh) as update:
         drawn = fresh_cases(entries, fresh, secret, proof_seconds)

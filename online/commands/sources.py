@@ -81,7 +81,7 @@ SourceTexts = Annotated[list[str] | None, typer.Argument(metavar="SOURCE...", he
 
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
 _FORM = re.compile(
-    rf"(?:(?P<kind>[a-z-]+):)?(?P<name>.+?)(?:\((?P<settings>(?:[^()\"']|{_QUOTED})*)\))?",
+    rf"(?:(?P<kind>[a-z-]{{2,}}):)?(?P<name>.+?)(?:\((?P<settings>(?:[^()\"']|{_QUOTED})*)\))?",
     re.DOTALL,
 )
 _PLAIN = re.compile(r"[\w./:+*?-]+")
@@ -194,7 +194,8 @@ def _kind_of(name: str) -> str:
         return "library"
     if name in instances.generator_names():
         raise InvalidValueError(None, "source", name, f"is a generator: write generator:{name}")
-    return "file" if Path(name).suffix or "/" in name else "library"
+    path = Path(name)
+    return "file" if path.suffix or path.name != name else "library"
 
 
 def _settings(text: str, settings: str) -> dict[str, str]:

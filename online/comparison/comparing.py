@@ -177,6 +177,14 @@ def compare(  # noqa: PLR0913
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
+
+    Examples
+    --------
+    >>> import online
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> [str(one.ratio.text(3)) for one in online.compare(instance, ["mc-sf", "fcfs"])]
+    ['1.000', '1.286']
     """
     from hindsight.runtime.clock import Clock
 

@@ -333,6 +333,16 @@ def ratio(
         ``run`` is no `Run`, or ``result`` has no bounds.
     InvalidValueError
         ``preemptive`` in seconds.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> import online
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> run = online.simulate(instance, "fcfs")
+    >>> print(online.ratio(run, hindsight.solve(instance, progress=False)))
+    1.2857
     """
     if not isinstance(run, Run):
         raise InvalidTypeError(

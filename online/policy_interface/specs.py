@@ -20,7 +20,7 @@ from instances.generators.registry import check_parameters
 from instances.registry import Registry
 from instances.settings import parse_settings
 from instances.sources import UNSTORED, loaded_modules, remember, user_sources
-from instances.user_modules import attribute_of, described, import_source, is_file_name
+from instances.user_modules import SUFFIX, attribute_of, described, import_source, is_file_name
 from online.policy_interface.policy import (
     _POLICIES,
     Policy,
@@ -82,8 +82,8 @@ class Spec(Generic[Made]):
         """Read a text, see `read_policy`."""
         kind = cls.kind
         name, _, settings = text.partition(":")
-        if is_file_name(name) and not settings:
-            module = import_source(name, folder, kind)
+        if text.endswith(SUFFIX) or (is_file_name(name) and not settings):
+            module = import_source(text.removesuffix(":"), folder, kind)
             raise InvalidValueError(None, kind, text, f"is a file: add {cls._choice(module)}")
         found = _TEXT.fullmatch(text)
         if found is None and is_file_name(name):

@@ -60,7 +60,7 @@ def limit_resources(megabytes: int, seconds: int) -> None:
     with suppress(ImportError, OSError):
         import resource
 
-        with open("/proc/self/statm") as counts:
+        with open("/proc/self/statm", encoding="utf-8") as counts:
             pages = int(counts.read().split()[0])
         most = pages * resource.getpagesize() + megabytes * MEGABYTE
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

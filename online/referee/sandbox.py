@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import math
 import os
@@ -224,12 +225,17 @@ def _snapshot(state: State) -> list[Any]:
 
 
 def check_limits(limits: Limits) -> None:
-    """Refuse limits that nothing could keep.
+    """Refuse limits that nothing could keep, and systems that keep none.
 
     Raises
     ------
+    OSError
+        This is Windows.
     InvalidValueError, InvalidTypeError
         One is not above 0, or longer than a day.
     """
+    if not hasattr(os, "killpg"):
+        reason = "the referee runs on Linux and macOS: Windows cannot confine a policy's process"
+        raise OSError(errno.ENOTSUP, reason)
     as_number(limits.seconds, "referee", "seconds", above=0, maximum=86400)
     as_integer(limits.megabytes, "referee", "megabytes", minimum=1)

@@ -3,8 +3,9 @@
 Every worker has a pipe of its own to its parent, and shares nothing with the others, so that
 
 * Ctrl-C, which a terminal sends to the whole group and a notebook to the kernel alone, means the
-  same in both: SIGINT is blocked in a worker from its first instruction on, and what becomes of the
-  work, the parent decides (`WorkerPool.stop`, `WorkerPool.close`);
+  same in both: SIGINT is blocked in a worker from its first instruction on (on Windows it is
+  ignored), and what becomes of the work, the parent decides (`WorkerPool.stop`,
+  `WorkerPool.close`);
 * the end of the parent, however it comes, ends the pipe and with it the worker;
 * a worker that dies takes along its own task and nothing else.
 """
@@ -362,14 +363,21 @@ def _in_worker(work: Work[Task, Result], task: Task) -> Result | None:
 
 @contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Start processes that never see Ctrl-C; here one is only put off."""
+    """Start processes that never see Ctrl-C; here one is only put off.
+
+    Windows has no mask that a process inherits: workers there ignore Ctrl-C once they have begun.
+    """
+    mask = getattr(signal, "pthread_sigmask", None)
+    if mask is None:
+        yield
+        return
     # It would unblock the signal when it starts, which it does beside the first worker.
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = mask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        mask(signal.SIG_SETMASK, before)
 
 
 # --- in a worker -------------------------------------------------------------------------------
@@ -392,6 +400,7 @@ def tell(news: object) -> None:
 def _serve(connection: Connection, sources: Sequence[str], jobs: int) -> None:
     global _parent
     _parent = connection
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Here, as whoever starts workers need not load what they do.
     from hindsight.runtime.memory_use import share_memory
 

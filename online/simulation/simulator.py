@@ -106,6 +106,15 @@ def simulate(  # noqa: PLR0913
         request of an instance, or none for a policy that needs one.
     RuntimeError
         The policy called `sys.exit`.
+
+    Examples
+    --------
+    >>> import online
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> run = online.simulate(instance, "mc-sf")
+    >>> run.total_latency, run.schedule.start_times.tolist()
+    (7, [0, 1, 0])
     """
     source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
     if not isinstance(source, ArrivalSource):

@@ -13,7 +13,7 @@ MADE_UP = [(1 + k % 97, 1 + k % 211) for k in range(2100)]
 
 def lengths_file(path: Path, heading: str, rows: Iterable[Sequence[object]]) -> Path:
     lines = [heading, *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

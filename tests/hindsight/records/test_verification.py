@@ -123,7 +123,7 @@ def in_place_of(path: Path, kind: str) -> None:
     elif kind == "loop":
         path.symlink_to(path)
     else:
-        path.write_text("")
+        path.write_text("", encoding="utf-8")
 
 
 @pytest.mark.parametrize(

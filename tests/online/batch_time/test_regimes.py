@@ -128,7 +128,7 @@ OPERATORS = [
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    with open(path, "w", newline="") as stream:
+    with open(path, "w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, rows[0])
         writer.writeheader()
         writer.writerows(rows)

@@ -409,7 +409,7 @@ def test_what_a_policy_raises_names_the_line_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("divides.py").write_text(SHORTEST.replace("return ", "return 1 / 0 * "))
+    Path("divides.py").write_text(SHORTEST.replace("return ", "return 1 / 0 * "), encoding="utf-8")
     instance = Instance.from_arrays([1], [2], memory_limit=4)
     (record,) = online.compare(instance, ["divides.py:Shortest"])
     assert record.reason == "ZeroDivisionError: division by zero (divides.py:6)"

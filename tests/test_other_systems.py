@@ -1,0 +1,93 @@
+"""What Windows lacks or does differently, faked on the system at hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import pytest
+
+import llm_hindsight
+from instances import InvalidValueError
+from instances.catalogue.records import _alone
+from online.commands.sources import parse_source
+from online.policy_interface.specs import PolicySpec
+from online.referee import Limits, judge
+from online.runtime.processes import _ctrl_c_blocked
+
+WITHOUT_POSIX = """
+import os, signal, sys, time
+
+for module in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[module] = None
+for module, name in ((os, "sched_getaffinity"), (os, "killpg"), (signal, "pthread_sigmask")):
+    delattr(module, name)
+
+import hindsight, instances, online
+import online.commands.application
+
+instance = instances.Instance.from_arrays([1, 2, 1], [2, 3, 1], memory_limit=6)
+print(hindsight.solve(instance, progress=False).status, online.simulate(instance, "mc-sf").status)
+"""
+
+
+def test_solve_and_simulate_need_no_posix_module() -> None:
+    command = [sys.executable, "-c", WITHOUT_POSIX]
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+    assert ran.stdout == "optimal completed\n", ran.stderr
+
+
+def test_ctrl_c_needs_no_signal_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise AssertionError("the resource tracker is for POSIX systems")
+
+    monkeypatch.delattr(signal, "pthread_sigmask")
+    monkeypatch.setattr(resource_tracker, "ensure_running", fails)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with _ctrl_c_blocked():
+            pass
+        llm_hindsight.end_at_once_on_ctrl_c()
+        assert signal.getsignal(signal.SIGINT) is llm_hindsight._end_at_once
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_one_writer_at_a_time_holds_a_folder_of_records(tmp_path: Path) -> None:
+    entered = threading.Event()
+
+    def enter() -> None:
+        with _alone(tmp_path):
+            entered.set()
+
+    other = threading.Thread(target=enter)
+    with _alone(tmp_path):
+        other.start()
+        assert not entered.wait(0.3)
+    other.join(5)
+    assert entered.is_set()
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("name", [r"C:\logs\day.csv", r"c:\logs\day.csv", "c:/logs/day.csv"])
+def test_the_letter_of_a_drive_is_no_kind_of_source(name: str) -> None:
+    source = parse_source(f"{name}(faster=2)")
+    assert (source.kind, source.name, source.settings) == ("file", name, {"faster": "2"})
+
+
+def test_the_colon_of_a_drive_ends_no_file_name() -> None:
+    with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' is not there"):
+        PolicySpec.read(r"C:\rules.py")
+    with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' is not there"):
+        PolicySpec.read(r"C:\rules.py:Mine(alpha=2)")
+
+
+def test_the_referee_says_in_a_line_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "killpg")
+    with pytest.raises(OSError, match="the referee runs on Linux and macOS"):
+        next(judge("mc-sf", [], Limits()))
