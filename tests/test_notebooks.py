@@ -110,11 +110,8 @@ SHOWN = {
 """Lines that prove that commands ran as well as Python; the pages' tests compare the rest."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow) for name in ("researcher", "engineer")]
-    + ["optimiser"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHOWN)
 def test_runs_in_a_kernel(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = executed(name, tmp_path, monkeypatch)
     assert [line for line in SHOWN[name] if line not in shown] == []
