@@ -65,7 +65,7 @@ class _Room:
 
 @register_policy("sglang")
 class SGLang(ReservingPolicy):
-    """Prompts in rounds of their own; admission reserves a share of what is still to be emitted.
+    """SGLang's scheduler: prompts first; admission reserves a share of what is still to be emitted.
 
     In each round, where a request waits and the batch is not known to be full, a batch of prompts
     is made: the prompt in progress first, then the queue, as long as fewer than
@@ -74,7 +74,9 @@ class SGLang(ReservingPolicy):
     nobody holds, less what this batch takes, less for each decoding request what it may still
     emit, at most 4,096 tokens, times a ratio. The prompt that exceeds what is left of
     ``chunked_prefill_size`` is cut there, in whole blocks, and continued in the next round. Decodes
-    are held meanwhile. A request that does not fit makes the batch full until one leaves it.
+    are held meanwhile, unless they are mixed in. A request that does not fit makes the batch full
+    until one leaves it; a batch that nothing had decoded in before is never full for long, because
+    what its requests may emit counts whole at first and by the ratio a round after.
 
     Otherwise everybody decodes, and the ratio falls a little: from 0.7 to 0.098 within 600 such
     rounds. Where memory does not suffice, requests are retracted: those with the fewest output
@@ -82,20 +84,19 @@ class SGLang(ReservingPolicy):
     wait at the tail of the queue. The ratio becomes (tokens emitted + 20 for each) / (longest
     outputs + 1) over the requests that stay. It starts anew on an idle machine.
 
-    As in the engine, a request that ended counts as one of the batch until the next decodes: who
-    waited for it is admitted one round after.
-
     No guarantee.
 
-    Read in SGLang 0.5.23: ``srt/managers/scheduler.py``, ``schedule_policy.py``,
-    ``schedule_batch.py``, ``srt/mem_cache/prefill_budget.py``,
-    ``scheduler_components/new_token_ratio_tracker.py``. Of its queues, ``fcfs`` and ``lof`` are
-    the orders ``"fcfs"`` and ``"longest-output"``; ``lpm``, ``dfs-weight`` and ``hrrn`` look at
-    shared prefixes, and no request shares one here, with which ``lpm`` is ``fcfs``. Left out: reuse
-    of prefixes, a retracted request's own included; the overlap of scheduling with the device;
-    prompts mixed with decodes; retraction by priority; the finer estimate for requests that ignore
-    the end of sequence without a prefix cache. An empty machine admits the head of the queue
-    whatever its longest output: the engine would cut that output.
+    The rules of SGLang 0.5.23, recorded decisions of which it reproduces step by step, with memory
+    counted by ``MemoryRule(page_size, "next", "chunks")``; they stand in
+    ``srt/managers/scheduler.py``, ``schedule_policy.py`` and ``schedule_batch.py``,
+    ``srt/mem_cache/prefill_budget.py`` and
+    ``scheduler_components/new_token_ratio_tracker.py``. Of its queues, ``fcfs`` and ``lof`` are the
+    orders ``"fcfs"`` and ``"longest-output"``; ``lpm``, ``dfs-weight`` and ``hrrn`` look at shared
+    prefixes, and no request shares one here, with which ``lpm`` is ``fcfs``. Left out: the overlap
+    of scheduling with the device, by which the engine knows the results of a round one round late
+    (recorded with ``--disable-overlap-schedule``); reuse of prefixes, of which the only one here is
+    a retracted request's own prompt; retraction by priority. An empty machine admits the head of
+    the queue whatever its longest output: the engine would cut that output.
 
     Parameters
     ----------
@@ -114,6 +115,15 @@ class SGLang(ReservingPolicy):
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
         See `QueueOrder`.
+    ignore_eos : bool, default False
+        Whether every request is known to reach its longest output: the ratio is 1 throughout.
+    enable_mixed_chunk : bool, default False
+        Whether the decoding requests advance in rounds of prompts too, where memory suffices for
+        all of them; each takes a token of the batch and of the chunk. It needs
+        ``chunked_prefill_size``.
+    disable_radix_cache : bool, default False
+        Whether the engine runs without its prefix cache. It matters with ``ignore_eos``: a request
+        is then admitted if there will be room for it and all others until each has ended.
     """
 
     def __init__(  # noqa: PLR0913
@@ -143,6 +153,7 @@ class SGLang(ReservingPolicy):
         self.ignore_eos = as_flag(ignore_eos, "policy", "ignore_eos")
         self.enable_mixed_chunk = as_flag(enable_mixed_chunk, "policy", "enable_mixed_chunk")
         self.disable_radix_cache = as_flag(disable_radix_cache, "policy", "disable_radix_cache")
+        self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
         # Floats, as in the engine.
         self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
@@ -196,7 +207,7 @@ class SGLang(ReservingPolicy):
         self._count(now)
         self._join(state)
         batch = self._prompts(state)
-        self._mixed = bool(batch) and self.enable_mixed_chunk and self._decodes_fit(state, batch)
+        self._mixed = bool(batch) and self._mixes and self._decodes_fit(state, batch)
         self._decoding = not batch or self._mixed
         if batch:
             if self._mixed:
@@ -260,7 +271,7 @@ class SGLang(ReservingPolicy):
         if self._chunked is None and slots <= 0:
             self._full = True
             return {}
-        now, decoding = state.round_index, len(self._end_of) if self.enable_mixed_chunk else 0
+        now, decoding = state.round_index, len(self._end_of) if self._mixes else 0
         held = sum(self._memory(state.running[index], now) for index in self._end_of)
         chunk = self.chunked_prefill_size
         room = _Room(
