@@ -1,4 +1,7 @@
-"""Play recordings of vLLM's own scheduler again with the policy vllm, and compare every step."""
+"""Play recordings of an engine's own scheduler again with its policy, and compare every step.
+
+The engines are vLLM and SGLang, the policies `vllm` and `sglang`.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ def replay_recordings(
     """Play recordings again: exit status 0 identical, 1 some step differs, 2 no recordings.
 
     Prints a row a recording: name, seed, steps, and whether every step is identical (requests and
-    their tokens in order, who is preempted, who emits a token, blocks in use) or the first that
-    is not.
+    their tokens, for vLLM in order, who is preempted, who emits a token, blocks in use) or the
+    first that is not.
     """
     recordings = read_recordings(file)
     width = max(len(recording.name) for recording in recordings)

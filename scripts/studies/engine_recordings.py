@@ -1,6 +1,7 @@
-"""Decisions recorded from vLLM's own scheduler, played again by the policy `vllm`.
+"""Decisions recorded from an engine's own scheduler, played again by the policy of its name.
 
-A recording is a workload, the settings of the engine, and a row for each of its steps: who
+A recording is of vLLM, or of SGLang where its ``engine`` says so. It is a workload,
+the settings of the engine, and a row for each of its steps: who
 processed how many tokens, who was preempted, who emitted a token, and how many blocks were in use.
 """
 
@@ -19,8 +20,10 @@ import numpy as np
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, MemoryRule
 from instances.files import LARGEST_TEXT, parse_json
 from instances.validation import as_flag, as_integer, as_name
+from online.policies.engines.sglang import SGLang
 from online.policies.engines.vllm import VLLM
 from online.policy_interface.policy import Decision, State, VisibleRequest
+from online.policy_interface.predictions import Prediction, PredictionModel
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from online.simulation.token_times import token_rounds
@@ -62,8 +65,34 @@ class Step(NamedTuple):
     emitted: list[int]
     blocks: int
 
+    def in_any_order(self) -> Step:
+        """Return the step with its requests in ascending order."""
+        return self._replace(scheduled=sorted(self.scheduled), emitted=sorted(self.emitted))
+
 
 NOTHING = Step([], [], [], 0)
+
+
+class Announced:
+    """Longest outputs as clients announce them, in order of arrival.
+
+    Parameters
+    ----------
+    longest : Sequence[int]
+        Tokens.
+    """
+
+    def __init__(self, longest: Sequence[int]) -> None:
+        self.longest = longest
+        self._next = 0
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """Return an interval up to the length announced, its point as well."""
+        longest = self.longest[self._next % len(self.longest)]
+        self._next += 1
+        return Prediction(1, longest, longest)
 
 
 @dataclass(frozen=True)
@@ -80,6 +109,10 @@ class Recording:
         Parameters of the policy.
     steps : Mapping[int, Step]
         By index, from 0.
+    policy : type[VLLM] | type[SGLang], default VLLM
+        The policy of the engine.
+    predictions : PredictionModel or None, default None
+        What the engine is told of the output lengths; None for the lengths themselves.
     """
 
     name: str
@@ -87,6 +120,8 @@ class Recording:
     instance: Instance
     settings: Mapping[str, Any]
     steps: Mapping[int, Step]
+    policy: type[VLLM] | type[SGLang] = VLLM
+    predictions: PredictionModel | None = None
 
 
 def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
@@ -132,23 +167,34 @@ def recording_of(entry: Any) -> Recording:
     """
     if not isinstance(entry, dict):
         raise TypeError("is not a JSON object")
-    rows = [entry[column] for column in COLUMNS]
+    of_sglang = str(entry.get("engine", "")).startswith("sglang ")
+    columns = (*COLUMNS, "max_new_tokens") if of_sglang else COLUMNS
+    rows = [entry[column] for column in columns]
     if any(not isinstance(row, list) or len(row) != len(rows[0]) for row in rows):
-        raise ValueError(f"{', '.join(COLUMNS)} are not lists of one length")
-    prompts, outputs, arrivals = rows
-    size = as_integer(entry["block_size"], None, "block_size", minimum=1)
-    blocks = as_integer(entry["num_blocks"], None, "num_blocks", minimum=1)
+        raise ValueError(f"{', '.join(columns)} are not lists of one length")
+    prompts, outputs, arrivals = rows[:3]
+    size = as_integer(
+        entry["page_size" if of_sglang else "block_size"], None, "block_size", minimum=1
+    )
+    if of_sglang:
+        limit = as_integer(entry["max_total_tokens"], None, "max_total_tokens", minimum=1)
+    else:
+        limit = as_integer(entry["num_blocks"], None, "num_blocks", minimum=1) * size
     instance = Instance.from_arrays(
         prompts,
         outputs,
         arrivals,
-        memory_limit=blocks * size,
+        memory_limit=limit,
         memory_rule=MemoryRule(size, "next", "chunks"),
     )
-    settings = {name: entry[name] for name in SETTINGS}
-    settings |= {name: entry[name] for name in FURTHER_SETTINGS if name in entry}
-    settings["asynchronous"] = as_flag(entry["async_scheduling"], None, "async_scheduling")
-    VLLM(**settings)
+    policy, settings = _sglang_settings(entry) if of_sglang else _vllm_settings(entry)
+    policy(**settings)
+    predictions = None
+    if of_sglang:
+        in_order = np.argsort(instance.arrival_times, kind="stable").tolist()
+        predictions = Announced(
+            [as_integer(rows[3][i], None, "max_new_tokens", minimum=1) for i in in_order]
+        )
     if not isinstance(entry["steps"], list):
         raise TypeError("steps are not a list")
     steps: dict[int, Step] = {}
@@ -156,10 +202,32 @@ def recording_of(entry: Any) -> Recording:
         index, step = _step(row, len(instance))
         if index in steps:
             raise ValueError(f"step {index} is there twice")
-        steps[index] = step
+        steps[index] = step.in_any_order() if of_sglang else step
     name = as_name(entry["name"], None, "name")
     seed = as_name(str(entry.get("seed", "")), None, "seed")
-    return Recording(name, seed, instance, settings, steps)
+    return Recording(name, seed, instance, settings, steps, policy, predictions)
+
+
+def _vllm_settings(entry: Mapping[str, Any]) -> tuple[type[VLLM], dict[str, Any]]:
+    settings = {name: entry[name] for name in SETTINGS}
+    settings |= {name: entry[name] for name in FURTHER_SETTINGS if name in entry}
+    settings["asynchronous"] = as_flag(entry["async_scheduling"], None, "async_scheduling")
+    return VLLM, settings
+
+
+def _sglang_settings(entry: Mapping[str, Any]) -> tuple[type[SGLang], dict[str, Any]]:
+    orders = {"lof": "longest-output", "lpm": "fcfs"}
+    same = (
+        "chunked_prefill_size",
+        "max_prefill_tokens",
+        "max_running_requests",
+        "schedule_conservativeness",
+        "ignore_eos",
+        "enable_mixed_chunk",
+        "disable_radix_cache",
+    )
+    queue = as_name(entry["schedule_policy"], None, "schedule_policy")
+    return SGLang, {"order": orders.get(queue, queue), **{name: entry[name] for name in same}}
 
 
 def _step(row: Any, n: int) -> tuple[int, Step]:
@@ -199,6 +267,37 @@ class _Watched(VLLM):
         self.planned[state.round_index] = Step([], [], [], self.blocks_in_use)
 
 
+class _WatchedSGLang(SGLang):
+    """The policy, asked before every step, with what it planned in each."""
+
+    planned: dict[int, Step]
+    processed: dict[int, int]
+
+    def decide(self, state: State) -> Decision:
+        decision = super().decide(state)
+        if not self.planned:
+            self.processed = {}
+        gone = {*decision.preempt, *decision.hold}
+        scheduled = {i: one.prompt_left or 1 for i, one in state.running.items() if i not in gone}
+        scheduled |= {index: self._prompt(index) for index in decision.start}
+        scheduled |= decision.prefill
+        for index in decision.preempt:
+            del self.processed[index]
+        for index, tokens in scheduled.items():
+            self.processed[index] = self.processed.get(index, 0) + tokens
+        blocks = sum(map(self._rule.blocks, self.processed.values()))
+        emitting = [index for index in scheduled if index not in decision.prefill]
+        self.planned[state.round_index] = Step(
+            list(scheduled.items()), list(decision.preempt), emitting, blocks
+        )
+        return replace(decision, wake=state.round_index + 1)
+
+    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        super().complete(requests, state)
+        for request in requests:
+            del self.processed[request.index]
+
+
 @dataclass(frozen=True)
 class Replay:
     """A recording played again.
@@ -225,7 +324,8 @@ class Replay:
 def play(recording: Recording) -> Replay:
     """Run the policy on the workload of a recording, and compare step by step."""
     instance = recording.instance
-    policy = _Watched(**recording.settings)
+    watching = _Watched if recording.policy is VLLM else _WatchedSGLang
+    policy = watching(**recording.settings)
     policy.planned = {}
 
     def is_another() -> bool:
@@ -235,7 +335,8 @@ def play(recording: Recording) -> Replay:
         index, step = next(reversed(policy.planned.items()))
         return bool(step.scheduled) and index not in recording.steps
 
-    watched = simulate(instance, policy, should_stop=is_another)
+    told = recording.predictions
+    watched = simulate(instance, policy, predictions=told, should_stop=is_another)
     order = np.argsort(instance.arrival_times, kind="stable").tolist()
     emitted: dict[int, set[int]] | None = None
     if watched.status == "completed":
@@ -253,10 +354,13 @@ def play(recording: Recording) -> Replay:
             else [i for i, _ in scheduled if i in emitted.get(index, ())],
             step.blocks,
         )
+        if recording.policy is SGLang:
+            steps[index] = steps[index].in_any_order()
     difference = _difference(recording.steps, steps)
     if difference is None and watched.status != "completed":
         difference = f"the policy's run ended as {watched.status}"
-    run = watched if difference else simulate(instance, VLLM(**recording.settings))
+    own = recording.policy(**recording.settings)
+    run = watched if difference else simulate(instance, own, predictions=told)
     if difference is None and not _same(run, watched):
         difference = "the policy's run is another where it is asked before every step"
     return Replay(recording, steps, run, difference)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 Row = tuple[float, int, int]
 
@@ -132,12 +131,15 @@ def serve_sglang(
     key: Key | None = None,
 ) -> Served:
     """Requests in order of arrival, tokens stored in every round, the end of every round."""
+    room = memory.room - memory.block - 1
     requests = [
-        One(i, *row, max(0, min(announced[i], memory.room - 2 - row[1])))
+        One(i, *row, max(0, min(announced[i], room - memory.whole(row[1]))))
         for i, row in enumerate(rows)
     ]
     record = Record(requests, memory, d0, d1)
-    first, least = Fraction(7, 10), Fraction(98, 1000)
+    first = 0.7
+    least = first * 0.14
+    decay = (first - least) / 600
     ratio, full = first, False
     seen: list[One] = []
     waiting: list[One] = []
@@ -150,21 +152,22 @@ def serve_sglang(
         waiting += new
         # The prompts of the round before join those that decode.
         joined = [one for one in last if one is not chunked and one.end < 0]
-        if len(joined) < len(last):
+        staying = [one for one in running if one.end < 0]
+        if len(joined) < len(last) or len(staying) < len(running) or not running:
             full = False
-        running, last = running + joined, []
-        if not running:
-            full = False
+        running, last = staying + joined, []
 
         batch: list[tuple[One, int]] = []
         if chunked is not None or (waiting and not full and len(running) < slots):
             held = sum(one.held(memory) for one in requests if one is not chunked)
-            free: Fraction = Fraction(memory.room - held)
-            if chunked is not None:
-                free -= memory.whole(chunked.size() - chunked.todo)
+            reserved = 0.0
             for one in running:
                 still = one.longest - len(one.tokens)
-                free -= ratio * (0 if still < 0 else 4096 if still > 4096 else still)
+                reserved += ratio * (0 if still < 0 else 4096 if still > 4096 else still)
+            free = memory.room - held
+            if chunked is not None:
+                free -= memory.whole(chunked.size() - chunked.todo)
+            free -= reserved
             left, rest = most, chunk
             if chunked is not None:
                 assert rest is not None
@@ -225,10 +228,7 @@ def serve_sglang(
             record.run([one for one in last if not one.todo], sum(share for _, share in batch))
             continue
 
-        size = len(running)
-        running = [one for one in running if one.end < 0]
         if not running:
-            full = False
             if not waiting:
                 if all(one.end >= 0 for one in requests):
                     break
@@ -244,11 +244,10 @@ def serve_sglang(
             running = order
             emitted = sum(len(one.tokens) for one in running)
             longest = sum(one.longest for one in running)
-            ratio = min(Fraction(1), Fraction(emitted + 20 * len(running), longest + 1))
-        else:
-            ratio = max(ratio - (first - least) / 600, least)
-        if len(running) < size:
+            ratio = min(1.0, (emitted + 20 * len(running)) / (longest + 1))
             full = False
+        else:
+            ratio = max(ratio - decay, least)
         record.run(running, len(running))
     return requests, record.profile, record.ends
 

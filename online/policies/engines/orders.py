@@ -104,13 +104,13 @@ class WaitingQueue:
     order : QueueOrder
         Who goes first.
     returned : Returned, default "arrival"
-        Where a request that was preempted waits under ``"fcfs"``: at the front, at the tail, or
-        where its arrival puts it. Any other order puts it where its key does.
+        Where a request that was preempted waits among those of its key: at the tail, where its
+        arrival puts it, or, under ``"fcfs"`` alone, at the front.
     """
 
     def __init__(self, order: QueueOrder, returned: Returned = "arrival") -> None:
         self._order = order
-        self._returned = returned if order.name == "fcfs" else "arrival"
+        self._returned = "arrival" if returned == "front" and order.name != "fcfs" else returned
         self._heap: list[tuple[Key, int, int]] = []
         self._seen = 0
         self._front = 0

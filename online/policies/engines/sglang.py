@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from instances.validation import as_fraction
+from instances.validation import as_flag, as_number
 from online.policy_interface.policy import (
     Decision,
-    RunningRequest,
     Setup,
     State,
     VisibleRequest,
@@ -19,8 +16,8 @@ from online.policy_interface.policy import (
 
 from .base import ReservingPolicy, positive
 
-FIRST_RATIO = Fraction(7, 10)
-LEAST_SHARE = Fraction(14, 100)
+FIRST_RATIO = 0.7
+LEAST_SHARE = 0.14
 DECAY_ROUNDS = 600
 """The ratio falls from `FIRST_RATIO` to `LEAST_SHARE` of it within so many rounds of decodes."""
 
@@ -33,11 +30,23 @@ LONGEST_ESTIMATE = 4096
 
 @dataclass
 class _Room:
-    """Room left in a batch of prompts: memory, and tokens of the batch and of a chunk."""
+    """Room left in a batch of prompts: memory, and tokens of the batch and of a chunk.
 
-    free: Fraction
+    ``reserved`` is what admission leaves of the memory that is ``available``: for the batch, of
+    which ``taken`` are its prompts, and for what the requests may emit.
+    """
+
+    available: int
+    reserved: float
+    taken: int
     most: int
     chunk: int | None
+    ends: list[tuple[int, int]] | None = None
+
+    @property
+    def free(self) -> float:
+        """Memory that admission may use."""
+        return self.available - self.reserved
 
     @property
     def is_used_up(self) -> bool:
@@ -45,9 +54,10 @@ class _Room:
         chunk_is_used_up = self.chunk is not None and self.chunk <= 0
         return self.free > 0 and (self.most <= 0 or chunk_is_used_up)
 
-    def take(self, tokens: int, memory: int) -> None:
-        """Charge a prompt, its tokens in whole blocks."""
-        self.free -= memory
+    def take(self, tokens: int, block: int, longest: int) -> None:
+        """Charge a prompt of ``tokens``, which are whole blocks, a block, and an output."""
+        self.taken += tokens + block
+        self.reserved += tokens + block + min(longest, LONGEST_ESTIMATE)
         self.most -= tokens
         if self.chunk is not None:
             self.chunk -= tokens
@@ -55,7 +65,7 @@ class _Room:
 
 @register_policy("sglang")
 class SGLang(ReservingPolicy):
-    """Prompts in rounds of their own; admission reserves a share of what is still to be emitted.
+    """SGLang's scheduler: prompts first; admission reserves a share of what is still to be emitted.
 
     In each round, where a request waits and the batch is not known to be full, a batch of prompts
     is made: the prompt in progress first, then the queue, as long as fewer than
@@ -64,7 +74,9 @@ class SGLang(ReservingPolicy):
     nobody holds, less what this batch takes, less for each decoding request what it may still
     emit, at most 4,096 tokens, times a ratio. The prompt that exceeds what is left of
     ``chunked_prefill_size`` is cut there, in whole blocks, and continued in the next round. Decodes
-    are held meanwhile. A request that does not fit makes the batch full until one leaves it.
+    are held meanwhile, unless they are mixed in. A request that does not fit makes the batch full
+    until one leaves it; a batch that nothing had decoded in before is never full for long, because
+    what its requests may emit counts whole at first and by the ratio a round after.
 
     Otherwise everybody decodes, and the ratio falls a little: from 0.7 to 0.098 within 600 such
     rounds. Where memory does not suffice, requests are retracted: those with the fewest output
@@ -72,20 +84,19 @@ class SGLang(ReservingPolicy):
     wait at the tail of the queue. The ratio becomes (tokens emitted + 20 for each) / (longest
     outputs + 1) over the requests that stay. It starts anew on an idle machine.
 
-    As in the engine, a request that ended counts as one of the batch until the next decodes: who
-    waited for it is admitted one round after.
-
     No guarantee.
 
-    Read in SGLang 0.5.23: ``srt/managers/scheduler.py``, ``schedule_policy.py``,
-    ``schedule_batch.py``, ``srt/mem_cache/prefill_budget.py``,
-    ``scheduler_components/new_token_ratio_tracker.py``. Of its queues, ``fcfs`` and ``lof`` are
-    the orders ``"fcfs"`` and ``"longest-output"``; ``lpm``, ``dfs-weight`` and ``hrrn`` look at
-    shared prefixes, and no request shares one here, with which ``lpm`` is ``fcfs``. Left out: reuse
-    of prefixes, a retracted request's own included; the overlap of scheduling with the device;
-    prompts mixed with decodes; retraction by priority; the finer estimate for requests that ignore
-    the end of sequence without a prefix cache. An empty machine admits the head of the queue
-    whatever its longest output: the engine would cut that output.
+    The rules of SGLang 0.5.23, recorded decisions of which it reproduces step by step, with memory
+    counted by ``MemoryRule(page_size, "next", "chunks")``; they stand in
+    ``srt/managers/scheduler.py``, ``schedule_policy.py`` and ``schedule_batch.py``,
+    ``srt/mem_cache/prefill_budget.py`` and
+    ``scheduler_components/new_token_ratio_tracker.py``. Of its queues, ``fcfs`` and ``lof`` are the
+    orders ``"fcfs"`` and ``"longest-output"``; ``lpm``, ``dfs-weight`` and ``hrrn`` look at shared
+    prefixes, and no request shares one here, with which ``lpm`` is ``fcfs``. Left out: the overlap
+    of scheduling with the device, by which the engine knows the results of a round one round late
+    (recorded with ``--disable-overlap-schedule``); reuse of prefixes, of which the only one here is
+    a retracted request's own prompt; retraction by priority. An empty machine admits the head of
+    the queue whatever its longest output: the engine would cut that output.
 
     Parameters
     ----------
@@ -104,9 +115,18 @@ class SGLang(ReservingPolicy):
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
         See `QueueOrder`.
+    ignore_eos : bool, default False
+        Whether every request is known to reach its longest output: the ratio is 1 throughout.
+    enable_mixed_chunk : bool, default False
+        Whether the decoding requests advance in rounds of prompts too, where memory suffices for
+        all of them; each takes a token of the batch and of the chunk. It needs
+        ``chunked_prefill_size``.
+    disable_radix_cache : bool, default False
+        Whether the engine runs without its prefix cache. It matters with ``ignore_eos``: a request
+        is then admitted if there will be room for it and all others until each has ended.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         chunked_prefill_size: int | None = 8192,
         max_prefill_tokens: int = 16384,
@@ -115,6 +135,9 @@ class SGLang(ReservingPolicy):
         max_new_tokens: int | None = None,
         order: str = "fcfs",
         ageing: float = 0.0,
+        ignore_eos: bool = False,
+        enable_mixed_chunk: bool = False,
+        disable_radix_cache: bool = False,
     ) -> None:
         super().__init__(max_new_tokens, order, ageing, "tail")
         self.chunked_prefill_size = (
@@ -124,12 +147,18 @@ class SGLang(ReservingPolicy):
         )
         self.max_prefill_tokens = positive(max_prefill_tokens=max_prefill_tokens)
         self.max_running_requests = positive(max_running_requests=max_running_requests)
-        conservativeness = as_fraction(
+        self.schedule_conservativeness = as_number(
             schedule_conservativeness, "policy", "schedule_conservativeness", above=0
         )
-        self.schedule_conservativeness = float(conservativeness)
-        self._first_ratio = min(Fraction(1), FIRST_RATIO * conservativeness)
+        self.ignore_eos = as_flag(ignore_eos, "policy", "ignore_eos")
+        self.enable_mixed_chunk = as_flag(enable_mixed_chunk, "policy", "enable_mixed_chunk")
+        self.disable_radix_cache = as_flag(disable_radix_cache, "policy", "disable_radix_cache")
+        self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
+        self._knows_ends = self.ignore_eos and self.disable_radix_cache
+        # Floats, as in the engine.
+        self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
         self._least_ratio = self._first_ratio * LEAST_SHARE
+        self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue.
@@ -149,8 +178,7 @@ class SGLang(ReservingPolicy):
         # rounds at which it has its longest output never changes.
         self._decodes = 0
         self._end_of: dict[int, int] = {}
-        self._ended: list[int] = []
-        self._decoding = False
+        self._decoding = self._mixed = False
         self._round = 0
         self._idle_since: float | None = None
         self._set_ratio(self._first_ratio, 0)
@@ -158,19 +186,16 @@ class SGLang(ReservingPolicy):
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue; after idle time the ratio starts anew."""
         if self._idle_since is not None and state.time > self._idle_since:
-            self._leave()
             self._set_ratio(self._first_ratio, self._decodes)
         self._idle_since = None
         super().arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Let decoding requests leave the batch with the next decodes, and all others at once."""
+        """Take them out of the batch, which makes room in it."""
         for request in requests:
-            if request.index in self._end_of:
-                self._ended.append(request.index)
-            else:
+            if self._end_of.pop(request.index, None) is None:
                 self._prefilled.remove(request.index)
-                self._full = False
+        self._full = False
         super().complete(requests, state)
         self._count(state.round_index)
         if not state.running and not self._queue:
@@ -182,14 +207,14 @@ class SGLang(ReservingPolicy):
         self._count(now)
         self._join(state)
         batch = self._prompts(state)
-        if not batch and self._ended:
-            self._leave()
-            if not self._end_of:
-                batch = self._prompts(state)
-        self._decoding = not batch
+        self._mixed = bool(batch) and self._mixes and self._decodes_fit(state, batch)
+        self._decoding = not batch or self._mixed
         if batch:
+            if self._mixed:
+                # The ratio falls in rounds of decodes alone.
+                self._set_ratio(self._ratio_now(), self._decodes + 1)
             started = [index for index in batch if index not in state.running]
-            held = [index for index in state.running if index not in batch]
+            held = [] if self._mixed else [i for i in state.running if i not in batch]
             cut = {} if self._chunked is None else {self._chunked: batch[self._chunked]}
             return Decision(start=started, hold=held, prefill=cut, wake=now + 1)
         retracted = self._retract(state)
@@ -204,39 +229,39 @@ class SGLang(ReservingPolicy):
 
     def _join(self, state: State) -> None:
         """Let those whose prompts have just been processed decode."""
-        for index in self._prefilled:
-            end = self._decodes + self._longest(index)
-            end -= state.running[index].output_tokens(self._service, state.round_index)
-            self._end_of[index] = end
-        if self._chunked is not None:
-            # It is taken out of the batch of prompts, which counts as one that leaves.
+        if self._chunked is not None or not self._end_of or self._mixed:
+            # A prompt in progress is taken out of its batch, which counts as one that leaves. A
+            # batch that had decoded nothing, or decoded among prompts, is made anew.
             self._full = False
-        self._prefilled = []
-
-    def _leave(self) -> None:
-        """Take those that ended out of the batch."""
-        for index in self._ended:
-            del self._end_of[index]
-        self._ended = []
-        self._full = False
+        joined = {}
+        for index in self._prefilled:
+            emitted = state.running[index].output_tokens(self._service, state.round_index)
+            joined[index] = self._decodes + self._longest(index) - emitted
+        self._end_of = {**joined, **self._end_of} if self._mixed else {**self._end_of, **joined}
+        self._prefilled, self._mixed = [], False
 
     def _longest(self, index: int) -> int:
-        # The engine leaves two tokens of its memory free.
-        return self._longest_output(self._requests[index], self._limit - 2)
+        # The engine leaves a block and a token of its memory free.
+        request, block = self._requests[index], self._rule.block_size
+        rounding = self._paged(request.prompt_length) - request.prompt_length
+        return self._longest_output(request, self._limit - rounding - block - 1)
 
-    def _set_ratio(self, ratio: Fraction, decodes: int) -> None:
+    def _set_ratio(self, ratio: float, decodes: int) -> None:
         self._ratio, self._ratio_since = ratio, decodes
 
-    def _reserved(self) -> Fraction:
+    def _ratio_now(self) -> float:
+        while self._ratio_since < self._decodes:
+            self._ratio_since += 1
+            self._ratio = max(self._ratio - self._decay, self._least_ratio)
+            if self._ratio == self._least_ratio:
+                self._ratio_since = self._decodes
+        return self._ratio
+
+    def _reserved(self) -> float:
         """Return the memory that admission leaves to the requests that decode."""
-        now = self._decodes
-        total = sum(min(max(end - now, 0), LONGEST_ESTIMATE) for end in self._end_of.values())
-        decayed = now - self._ratio_since
-        ratio = self._ratio
-        if decayed > 0:
-            step = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
-            ratio = max(ratio - decayed * step, self._least_ratio)
-        return ratio * total
+        ratio = 1.0 if self.ignore_eos else self._ratio_now()
+        left = (max(end - self._decodes, 0) for end in self._end_of.values())
+        return sum([min(tokens, LONGEST_ESTIMATE) * ratio for tokens in left])
 
     def _prompts(self, state: State) -> dict[int, int]:
         """Prompt tokens of the next round by index; empty where there is no such round."""
@@ -246,13 +271,19 @@ class SGLang(ReservingPolicy):
         if self._chunked is None and slots <= 0:
             self._full = True
             return {}
-        now = state.round_index
-        others = (one for index, one in state.running.items() if index != self._chunked)
-        free = self._limit - self._reserved() - sum(self._memory(one, now) for one in others)
-        room = _Room(free, self.max_prefill_tokens, self.chunked_prefill_size)
+        now, decoding = state.round_index, len(self._end_of) if self._mixes else 0
+        held = sum(self._memory(state.running[index], now) for index in self._end_of)
+        chunk = self.chunked_prefill_size
+        room = _Room(
+            self._limit - held,
+            decoding + self._reserved(),
+            decoding,
+            self.max_prefill_tokens - decoding,
+            None if chunk is None else chunk - decoding,
+        )
         batch: dict[int, int] = {}
         if self._chunked is not None:
-            self._continue(state.running[self._chunked], room, batch)
+            self._continue(self._chunked, state.running[self._chunked].prompt_left, room, batch)
         while self._queue and not room.is_used_up:
             if len(batch) >= slots:
                 self._full = True
@@ -261,56 +292,100 @@ class SGLang(ReservingPolicy):
                 break
         return batch
 
-    def _continue(self, running: RunningRequest, room: _Room, batch: dict[int, int]) -> None:
+    def _continue(self, index: int, left: int, room: _Room, batch: dict[int, int]) -> None:
         """Add the prompt in progress to a batch of prompts."""
-        index, left = running.request.index, running.prompt_left
         # The rest of its prompt may be held already, and is charged as it is processed.
-        room.free -= self._paged(self._prompt(index) - left)
+        room.available -= self._paged(self._prompt(index) - left)
         assert room.chunk is not None
-        fitting = min(room.chunk, math.floor(room.free))
-        tokens = min(left, fitting if fitting > 0 else room.chunk)
-        batch[index] = tokens
+        fitting = min(room.chunk, int(room.free))
+        # Nothing would be left of it beside many mixed decodes.
+        batch[index] = tokens = min(left, max(1, fitting if fitting > 0 else room.chunk))
+        longest = 0
         if tokens == left:
-            room.free -= min(self._longest(index), LONGEST_ESTIMATE)
+            longest = self._longest(index)
             self._prefilled.append(index)
             self._chunked = None
-        paged = self._paged(tokens)
-        room.take(paged, paged + self._rule.block_size)
+        room.take(self._paged(tokens), self._rule.block_size, longest)
 
     def _begin(self, room: _Room, batch: dict[int, int]) -> bool:
         """Add the head of the queue to a batch of prompts; False where nobody else joins it."""
         index, block = self._queue.head, self._rule.block_size
         longest, tokens = self._longest(index), self._prompt(index)
-        still = min(max(longest - self._kept.get(index, 0), 0), LONGEST_ESTIMATE)
-        if tokens + still + block >= room.free and (batch or self._end_of):
+        paged = self._paged(tokens)
+        if self._knows_ends:
+            fits = self._fits_to_the_end(index, paged + block, room, batch)
+        else:
+            still = min(max(longest - self._kept.get(index, 0), 0), LONGEST_ESTIMATE)
+            fits = tokens + still + block < room.free
+        if not fits and (batch or self._end_of):
             self._full = True
             return False
-        paged = self._paged(tokens)
-        if room.chunk is None and batch and paged >= room.most:
-            return False
-        if room.chunk is not None and paged > room.chunk:
-            tokens = room.chunk // block * block
+        if room.chunk is None:
+            if batch and paged >= room.most and not self._knows_ends:
+                return False
+        elif (tokens if self._knows_ends else paged) > room.chunk:
+            tokens = room.chunk if self._knows_ends else room.chunk // block * block
             if not tokens:
                 return False
-            self._chunked = index
-        else:
-            room.free -= min(longest, LONGEST_ESTIMATE)
+            self._chunked, longest = index, 0
+        if self._chunked != index:
             self._prefilled.append(index)
         self._queue.pop()
         batch[index] = tokens
-        paged = self._paged(tokens)
-        room.take(paged, paged + block)
+        room.take(self._paged(tokens), block, longest)
         if room.free <= 0:
             self._full = True
         return room.free > 0
 
+    def _fits_to_the_end(self, index: int, needed: int, room: _Room, batch: dict[int, int]) -> bool:
+        """Tell whether a request whose length is known fits until each of the others has ended."""
+
+        def end_of(one: int) -> tuple[int, int]:
+            longest = self._longest(one)
+            left = longest - self._kept.get(one, 0)
+            if one in self._end_of:
+                left = self._end_of[one] - self._decodes
+            return left, self._requests[one].prompt_length + longest - left
+
+        free = room.available - room.taken
+        if needed > min(free, room.free):
+            return False
+        if room.ends is None:
+            ends = [end_of(one) for one in (index, *self._end_of, *batch)]
+            room.ends = sorted((end for end in ends if end[0] > 0), key=lambda end: end[0])
+        elif (end := end_of(index))[0] > 0:
+            places = (i for i, (left, _) in enumerate(room.ends) if end[0] <= left)
+            # The engine puts the longest before the last.
+            room.ends.insert(next(places, max(len(room.ends) - 1, 0)), end)
+        free -= needed
+        for ended, (left, held) in enumerate(room.ends):
+            running = len(room.ends) - ended
+            if free - left * running <= running:
+                return False
+            free += held
+        return True
+
+    def _decodes_fit(self, state: State, batch: dict[int, int]) -> bool:
+        """Tell whether all that decode can do so beside a batch of prompts."""
+        after = sum(self._memory(state.running[i], state.round_index + 1) for i in self._end_of)
+        for index, tokens in batch.items():
+            stored = self._prompt(index)
+            if self._rule.prompt_allocation == "chunks":
+                running = state.running.get(index)
+                stored = tokens + (stored - running.prompt_left if running else 0)
+            if index in self._prefilled:
+                stored += 1 - self._rule.unstored
+            after += self._paged(stored)
+        return bool(self._end_of) and after <= self._limit
+
     def _retract(self, state: State) -> list[int]:
         """Requests that give way so that the others can decode."""
         now, service = state.round_index, self._service
-        excess = sum(self._memory(one, now + 1) for one in state.running.values()) - self._limit
+        batch = [state.running[index] for index in self._end_of]
+        excess = sum(self._memory(one, now + 1) for one in batch) - self._limit
         if excess <= 0:
             return []
-        stay = [(one.output_tokens(service, now), one) for one in state.running.values()]
+        stay = [(one.output_tokens(service, now), one) for one in batch]
         # The sort is stable: of equal requests the last of the batch goes first.
         stay.sort(key=lambda pair: (-pair[0], pair[1].request.prompt_length))
         retracted: list[int] = []
@@ -319,11 +394,11 @@ class SGLang(ReservingPolicy):
             index = running.request.index
             excess -= self._memory(running, now + 1)
             self._keep(state, index)
-            del self._end_of[index]
             retracted.append(index)
+        self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}
         emitted = sum(tokens + RETRACT_ROUNDS for tokens, _ in stay)
-        longest = sum(self._longest(one.request.index) for _, one in stay)
+        longest = sum(self._longest(index) for index in self._end_of)
         # The round in which a request is retracted does not let the ratio fall.
-        self._set_ratio(min(Fraction(1), Fraction(emitted, longest + 1)), self._decodes + 1)
+        self._set_ratio(min(1.0, emitted / (longest + 1)), self._decodes + 1)
         self._full = False
         return retracted
