@@ -10,8 +10,9 @@ Whole beams (`hindsight.heuristics.beam_search`) build schedules in order of
 Further beams keep the best schedule up to a random round and plan the rest anew. So they fill the
 end, where requests are large and pack badly, while every earlier gain moves all that follows.
 Cycles of ruin and recreate (`hindsight.heuristics.ruin_and_recreate`) take turns with them; some
-follow the memory prices of the relaxation. The kinds, one of which is these beams, are drawn by
-what they gained for the moves they took, and cycles get longer while time lasts. Now and then every
+follow the memory prices of the relaxation. A third kind anneals the order in which requests are
+placed (`hindsight.heuristics.order_annealing`). The kinds are drawn by what they gained for the
+moves they took, and cycles get longer while time lasts. Now and then every
 request moves to the earliest start that the others leave it (`shift_left`), which can only lower
 the total latency.
 
@@ -22,6 +23,7 @@ end before it. Under a time limit the clock may break the relaxations off.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +32,7 @@ import numpy as np
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
 from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_running
+from hindsight.heuristics.order_annealing import annealed_order
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.outcomes.proofs import MemoryPrices
@@ -49,6 +52,19 @@ RANKINGS = ("volume", "start")
 
 NOISY, NOISE = 0.5, 3.0
 """Share of tails whose order gets noise, and its standard deviation in ranks."""
+
+ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
+"""Range of the first temperatures of an annealing of the order, and the last one, in mean output
+lengths."""
+
+FEWEST_ORDERED = 3
+"""Least requests whose order is annealed."""
+
+PLACED_PER_MOVE = 30
+"""Requests that an annealing of the order places in the time of a move of ruin and recreate."""
+
+ORDER_MOVES = 8
+"""Moves of ruin and recreate in the time of a move of the order."""
 
 LONGEST_FOLLOWED = 10_000_000
 """Most rounds of a schedule whose memory use is examined round by round."""
@@ -297,12 +313,13 @@ class LargeSearch:
         self._interval = interval
         self._parameters = parameters or Beams()
         self._instance = interval.instance
+        self._threads = threads
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self._search = RuinAndRecreate(self._instance, interval.schedule.start_times, seed, threads)
-        # Cycles of each kind, tails last, with the latency gained and the moves used; older ones
-        # count less.
-        kinds = len(self._parameters.cycles) + 1
+        # Cycles of each kind, tails and annealings of the order, with the latency gained and the
+        # moves used; older ones count less.
+        kinds = len(self._parameters.cycles) + 2
         self._times = [0] * kinds
         self._gains, self._works = np.zeros(kinds), np.ones(kinds)
         self._seconds_per_move = 0.0
@@ -368,6 +385,7 @@ class LargeSearch:
         ranking, settings = self._parameters.first_rounds[0]
         self._whole(self._key(ranking), settings)
         self._search.cycle(self._parameters.cycles[0], 1, never)
+        self._anneal_order(1)
 
     def _offer_shifted(self, starts: IntArray) -> Schedule:
         shifted = shift_left(self._instance, starts, self._interval.clock.must_stop)
@@ -414,8 +432,10 @@ class LargeSearch:
         before, made = interval.upper_bound, interval.nodes
         if kind < len(cycles):
             self._ruin_and_recreate(cycles[kind], moves)
-        else:
+        elif kind == len(cycles):
             self._run_tails(moves)
+        else:
+            self._anneal_order(moves // ORDER_MOVES)
         self.rounds += 1
         self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
         self._works[kind] = 0.5 * self._works[kind] + interval.nodes - made
@@ -430,6 +450,29 @@ class LargeSearch:
         interval.nodes += made
         if made:
             self._seconds_per_move = (interval.clock.seconds() - begun) / made
+
+    def _anneal_order(self, moves: int) -> None:
+        """Anneal the order of the best schedule, differently on each thread."""
+        interval, low = self._interval, np.log(ORDER_HEAT[0])
+        if len(self._instance) < FEWEST_ORDERED:
+            return
+        draws, starts = self._rng.random((self._threads, 2)), interval.schedule.start_times
+
+        def anneal(draw: FloatArray) -> tuple[IntArray, int]:
+            hot = float(np.exp(low + draw[0] * (np.log(ORDER_HEAT[1]) - low)))
+            return annealed_order(
+                self._instance,
+                starts,
+                1 + int(draw[1] * (1 << 32)),
+                moves,
+                (hot, ORDER_COLD),
+                interval.clock.must_stop,
+            )
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            for found, placed in pool.map(anneal, draws):
+                interval.nodes += placed // PLACED_PER_MOVE
+                self._offer_shifted(found)
 
     def _run_tails(self, most_nodes: int) -> None:
         """Plan the best schedule anew from random rounds on; beams grow ``most_nodes`` states."""
@@ -450,10 +493,10 @@ class LargeSearch:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, tails last, then by their recent gains per move."""
+        """Draw every kind once, then by their recent gains per move."""
         cycles, has_prices = self._parameters.cycles, self._search.has_prices
         priced = [k for k, cycle in enumerate(cycles) if cycle.weight == 0 or has_prices]
-        kinds = [*priced, len(cycles)]
+        kinds: list[int] = [*priced, *range(len(cycles), len(self._times))]
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind
