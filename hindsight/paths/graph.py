@@ -50,9 +50,8 @@ larger index started earlier may be left out. They are followed together.
 (`instances.problem.memory_translation`), of which every schedule in blocks is one. But a node whose
 followed requests do not fit round tau + 1 in *blocks* is left out too. What a request holds in
 blocks never falls while it runs, so where each completion fits all rounds do: with all requests
-followed, paths are schedules in blocks. Twins stay twins: let requests have equal p and o. If both
-have p = x they are equal, and if neither has, both hold one block, up to p + o. If one has, the
-other holds one block up to p + o, so o < B, and the x + 1 .. x + o = p + o of the first are in it.
+followed, paths are schedules in blocks. Requests that are identical below hold the same blocks, so
+twins stay twins (`hindsight.certificates.problem.Rows` has the reason).
 
 **Where it ends.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE a
 round. A regret with u_i = min P_i is at most B only up to T + B / SCALE, so the epochs up to there
