@@ -9,6 +9,8 @@ and is solved as that, exactly. With larger blocks there is one in tokens below 
 - *Schedules* are those of the instance above, which all fit the blocks, and the orders of those of
   the instance below, placed in blocks. Then they are improved in blocks
   (`hindsight.heuristics.block_schedules`), and every one is checked in them.
+- *Graphs of paths* (`hindsight.paths`) are built in blocks, under prices of the instance below:
+  they prove more than it can, and with every request followed their paths are schedules in blocks.
 - *Small instances* are proved by the integer program with the blocks as coefficients. It contains
   each start that a schedule at least as good as the best one known can use: a start whose priced
   cost in the instance below exceeds the cheapest by more than the gap belongs to worse schedules
@@ -30,6 +32,10 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 from .bounds.memory_prices import price_bound, round_prices, useful_starts
 from .bounds.volume import fill_by_volume, filling_prices
+from .configurations.prices import exact_bound, integer_capacities
+from .configurations.proofs import StatePrices
+from .configurations.tables import state_copies
+from .configurations.warm_start import LARGEST_MEMORY_LIMIT
 from .heuristics.block_schedules import PATIENCE, BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .integer_program.starts import start_sets
@@ -38,12 +44,17 @@ from .outcomes.results import Progress, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .rounds import Task, solve_rounds
+from .runtime.cores import available_cores
 from .runtime.search import Search
 from .strategies.mip import IntegerProgram
+from .strategies.paths import GraphSearch, Paths
 from .strategies.strategy import Problem
 
 SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
 """Shares of the time left: for the instance below, and then for the instance above."""
+
+SHARE_BEFORE_GRAPHS = 0.3
+"""Share for each where graphs of paths in blocks may follow: these gain more in the same time."""
 
 
 def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
@@ -90,7 +101,6 @@ class _BlockSearch:
         self._instance = instance
         self._below = relaxed(instance)
         self._blocks = BlockSchedules(instance)
-        self._proved: SolveResult | None = None
 
     def run(self) -> None:
         """Take bounds from below and schedules from above, then search in blocks for both."""
@@ -103,19 +113,23 @@ class _BlockSearch:
         )
         state.raise_lower(instance.total_output_length if self._is_latency else 0, certified=True)
         state.phase = "relaxation"
-        below = self._proved = self._in_tokens(
-            self._below, SHARE_OF_BOUNDS, _moved(start, self._below), self._hear
-        )
+        shares = SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES
+        if self._is_latency and self._below.memory_limit <= LARGEST_MEMORY_LIMIT:
+            shares = SHARE_BEFORE_GRAPHS, SHARE_BEFORE_GRAPHS
+        below = self._in_tokens(self._below, shares[0], _moved(start, self._below), self._hear)
+        state.root_bound, state.proof = below.root_bound, below.proof
         state.raise_lower(below.certified_lower_bound, certified=True)
         state.raise_lower(below.lower_bound, certified=False)
         state.phase = "heuristics"
         self._try(below.schedule)
         if state.is_done():
             return
-        found = self._in_tokens(above, SHARE_OF_SCHEDULES)
+        found = self._in_tokens(above, shares[1])
         self._try(found.schedule)
         if state.objective == "total_latency" and not state.is_done():
             self._improve()
+            if not state.is_done():
+                self._follow_paths(below)
             if not state.is_done():
                 self._search(below)
             if not state.is_done() and state.clock.limit_left() is not None:
@@ -161,6 +175,24 @@ class _BlockSearch:
             stop = state.clock.must_stop
             self._blocks.improve(state.schedule, self._options.seed, stop, state.offer, patience)
 
+    def _follow_paths(self, below: SolveResult) -> None:
+        """Build graphs of paths in blocks under the prices below."""
+        paths = next((one for one in self._task.strategies if isinstance(one, Paths)), None)
+        prices = below.proof and below.proof.steps[0]
+        if paths is None or not isinstance(prices, StatePrices):
+            return
+        state, (s, o, _, limit) = self.state, self._below.columns
+        state.phase = "search"
+        Q, W = prices.prices, integer_capacities(prices.prices, state_copies(s, o, limit))
+        # Graphs are as large as their limits are far from what the prices alone prove.
+        state.root_bound = exact_bound(Q, self._below)
+        graphs = GraphSearch(state, paths, self._options.threads or available_cores())
+        graphs.proved = below.certified_lower_bound
+        try:
+            graphs.run((Q, W), state)
+        finally:
+            state.root_bound = max(below.root_bound or 0, graphs.root_bound)
+
     def _search(self, below: SolveResult) -> None:
         """Solve the integer program in blocks, over the starts that prices below leave."""
         state, instance = self.state, self._instance
@@ -184,10 +216,7 @@ class _BlockSearch:
 
     def result(self) -> SolveResult:
         """Return the result for the instance in blocks."""
-        state, below = self.state, self._proved
-        last = int(self._instance.arrival_times.max())
-        if below is not None:
-            state.root_bound, state.proof = below.root_bound, below.proof
+        state, last = self.state, int(self._instance.arrival_times.max())
         # No latency of an optimal schedule exceeds the total latency of another schedule.
         latest = state.upper_bound + (last if self._is_latency else 0)
         return state.result(self._instance, state.best, horizon=state.horizon or latest)

@@ -39,7 +39,10 @@ Besides, what no schedule within the limit does is left out of new nodes:
 * *fixed starts*: with u_i = min P_i for all, (1) has no negative terms, so none starts i at a t
   with P_i(t) - min P_i > B. Past all prices P_i grows by scale a round: starts end, and with them
   the epochs;
-* *memory*: what is active at tau fits into round tau + 1;
+* *memory*: what is active at tau fits into round tau + 1. Where memory is handed out in blocks,
+  prices are those of a relaxed instance in tokens (`hindsight.certificates.problem`), but here each
+  request holds its whole blocks. With everybody followed, paths are schedules in blocks. Requests
+  that are equal in the relaxed instance hold equal blocks (`hindsight.certificates.problem`);
 * *twins*: of requests with equal (a, s, o) none starts while one of larger index is active and
   started earlier: sorting the starts of equal ones changes neither memory nor latency.
 
@@ -203,7 +206,8 @@ class PathReplay:
         largest = sum(capacities) + scale * (last + max(outputs))
         if largest >= FAR // (8 * n):
             raise CertificateTooLargeError("proof: the prices or the scale are too large")
-        self.a, self.s, self.o = np.array(rows, dtype=np.int64).T
+        self.a, _, self.o = np.array(rows, dtype=np.int64).T
+        self.peaks = proof.in_blocks(np.array(proof.stored, dtype=np.int64) + self.o)
         self.costs = np.array([proof.payments(s, o) for _, s, o in rows]).reshape(n, T)
         self.costs += scale * (np.arange(T) + (self.o - self.a)[:, None])
         free = scale * (np.maximum(self.a, T) + self.o - self.a)
@@ -339,7 +343,6 @@ class _Building:
         self.column = {i: k for k, i in enumerate(self.kept)}
         others = [i for i in range(len(replay.a)) if i not in set(self.followed)]
         self.beside = HeaviestBeside(replay.proof, others, self.kept, replay.size)
-        self.sums = replay.s + replay.o
         self.held = np.zeros(1, dtype=np.int64)
         self.layers: list[_Layer] = []
         self.bases = [1]
@@ -446,7 +449,7 @@ class _Building:
     def _fits(self, nodes: _Nodes, sets: _Sets) -> Flags:
         """Tell for each node whether its active requests fit into round tau + 1."""
         fits: Flags = (
-            self.held[nodes.base] + (sets.rows() @ self.sums)[nodes.ended]
+            self.held[nodes.base] + (sets.rows() @ self.replay.peaks)[nodes.ended]
             <= self.replay.proof.limit
         )
         return fits

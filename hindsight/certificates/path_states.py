@@ -90,8 +90,10 @@ class HeaviestBeside:
         rows, memory_limit = proof.rows, proof.limit
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
-        self.M, self.spend = memory_limit, proof.spend
+        self.M, self.spend, self.in_blocks = memory_limit, proof.spend, proof.in_blocks
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int64)
+        # What they store in their last round, in true tokens.
+        self.stored = np.array([proof.stored[i] + rows[i][2] for i in followed], dtype=np.int64)
         self.most = memory_limit // (1 + min(s for _, s, _ in rows))
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
@@ -118,7 +120,7 @@ class HeaviestBeside:
         self.paid = prices.ravel().take(code).sum(axis=1)
         later = rounds > self.longest
         self.many, self.sum = later.sum(axis=1), (held * later).sum(axis=1)
-        self.tokens = (held + active).sum(axis=1)
+        self.tokens = (self.in_blocks(self.stored[some] - left) * active).sum(axis=1)
         code[later] = 0
         code = np.sort(code, axis=1)[:, ::-1]
         code = code[:, : np.count_nonzero(code.any(axis=0))]

@@ -32,6 +32,9 @@ class Rows:
     Where memory is not counted in tokens, the rows are those of a relaxed instance in tokens, for
     which every schedule is feasible: a request in blocks of B that stores x + k tokens at its k-th
     holds at least p + k, with p = x or, if no x + k is a multiple of B, what its last block leaves.
+    Requests with equal p and o hold the same in every round. If p = x for both, x is the same. If
+    one has p > x, it never fills its last block, which ends with token p + o: so o < B, and the
+    other, which stores at most p + o tokens, is within that block all the time too.
 
     Proofs for K replicas are about one machine with K times the memory. *Why they bound the fleet.*
     Rounds of all replicas are the same and last as long whatever runs in them, so round r of this

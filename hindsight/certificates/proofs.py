@@ -49,6 +49,7 @@ class Proof(ABC):
                 f"proof: {part['kind']} counts every request alike: it takes no weights"
             )
         self.rows, self.weights = instance.rows, instance.weights
+        self.block_size, self.stored = instance.block_size, instance.stored
         self.limit, self.machines = instance.memory_limit, instance.machines
         self.part = part
         self.kind: str = part["kind"]
@@ -77,6 +78,10 @@ class Proof(ABC):
         stopped = self.should_stop is not None and self.should_stop()
         if stopped or self._work > self.most_work:
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
+
+    def in_blocks(self, tokens: Ints) -> Ints:
+        """Round tokens stored up to whole blocks."""
+        return -(-tokens // self.block_size) * self.block_size
 
     def _excludes_schedule(self, limit: int) -> bool:
         """Tell whether a search would exclude a limit that the schedule meets."""

@@ -48,9 +48,18 @@ class StatePrices(Proof):
         moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
         return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
 
-    def rounded(self, scale: int) -> StatePrices:
-        """Return the prices in units of 1 / ``scale``."""
-        return StatePrices(rounded(self.prices, self.scale, scale), scale)
+    def rounded(self, scale: int, epochs: int = 1) -> StatePrices:
+        """Return the prices in units of 1 / ``scale``, equal in each group of so many epochs.
+
+        Any prices are valid. Equal rows compress to next to nothing.
+        """
+        prices = self.prices
+        if epochs > 1:
+            firsts = np.arange(0, len(prices), epochs)
+            sizes = np.diff(firsts, append=len(prices))
+            means = np.add.reduceat(prices, firsts) // sizes[:, None, None]
+            prices = np.repeat(means, sizes, axis=0)
+        return StatePrices(rounded(prices, self.scale, scale), scale)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`; write the shortest units that keep the bound, unless a scale is wanted."""

@@ -46,6 +46,13 @@ schedule within the limit starts i at t when P_i(t) - u_i > B.
 of a schedule gives one of the same cost. So a node with two of them active in which the one of
 larger index started earlier may be left out. They are followed together.
 
+**Blocks.** Where memory is handed out in blocks, all of this is about the instance in tokens below
+(`instances.problem.memory_translation`), of which every schedule in blocks is one. But a node whose
+followed requests do not fit round tau + 1 in *blocks* is left out too. What a request holds in
+blocks never falls while it runs, so where each completion fits all rounds do: with all requests
+followed, paths are schedules in blocks. Requests that are identical below hold the same blocks, so
+twins stay twins (`hindsight.certificates.problem.Rows` has the reason).
+
 **Where it ends.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE a
 round. A regret with u_i = min P_i is at most B only up to T + B / SCALE, so the epochs up to there
 and one output length more hold all schedules within the limit.
@@ -65,12 +72,14 @@ import numpy.typing as npt
 from hindsight.configurations.prices import SCALE, start_values
 from hindsight.exact_search.state_search_kernels import Flags
 from instances import Instance
-from instances.arrays import IntArray, RequestColumns
+from instances.arrays import IntArray
+from instances.problem.memory_translation import relaxed
 
 from .anonymous_states import room_for_states, set_epoch
 from .layer_kernels import (
     FAR,
     START_BITS,
+    Blocks,
     CoarserGraph,
     Extension,
     Found,
@@ -146,11 +155,11 @@ class PricedInstance:
     Parameters
     ----------
     instance : Instance
-        The problem.
+        The problem, by any memory rule.
     prices, capacities : int64 array
-        Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), T
         Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), with
         T past the last arrival.
+    limit : int
         Total latency.
     twins, fixing : bool, default True
         Whether the rules of twins and of fixed starts are used.
@@ -182,8 +191,10 @@ class PricedInstance:
     ) -> None:
         self.instance, self.limit = instance, limit
         self.prices, self.capacities = prices, capacities
-        s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
-        self.columns = RequestColumns(s, o, a, instance.memory_limit)
+        tokens, rule = relaxed(instance), instance.memory_rule
+        s, o, a, _ = self.columns = tokens.columns
+        stored = instance.prompt_lengths - rule.unstored
+        self.blocks = Blocks(rule.block_size, stored, rule.held(stored + o))
         n, T = len(s), len(capacities)
         P, u = start_values(prices, s, o, a)
         self.first_prices = np.ascontiguousarray(u[:, 0])
@@ -200,8 +211,8 @@ class PricedInstance:
             self.starts[i, T + 1 :] = P[i, T] + SCALE * np.arange(1, self.epochs - T + 1)
         if fixing:
             self.starts[self.starts - self.first_prices[:, None] > budget] = NEVER
-        self.kinds = kinds_of(instance) if twins else np.arange(n)
-        self.most_at_once = most_at_once(s, instance.memory_limit)
+        self.kinds = kinds_of(tokens) if twins else np.arange(n)
+        self.most_at_once = most_at_once(s, tokens.memory_limit)
         self.random_keys = (
             np.random.default_rng(1).integers(1, 2**63, self.starts.shape).astype(np.uint64)
         )
@@ -378,6 +389,7 @@ class _Builder:
             self.above,
             self.above_nodes,
             self.coarser,
+            priced.blocks,
         )
         room = min(self.room, self.most_nodes - self.size)
         # Threads get sets in the order of their numbers, so that the number of threads changes

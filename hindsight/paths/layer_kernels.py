@@ -146,6 +146,22 @@ class Scratch(NamedTuple):
     numbers: IntArray
 
 
+class Blocks(NamedTuple):
+    """Tokens that requests hold in whole blocks; blocks of one token where tokens are counted.
+
+    Attributes
+    ----------
+    size : int
+        Tokens of a block.
+    stored, peaks : int64 array, shape (n,)
+        Tokens stored before the first token is, and held in the last round.
+    """
+
+    size: int
+    stored: IntArray
+    peaks: IntArray
+
+
 class Extension(NamedTuple):
     """Data from which the nodes at an epoch are built.
 
@@ -173,6 +189,8 @@ class Extension(NamedTuple):
         The nodes at tau + 1 in which nothing starts, and their numbers in the graph.
     coarser : CoarserGraph
         The graph of fewer followed requests.
+    blocks : Blocks
+        What the requests hold, in whole blocks.
     """
 
     tau: int
@@ -187,6 +205,7 @@ class Extension(NamedTuple):
     above: Sets
     above_nodes: IntArray
     coarser: CoarserGraph
+    blocks: Blocks
 
 
 class Members(NamedTuple):
@@ -264,13 +283,14 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
     """Write the states at tau of the members of set q; what they come to."""
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
+    size, stored, _ = given.blocks
     memory: Any = np.int64(0)
     price: Any = np.int64(0)
     for k in range(above.sizes[q]):
         code = above.members[q, k]
         i, t = code >> START_BITS, code & STARTS
         members.held[k], members.rounds[k] = s[i] + tau - t, o[i] - tau + t
-        memory += members.held[k] + 1
+        memory += -(-(stored[i] + tau + 1 - t) // size) * size
         price += prices[members.held[k], members.rounds[k]]
     return _Sums(above.costs[q], memory, price)
 
@@ -286,7 +306,7 @@ def _choose(
     members.held[size + depth], members.rounds[size + depth] = peak - 1, 1
     return _Sums(
         sums.cost + given.regrets[i, given.tau + 1 - o[i]],
-        sums.held + peak,
+        sums.held + given.blocks.peaks[i],
         sums.price + given.prices[peak - 1, 1],
     )
 
@@ -298,7 +318,7 @@ def _leave(given: Extension, i: int, sums: _Sums) -> _Sums:
     peak = s[i] + o[i]
     return _Sums(
         sums.cost - given.regrets[i, given.tau + 1 - o[i]],
-        sums.held - peak,
+        sums.held - given.blocks.peaks[i],
         sums.price - given.prices[peak - 1, 1],
     )
 
@@ -308,12 +328,12 @@ def _complete_coarser(
     given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
     """Complete what completes in coarser node c; return how many, or -1 if they do not fit."""
-    s, o, _, M = given.requests
+    M = given.requests.memory_limit
     graph = given.coarser.graph
     count = graph.ended_counts[c]
     for depth in range(count):
         i: Any = np.int64(graph.ended[graph.ended_first[c] + depth])
-        if sums.held + s[i] + o[i] > M:
+        if sums.held + given.blocks.peaks[i] > M:
             return -1, sums
         sums = _choose(given, i, size, depth, members, sums)
     return count, sums
@@ -325,12 +345,13 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
     The request must fit, and leave the cost at ``most`` or less.
     """
-    s, o, a, M = given.requests
+    _, o, a, M = given.requests
+    peaks = given.blocks.peaks
     added, kinds, members = given.added, given.kinds, given.above.members
     for x in range(begin, len(added)):
         i = added[x]
         t = given.tau + 1 - o[i]
-        if t < a[i] or sums.cost + given.regrets[i, t] > most or sums.held + s[i] + o[i] > M:
+        if t < a[i] or sums.cost + given.regrets[i, t] > most or sums.held + peaks[i] > M:
             continue
         fits = True
         for k in range(given.above.sizes[q]):

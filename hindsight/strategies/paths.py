@@ -34,6 +34,7 @@ from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
+from instances.arrays import IntArray
 from instances.validation import ranged
 
 from .configurations import CORRIDOR_GROWTH, Configurations, ConfigurationSearch
@@ -138,22 +139,20 @@ class PathSearch(ConfigurationSearch):
     ) -> None:
         self._paths = parameters or Paths()
         super().__init__(state, seed, threads, self._paths.configurations, prices)
-        self._room = self._paths.most_nodes
         self._gain = 0
-        self._growth = GraphGrowth(*self._paths.expected, len(self.instance))
-        self._path_root = self._proved = 0
+        self._graphs = GraphSearch(state, self._paths, threads)
 
     def run(self) -> None:
         """Run phases until proof, time limit or interruption."""
         try:
             super().run()
         finally:
-            self.state.root_bound = max(self.state.root_bound or 0, self._path_root)
+            self.state.root_bound = max(self.state.root_bound or 0, self._graphs.root_bound)
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
         super().run_each_part_once()
-        priced = self._priced(self.state.upper_bound)
+        priced = PricedInstance(self.instance, *self._root_prices, self.state.upper_bound)
         u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
         everybody = np.arange(len(self.instance))
         coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
@@ -177,14 +176,14 @@ class PathSearch(ConfigurationSearch):
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
         """See `ConfigurationSearch`; if graphs are to be built, this runs beside them."""
         beside = state is self.state and self._threads > 1 and self._is_settled
-        if not beside or self._next_limit(state.upper_bound) is None:
+        if not beside or self._graphs.next_limit(state.upper_bound) is None:
             super()._improve_nearby(corridor_states, state)
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         """See `ConfigurationSearch`; paths may have proved more."""
         before = self.state.proof
         super()._prove_root(ascent)
-        if self._proved and self._proved >= (self.state.root_bound or 0):
+        if self._graphs.proved and self._graphs.proved >= (self.state.root_bound or 0):
             self.state.proof = before
 
     def _exhaust(self, states: int) -> None:
@@ -194,21 +193,12 @@ class PathSearch(ConfigurationSearch):
         root = state.root_bound or 0
         # In the first phase everything counts as gain.
         is_small = self._gain < root and (
-            self._growth.nodes(state.upper_bound - 1 - root) <= parameters.few_nodes
+            self._graphs.growth.nodes(state.upper_bound - 1 - root) <= parameters.few_nodes
         )
         if state.is_done() or not (self._is_settled or is_small):
             return
-        room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
-        self._room = max(1, min(parameters.most_nodes, room))
-        too_large = state.upper_bound
         with self._schedules_improved() as apart:
-            while not state.is_done():
-                limit = self._next_limit(too_large)
-                if limit is None:
-                    break
-                if not self._refine(limit, apart):
-                    too_large = limit
-                state.offer(apart.schedule)
+            self._graphs.run(self._root_prices, apart)
 
     @contextmanager
     def _schedules_improved(self) -> Iterator[SolveState]:
@@ -241,9 +231,52 @@ class PathSearch(ConfigurationSearch):
         finally:
             self.state.offer(apart.schedule)
 
-    def _next_limit(self, too_large: int) -> int | None:
+
+class GraphSearch:
+    """Graphs of paths under given prices, limit after limit, reported to a `SolveState`.
+
+    Where the state's instance hands out memory in blocks, prices are those of
+    `instances.problem.memory_translation.relaxed` of it, and graphs hold schedules in blocks.
+
+    Attributes
+    ----------
+    growth : GraphGrowth
+        What is known of the size of graphs.
+    root_bound, proved : int
+        Largest bounds proved by graphs: without tracking requests, and in all.
+    """
+
+    def __init__(self, state: SolveState, parameters: Paths, threads: int) -> None:
+        self._state, self._paths, self._threads = state, parameters, threads
+        self._room = parameters.most_nodes
+        self.growth = GraphGrowth(*parameters.expected, len(state.instance))
+        self.root_bound = self.proved = 0
+
+    def run(self, prices: tuple[IntArray, IntArray], apart: SolveState) -> None:
+        """Prove limits that grow towards the upper bound, as far as time and room are likely to do.
+
+        Parameters
+        ----------
+        prices : tuple[int64 array, int64 array]
+            Prices Q and capacities W.
+        apart : SolveState
+            State that another thread improves meanwhile, or this search's own.
+        """
+        state, parameters = self._state, self._paths
+        room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
+        self._room = max(1, min(parameters.most_nodes, room))
+        too_large = state.upper_bound
+        while not state.is_done():
+            limit = self.next_limit(too_large)
+            if limit is None:
+                break
+            if not self._refine(prices, limit, apart):
+                too_large = limit
+            state.offer(apart.schedule)
+
+    def next_limit(self, too_large: int) -> int | None:
         """Return the largest limit that graphs are likely to have room for, if it is worthwhile."""
-        state, growth, root = self.state, self._growth, self.state.root_bound or 0
+        state, growth, root = self._state, self.growth, self._state.root_bound or 0
         last = state.upper_bound - 1
         room, seconds = self._room, TIME_SHARE * state.clock.seconds_left()
         reach = growth.reach(room, seconds)
@@ -257,16 +290,16 @@ class PathSearch(ConfigurationSearch):
             limit = (state.lower_bound + too_large) // 2
         return limit if least <= limit < too_large else None
 
-    def _refine(self, limit: int, apart: SolveState) -> bool:
+    def _refine(self, prices: tuple[IntArray, IntArray], limit: int, apart: SolveState) -> bool:
         """Prove a limit by graphs and learn how they grow; return whether they finished.
 
         They also end once the state ``apart`` has found what the solve needs.
         """
-        state, root = self.state, self.state.root_bound or 0
+        state, root = self._state, self._state.root_bound or 0
         parameters, clock = self._paths, Clock()
-        room = min(self._room, int(max(LARGE, SPARE_ROOM * self._growth.nodes(limit - root))))
+        room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
         try:
-            priced = self._priced(limit)
+            priced = PricedInstance(state.instance, *prices, limit)
         except (TooLargeError, MemoryError):
             return False
 
@@ -284,19 +317,16 @@ class PathSearch(ConfigurationSearch):
             must_stop,
         ).run()
         state.nodes += outcome.nodes
-        self._path_root = max(self._path_root, outcome.root_bound)
+        self.root_bound = max(self.root_bound, outcome.root_bound)
         if outcome.start_times is not None:
-            state.offer(Schedule(self.instance, outcome.start_times))
+            state.offer(Schedule(state.instance, outcome.start_times))
         proved = min(outcome.lower_bound, state.upper_bound)
-        if proved > max(self._proved, root):
-            self._proved = proved
-            state.proof = PathPrices(StatePrices(self._root_prices[0]), proved - 1, outcome.stages)
+        if proved > max(self.proved, root):
+            self.proved = proved
+            state.proof = PathPrices(StatePrices(prices[0]), proved - 1, outcome.stages)
         state.raise_lower(proved, certified=True)
         if outcome.is_whole and outcome.most_nodes:
-            self._growth.learn(limit - root, outcome.most_nodes, clock.seconds())
+            self.growth.learn(limit - root, outcome.most_nodes, clock.seconds())
         elif not (outcome.is_whole or is_close()):
-            self._growth.learn_too_large(limit - root, room)
+            self.growth.learn_too_large(limit - root, room)
         return outcome.is_whole
-
-    def _priced(self, limit: int) -> PricedInstance:
-        return PricedInstance(self.instance, *self._root_prices, limit)

@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from certificates_by_definition import one_by_one
+from drawn_instances import drawn_prices
+from effort import sweep
 from optimum_by_rule import optimum
 
 import hindsight
 from hindsight.certificates.problem import preemptive_total_latency, read_instance
 from hindsight.certificates.writing import instance_part
+from hindsight.configurations.proofs import PathPrices, StatePrices
+from hindsight.paths.graph import PricedInstance, Room
+from hindsight.paths.refinement import PathOutcome, Refinement
+from hindsight.paths.relaxation import Climb
+from hindsight.runtime.clock import never
 from instances import Instance, InvalidValueError, MemoryRule, PreemptiveSchedule, Schedule
 from instances.problem.memory_translation import relaxed, restricted
 
@@ -88,9 +96,50 @@ def test_blocks_are_proved_where_the_instances_in_tokens_leave_an_interval() -> 
         for one in (drawn(seed, MemoryRule(4, "next")) for seed in range(100))
         if best(relaxed(one)) < best(one) < best(restricted(one))
     )
-    result = hindsight.solve(instance)
-    assert result.upper_bound == result.lower_bound == best(instance)
-    assert result.certified_lower_bound < result.lower_bound
+    by_paths, by_program = (hindsight.solve(instance, method=one) for one in ("auto", "mip"))
+    for result in (by_paths, by_program):
+        assert result.upper_bound == result.lower_bound == best(instance)
+    assert by_program.certified_lower_bound < best(instance)
+    assert isinstance(by_paths.proof, PathPrices)
+    verdict = hindsight.check_certificate(
+        hindsight.make_certificate(by_paths.schedule, by_paths.proof, search=False, tree=False)
+    )
+    assert (verdict.kind, verdict.lower_bound) == ("path-search", best(instance))
+
+
+@pytest.mark.parametrize("seed", sweep(range(200), 24))
+def test_graphs_of_paths_leave_a_schedule_in_blocks_from_the_optimum_on(seed: int) -> None:
+    """Under any prices, in the solver and in the checker; some requests are alike below alone."""
+    drawn_one = drawn(1000 + seed, RULES[2 + seed % 3])
+    rows = rows_of(drawn_one)
+    (a, s, o), rule, limit = rows[0], drawn_one.memory_rule, drawn_one.memory_limit
+    if rule.blocks(s + 1 + o) <= rule.usable_blocks(limit):
+        rows[-1] = (a, s + seed % 2, o)
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    instance = Instance.from_arrays(
+        prompts, outputs, arrivals, memory_limit=limit, memory_rule=rule
+    )
+    optimum_here, below = best(instance), relaxed(instance)
+    Q, W = drawn_prices(below, np.random.default_rng(seed), max(arrivals))
+
+    def outcome(within: int) -> PathOutcome:
+        priced = PricedInstance(instance, Q, W, within)
+        return Refinement(priced, Room(200_000, 100_000), Climb(9), never).run()
+
+    found, closed = outcome(optimum_here + 1), outcome(optimum_here - 1)
+    assert found.start_times is not None
+    assert closed.start_times is None
+    schedule = Schedule(instance, found.start_times)
+    assert schedule.is_feasible
+    assert schedule.total_latency == optimum_here == found.lower_bound == closed.lower_bound
+    proof = PathPrices(StatePrices(Q), optimum_here - 1, closed.stages)
+    document = hindsight.make_certificate(schedule, proof, search=False, tree=False)
+    assert hindsight.check_certificate(document).lower_bound == optimum_here
+    too_much = PathPrices(StatePrices(Q), optimum_here, found.stages).to_part(below)
+    later = Schedule(instance, [t + 9 for t in one_by_one(rows)])
+    claim = {**hindsight.make_certificate(later), "proof": too_much, "lower_bound": 0}
+    with pytest.raises(hindsight.CertificateError, match="leave paths within"):
+        hindsight.check_certificate(claim)
 
 
 def test_what_counts_tokens_refuses_blocks() -> None:

@@ -105,16 +105,24 @@ def test_prices_that_close_nothing_are_rounded_until_they_are_small(
     open_ = open_result()
     whole = take_result(ENTRY, open_, RecordStore(tmp_path / "whole")).after
     monkeypatch.setattr(improvement, "MOST_BYTES", 0)
+    # Shared by epochs, prices of so small an instance prove less than prices of memory.
+    monkeypatch.setattr(improvement, "COARSER_PRICES", improvement.COARSER_PRICES[:3])
     rounded = take_result(ENTRY, open_, RecordStore(tmp_path / "rounded")).after
     assert rounded.certificate is not None
     assert whole.certificate is not None
     proof = hindsight.read_certificate(rounded.certificate)["proof"]
-    coarsest = improvement.COARSER_SCALES[-1]
+    coarsest, _ = improvement.COARSER_PRICES[-1]
     assert proof["kind"] == "state-prices"
     assert all(price * coarsest % proof["scale"] == 0 for row in proof["prices"] for price in row)
     assert rounded.certificate.stat().st_size < whole.certificate.stat().st_size
     assert rounded.lower_bound <= whole.lower_bound <= open_.lower_bound
     assert verify_record(ENTRY, RecordStore(tmp_path / "rounded")).kind == "open"
+
+
+def test_epochs_of_a_group_share_the_mean_of_their_prices() -> None:
+    prices = np.array([0, 4, 8, 2, 7], dtype=np.int64).reshape(5, 1, 1) * 16
+    shared = StatePrices(prices, scale=32).rounded(16, epochs=2)
+    assert (shared.prices.ravel().tolist(), shared.scale) == ([16, 16, 40, 40, 56], 16)
 
 
 def test_no_price_is_rounded_until_nothing_is_better(
@@ -125,7 +133,7 @@ def test_no_price_is_rounded_until_nothing_is_better(
     known = replace(whole, lower_bound=whole.lower_bound - 1)
     monkeypatch.setattr(improvement, "MOST_BYTES", 0)
     # In whole rounds they lose all that there is to gain, and more.
-    monkeypatch.setattr(improvement, "COARSER_SCALES", (1,))
+    monkeypatch.setattr(improvement, "COARSER_PRICES", ((1, 1),))
     assert improvement.record_of(ENTRY, open_, None)[0].lower_bound < known.lower_bound
     assert improvement.record_of(ENTRY, open_, known)[0].lower_bound == whole.lower_bound
 

@@ -20,7 +20,7 @@ from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.clock import Clock
 from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.paths import SCHEDULES, Paths, PathSearch
+from hindsight.strategies.paths import SCHEDULES, GraphSearch, Paths, PathSearch
 from instances import Instance, generate
 from instances.arrays import IntArray
 
@@ -127,7 +127,7 @@ def test_what_is_found_beside_graphs_is_kept(
         return False
 
     monkeypatch.setattr(PathSearch, "_anneal", annealing)
-    monkeypatch.setattr(PathSearch, "_refine", refine)
+    monkeypatch.setattr(GraphSearch, "_refine", refine)
     result = hindsight.solve(
         generate("arrival-model-1", 0, n=14),
         threads=2,
@@ -190,7 +190,7 @@ def test_schedules_are_improved_where_no_graph_is_worth_a_try(
         return improve(self, *arguments)
 
     monkeypatch.setattr(CorridorSearch, "improve", counted)
-    monkeypatch.setattr(PathSearch, "_next_limit", lambda *_: None)
+    monkeypatch.setattr(GraphSearch, "next_limit", lambda *_: None)
     hindsight.solve(
         generate("arrival-model-1", 0, n=14),
         threads=2,
