@@ -100,13 +100,13 @@ build: $(STAMP)  ## sdist and wheel in dist/
 	rm -rf dist
 	$(BIN)/hatchling build
 
-# twine is fetched for this alone. The environment is empty and its own; the tutorial runs there.
-release-check: build  ## the sdist and the wheel as others get them; the tutorial run from the wheel
+# twine is fetched for this alone. The environment is empty and its own; these pages run there.
+release-check: build  ## the sdist and the wheel as others get them; tutorial and stories run from the wheel
 	$(BIN)/uv tool run twine check --strict dist/*
 	$(PYTHON) -m venv --clear build/release
-	build/release/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
+	build/release/bin/python -m pip install --disable-pip-version-check --quiet "$$(ls dist/*.whl)[plot]"
 	INSTALLED_PYTHON=$(CURDIR)/build/release/bin/python \
-		$(BIN)/python -m pytest tests/test_documentation.py -k "tutorial and not links"
+		$(BIN)/python -m pytest tests/test_documentation.py -k "(tutorial or researcher or engineer or optimiser) and not links"
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -12,7 +12,7 @@ what comes after it. A block below the comment ``<!-- not run: reason -->`` is l
 reason is reported.
 
 With ``INSTALLED_PYTHON`` set to an interpreter, blocks and commands run with what is installed
-there, in an empty folder: that is how ``make release-check`` tries the tutorial with the wheel.
+there, in an empty folder: that is how ``make release-check`` tries these pages with the wheel.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from instances import (
     known_bounds,
 )
 from instances.catalogue.library import library
+from instances.catalogue.records import lacks_certificate
 from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes
 from instances.problem.json_io import FORMAT as INSTANCE_FORMAT
@@ -234,12 +235,16 @@ def _of_solution(
 
 
 def _known(entry: LibraryEntry, store: RecordStore) -> Record | None:
-    """Read and check the known record, since a wrong one would refuse correct submissions."""
+    """Read and check the known record, since a wrong one would refuse correct submissions.
+
+    A bound whose certificate is not installed is taken as it is.
+    """
     known = store.record(entry)
     if known is not None:
         try:
             check_schedule(entry, known)
-            check_bound(entry, known)
+            if not lacks_certificate(known):
+                check_bound(entry, known)
         except RefusedRecordError as error:
             raise RefusedRecordError(
                 f"the record known of {entry.name} does not hold: {error}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import shutil
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
@@ -185,6 +186,18 @@ def test_a_record_that_does_not_hold_is_blamed_and_not_what_is_handed_in(
     blamed = f"^the record known of {OPEN} does not hold: .*{reason}"
     with pytest.raises(RefusedRecordError, match=blamed):
         submit(path, RecordStore(tmp_path / "own"))
+
+
+@pytest.mark.parametrize("of", [saved, certificate])
+def test_a_bound_whose_certificate_is_not_installed_is_taken_as_it_is(
+    tmp_path: Path, store: RecordStore, no_package: Path, of: Callable[[Path, Schedule], Path]
+) -> None:
+    """A wheel has records without certificates."""
+    _, known = listed_record(RecordStore(no_package))
+    shutil.rmtree(no_package / "certificates")
+    (gain,) = submit(of(tmp_path, in_turn(ENTRY.problem)), store)
+    assert not gain.improves
+    assert gain.after.interval == known.interval
 
 
 def test_a_schedule_below_a_claim_refutes_it(tmp_path: Path, store: RecordStore) -> None:
