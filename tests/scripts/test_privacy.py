@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from forked_scripts import Ok, Script
-from log_files import sglang_server, vllm_bench
+from log_files import sglang_bench, sglang_server, vllm_bench
 
 import instances
 
@@ -100,3 +100,24 @@ def test_a_log_read_has_no_texts_and_no_ids(text: str, tmp_path: Path) -> None:
     log = instances.read_log(path)
     assert len(log) == 4
     assert "SECRET" not in repr(vars(log)) + str(log)
+
+
+def test_a_table_without_a_header_is_not_quoted_at_length(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"{'a prompt ' * 99}{SECRET},12,13\n", "utf-8")
+    with pytest.raises(ValueError, match="fit no format") as refused:
+        instances.read_log(path)
+    assert "SECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        vllm_bench(block_size=SECRET, max_num_seqs="64"),
+        sglang_bench(server_info={"chunked_prefill_size": SECRET, "max_running_requests": 64}),
+    ],
+)
+def test_settings_of_a_log_that_are_text_are_not_kept(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(text, "utf-8")
+    assert list(instances.read_log(path).settings.values()) == [64]
