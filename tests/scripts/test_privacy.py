@@ -10,6 +10,7 @@ from forked_scripts import Ok, Script
 from log_files import sglang_bench, sglang_server, vllm_bench
 
 import instances
+import online
 
 SECRET = "<i>SECRET</i>"
 """In place of prompts, answers, ids, names of models and workers, and of what nobody asked for."""
@@ -84,6 +85,14 @@ def test_experiments_reports_and_certificates_tell_none_of_it(
     assert "SECRET" not in "".join(printed)
     # The page that was asked for ids has the lines of the log.
     assert '"ids":["row2","row4","row5"]' in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_where_a_policy_failed_is_told_without_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "always_fails.py"
+    path.write_text(POLICY.replace("return ", "return 1 / 0 * "), "utf-8")
+    instance = instances.Instance.from_arrays([1], [2], memory_limit=4)
+    (record,) = online.compare(instance, [f"{path}:Shortest"])
+    assert record.reason == "ZeroDivisionError: division by zero (always_fails.py:6)"
 
 
 @pytest.mark.parametrize(
