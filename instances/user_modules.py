@@ -216,10 +216,13 @@ def _search(folder: Path) -> None:
 
 
 def users_line(error: BaseException) -> str:
-    """The last line of the user's own that an error came through, in brackets; or nothing."""
+    """The last line of the user's own that an error came through, in brackets; or nothing.
+
+    The file has no folder: pages and records show the line.
+    """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if os.path.exists(frame.filename) and is_users_file(frame.filename):
-            return f" ({_short(frame.filename)}:{frame.lineno})"
+            return f" ({Path(frame.filename).name}:{frame.lineno})"
     return ""
 
 

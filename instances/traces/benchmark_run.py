@@ -115,8 +115,10 @@ class BenchmarkRun:
     def _take_settings(self, key: str, value: Any) -> None:
         given = {key: value} if key in ENGINE_SETTINGS else value
         for name, one in given.items() if isinstance(given, dict) else ():
-            if name in ENGINE_SETTINGS and isinstance(one, bool | int | float | str):
-                self.settings[name] = parse_value(one) if isinstance(one, str) else one
+            number = parse_value(one) if isinstance(one, str) else one
+            # Text is not kept: every setting is a number or a truth value.
+            if name in ENGINE_SETTINGS and isinstance(number, bool | int | float):
+                self.settings[name] = number
 
     def _take_list(self, key: str, stream: Document) -> None:
         code, read = _COLUMNS[key]

@@ -37,6 +37,9 @@ ROLES = (*CLOCKS, "prompt", "output", *_DURATIONS, "error", "worker")
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
 
+LONGEST_LISTED = 40
+"""Characters of a column's name that an error repeats."""
+
 MAP_COLUMNS = (
     "say which column holds what with columns (in a command FILE(arrival=NAME, prompt=NAME, "
     "output=NAME))"
@@ -215,6 +218,13 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
 
 
 def listed(columns: Collection[str]) -> str:
-    """List the columns of a file in a message, the first `MOST_LISTED` only."""
-    shown = ", ".join(list(columns)[:MOST_LISTED]) or "none"
+    """List the columns of a file in a message, the first `MOST_LISTED` only.
+
+    Names are cut: in a file without a header they are cells of its first row.
+    """
+    names = [
+        one if len(one) <= LONGEST_LISTED else f"{one[:LONGEST_LISTED]}..."
+        for one in list(columns)[:MOST_LISTED]
+    ]
+    shown = ", ".join(names) or "none"
     return f"{shown}, ... {len(columns)} in all" if len(columns) > MOST_LISTED else shown

@@ -453,8 +453,8 @@ _TABLE = (
         has_failed=lambda record: str(record.get("status") or "ok").strip().lower() != "ok",
         measured=_blis_measured,
     ),
-    # Responses kept as lines, or the output of a batch, where they are in response.body. "created"
-    # is in whole seconds.
+    # Responses kept as lines, or the output of a batch, where they are in response.body unless
+    # they failed. "created" is in whole seconds.
     TraceFormat(
         "openai-usage",
         "OpenAI-style API, records with usage",
@@ -463,7 +463,7 @@ _TABLE = (
         prompt="usage.prompt_tokens",
         output="usage.completion_tokens",
         new_clock=any_clock,
-        marks=("usage|response",),
+        marks=("usage|response.body|custom_id",),
         names={
             "created": ("created", "created_at"),
             "usage.prompt_tokens": ("usage.prompt_tokens", "usage.input_tokens"),

@@ -151,7 +151,7 @@ def _today(name: str) -> str:
 
 
 def _bars(title: str, bars: Sequence[_Bar], whole: Fraction | None = None) -> str:
-    """Draw seconds, or shares of a whole; a bar is paler between the ends of an interval."""
+    """Draw seconds, or shares of a whole; a bar is fainter between the ends of an interval."""
     ends = [end for bar in bars for end in (bar.interval.lower, bar.interval.upper) if end]
     most = whole or max(ends, default=Fraction(1))
     drawn = []
@@ -166,7 +166,7 @@ def _bars(title: str, bars: Sequence[_Bar], whole: Fraction | None = None) -> st
         cells = (_said("span", bar.name), element("span", parts), element("b", _span(figure)))
         drawn.append(element("div", "".join(cells)))
     if any(not bar.interval.is_exact for bar in bars):
-        drawn.append(_said("p", "The best possible ends somewhere in the paler part."))
+        drawn.append(_said("p", "The best possible ends somewhere in the fainter part."))
     return element("h2", title) + element("div", "\n".join(drawn), class_="bars")
 
 

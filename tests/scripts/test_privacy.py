@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from forked_scripts import Ok, Script
-from log_files import sglang_server, vllm_bench
+from log_files import sglang_bench, sglang_server, vllm_bench
 
 import instances
+import online
 
 SECRET = "<i>SECRET</i>"
 """In place of prompts, answers, ids, names of models and workers, and of what nobody asked for."""
@@ -86,6 +87,14 @@ def test_experiments_reports_and_certificates_tell_none_of_it(
     assert '"ids":["row2","row4","row5"]' in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_where_a_policy_failed_is_told_without_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "always_fails.py"
+    path.write_text(POLICY.replace("return ", "return 1 / 0 * "), "utf-8")
+    instance = instances.Instance.from_arrays([1], [2], memory_limit=4)
+    (record,) = online.compare(instance, [f"{path}:Shortest"])
+    assert record.reason == "ZeroDivisionError: division by zero (always_fails.py:6)"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -100,3 +109,24 @@ def test_a_log_read_has_no_texts_and_no_ids(text: str, tmp_path: Path) -> None:
     log = instances.read_log(path)
     assert len(log) == 4
     assert "SECRET" not in repr(vars(log)) + str(log)
+
+
+def test_a_table_without_a_header_is_not_quoted_at_length(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"{'a prompt ' * 99}{SECRET},12,13\n", "utf-8")
+    with pytest.raises(ValueError, match="fit no format") as refused:
+        instances.read_log(path)
+    assert "SECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        vllm_bench(block_size=SECRET, max_num_seqs="64"),
+        sglang_bench(server_info={"chunked_prefill_size": SECRET, "max_running_requests": 64}),
+    ],
+)
+def test_settings_of_a_log_that_are_text_are_not_kept(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(text, "utf-8")
+    assert list(instances.read_log(path).settings.values()) == [64]

@@ -161,6 +161,7 @@ def inference_perf() -> str:
                 "start_time": 500.0 + one.start,
                 "end_time": 500.0 + one.start + one.latency,
                 "request": '{"prompt": "[{"}',
+                "response": '{"choices": []}',
                 "info": {
                     "request_metrics": {"text": {"input_tokens": one.prompt}},
                     "input_tokens": one.prompt,
