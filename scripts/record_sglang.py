@@ -199,12 +199,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path, metavar="FILE.json.gz")
     parser.add_argument("--seeds", type=int, default=2, help="workloads of each name")
-    parser.add_argument("--names", nargs="+", default=list(WORKLOADS), choices=list(WORKLOADS))
+    parser.add_argument("--names", nargs="+", metavar="NAME", default=list(WORKLOADS))
     options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(WORKLOADS):
+        parser.error(f"unknown workloads {sorted(unknown)}; known: {', '.join(WORKLOADS)}")
     warnings.simplefilter("ignore")
-    prepare()
-    # Imports the engine.
-    from studies.sglang_scheduler import Recorder
+    try:
+        prepare()
+        from studies.sglang_scheduler import Recorder
+    except ModuleNotFoundError as error:
+        parser.error(f"{error}: the head of this file says what to install")
 
     logging.disable(logging.CRITICAL)
     recordings = []
