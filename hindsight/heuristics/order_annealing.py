@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hindsight.runtime.clock import Slices, StoppedEarlyError, timed_slices
-from hindsight.runtime.compilation import njit, step
+from hindsight.runtime.compilation import njit, overwrite, step
 from instances import Instance
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -203,7 +203,7 @@ def anneal_order(
         counts[1] -= change
         if counts[1] > counts[2]:
             counts[2] = counts[1]
-            best[:] = starts
+            overwrite(best, starts)
     counts[0] = place
 
 
