@@ -196,7 +196,8 @@ class _Search:
             return
         state.limit(self._most_by_volume(), VOLUMES)
         self._offer(self._placing.openings(), self._placing.rounds)
-        self._place(FIRST_SHARE)
+        # Small instances need only a bound from here on.
+        self._place(FIRST_SHARE, patient=False)
         if state.is_over:
             return
         state.phase = "prices"
@@ -217,14 +218,14 @@ class _Search:
             state.phase = "schedules"
             self._place(1.0)
 
-    def _place(self, share: float) -> None:
+    def _place(self, share: float, *, patient: bool = True) -> None:
         """Search for schedules with a share of the time left, or as long as they improve.
 
-        The first search ends with the improvements: small instances need only a bound then.
+        An impatient search ends with the improvements even if time is left.
         """
         state = self._state
         left = state.clock.limit_left()
-        limited = left is not None and share > FIRST_SHARE
+        limited = patient and left is not None
         with state.clock.within(math.inf if left is None else share * left):
             for starts in self._placing.improved(lambda: state.is_over, limited=limited):
                 self._offer(starts, self._placing.rounds)
