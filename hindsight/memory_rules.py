@@ -189,7 +189,7 @@ class _BlockSearch:
         graphs = GraphSearch(state, paths, self._options.threads or available_cores())
         graphs.proved = below.certified_lower_bound
         try:
-            graphs.run((Q, W), state)
+            graphs.run((Q, W), state.clock.must_stop)
         finally:
             state.root_bound = max(below.root_bound or 0, graphs.root_bound)
 

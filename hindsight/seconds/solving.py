@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
@@ -26,7 +26,8 @@ from typing import Any, get_args
 import numpy as np
 
 from hindsight.outcomes.errors import ScheduleCheckError
-from hindsight.runtime.clock import SPARE_SECONDS, Clock
+from hindsight.runtime.beside import Beside
+from hindsight.runtime.clock import SLICE_SECONDS, SPARE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from instances import (
@@ -434,34 +435,23 @@ class _Search:
         self._orders = orders_of(
             interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
         )
-        self._found: deque[SecondsSchedule | FleetSchedule] = deque()
-        self._over = threading.Event()
-        self._failed: list[BaseException] = []
+        self._beside: Beside[Any] = Beside(self._anneal_orders, interval.offer)
 
     def run(self) -> None:
         """Run all phases until proof, time limit or interruption."""
         self.begin()
         if self._is_over():
             return
-        background = threading.Thread(target=self._anneal_orders, daemon=True)
-        if self._anneal:
-            background.start()
-        try:
+        with self._beside.running() if self._anneal else nullcontext():
             workers = max(1, self._threads - self._anneal)
             with ThreadPoolExecutor(workers) as pool:
                 prices = self._ascend(pool)
-            self._take_schedules()
+            self._beside.take()
             if prices is not None:
                 with ThreadPoolExecutor(self._threads) as pool:
                     self._evaluate(*prices, pool)
-            while self._anneal and background.is_alive() and not self._is_over():
-                background.join(0.05)
-                self._take_schedules()
-        finally:
-            self._over.set()
-            if self._anneal:
-                background.join()
-        self._take_schedules()
+            while self._anneal and not (self._beside.ends_within(SLICE_SECONDS) or self._is_over()):
+                self._beside.take()
 
     def begin(self) -> None:
         """Run what comes before annealing and prices: schedules, bounds and exact searches."""
@@ -530,24 +520,13 @@ class _Search:
             schedules[k] = parts[own].schedule
         interval.offer(FleetSchedule(workload, assignment, schedules))
 
-    def _anneal_orders(self) -> None:
+    def _anneal_orders(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
         """Anneal in a separate thread, which hands schedules over instead of offering them."""
         limited = self._interval.clock.limit_left() is not None
-        try:
-            for schedule in self._orders.anneal(
-                lambda: self._over.is_set() or (not limited and self._orders.cycle >= CYCLES)
-            ):
-                self._found.append(schedule)
-        except BaseException as error:  # noqa: BLE001 (raised again where it is taken)
-            self._failed.append(error)
-
-    def _take_schedules(self) -> None:
-        if self._failed:
-            raise self._failed[0]
-        while self._found:
-            schedule = self._found.popleft()
-            if not self._found:
-                self._interval.offer(schedule)
+        for schedule in self._orders.anneal(
+            lambda: must_stop() or (not limited and self._orders.cycle >= CYCLES)
+        ):
+            found(schedule)
 
     def _ascend(self, pool: Executor) -> tuple[PriceAscent, AffineMinorant] | None:
         """Run price ascents; return the best and its minorant, or None if there are no prices."""
@@ -568,7 +547,7 @@ class _Search:
         reached, begun, first = -math.inf, share.seconds(), ascent.turns
         while not interval.clock.must_stop():
             ascent.climb(1, interval.clock.must_stop, pool)
-            self._take_schedules()
+            self._beside.take()
             if share.must_stop() or ascent.turns >= most:
                 return ascent, minorant
             if ascent.turns % STALL_TURNS:
@@ -624,6 +603,6 @@ class _Search:
             whole = raise_values(priced, values, allowance, order, pool, interval.clock)
             bound = priced.bound(values, minorant)
             interval.prove(bound._replace(certified=interval.best.certified))
-            self._take_schedules()
+            self._beside.take()
             if not whole or interval.clock.must_stop():
                 return

@@ -11,11 +11,15 @@ Phase after phase, each with twice the work of the one before: anneal schedules
 within it, and all of its arithmetic is on integers.
 
 Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
-takes the same course on every machine.
+takes the same course on every machine. With two threads and more than a few requests, one of them
+anneals and searches around the best schedule throughout, beside the prices and the exact search:
+then the course depends on the machine, but nothing that is proved does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,7 +32,10 @@ from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
+from hindsight.outcomes.results import Progress
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.runtime.beside import Beside
+from hindsight.runtime.clock import Clock
 from instances import Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
@@ -127,29 +134,45 @@ class ConfigurationSearch:
         self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
+        self._has_few_requests = len(instance) <= self._parameters.few_requests
+        # Of few requests the best schedule is found at once: what takes long are the proofs.
+        self._is_alone = threads == 1 or self._has_few_requests
         # Each state stores the starts of all requests.
-        most_states = self._parameters.most_states * 64 // max(64, len(instance))
-        self._search = StateSearch(instance.columns, max(1, most_states))
-        self._corridors = CorridorSearch(self._search, seed)
+        most_states = max(1, self._parameters.most_states * 64 // max(64, len(instance)))
+        self._search = StateSearch(instance.columns, most_states)
+        # Beams beside the exact search must not share its layers.
+        self._nearby = (
+            self._search if self._is_alone else StateSearch(instance.columns, most_states)
+        )
+        self._corridors = CorridorSearch(self._nearby, seed)
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
         self._known_prices = prices
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
-        self._has_few_requests = len(instance) <= self._parameters.few_requests
         self._moves = self._parameters.moves
         self._corridor_states = self._parameters.corridor_states
+        self._must_stop = state.clock.must_stop
 
     def run(self) -> None:
-        """Run phases until proof, time limit or interruption."""
+        """Run phases until proof, time limit or interruption.
+
+        With two threads and many requests, one of them improves schedules throughout.
+        """
+        with self._schedules_beside(few_requests=False):
+            self._run_phases()
+
+    def _run_phases(self) -> None:
         state, parameters = self.state, self._parameters
         price_work, states = 1, parameters.states
         growth = parameters.search_growth if self._has_few_requests else 2
         while not state.is_done():
-            state.phase = "heuristics"
-            self._anneal(self._moves, state)
+            if self._is_alone:
+                state.phase = "heuristics"
+                self._anneal(self._moves, state)
             state.phase = "relaxation"
             gain = 0 if state.is_done() else self._improve_prices(price_work)
-            self._improve_nearby(self._corridor_states, state)
+            if self._is_alone:
+                self._improve_nearby(self._corridor_states, state)
             state.phase = "search"
             if not state.is_done():
                 self._exhaust(states)
@@ -159,6 +182,45 @@ class ConfigurationSearch:
             # Prices that have settled are not worth twice the work, but the search is.
             if gain >= parameters.worthwhile_gain * state.upper_bound:
                 price_work *= 2
+
+    @contextmanager
+    def _schedules_beside(self, *, few_requests: bool) -> Iterator[None]:
+        """Improve schedules in a further thread, if there are two and so many requests."""
+        if self._threads == 1 or few_requests != self._has_few_requests:
+            yield
+            return
+        beside = Beside(self._improve_schedules, self.state.offer)
+
+        def must_stop() -> bool:
+            beside.take()
+            return self.state.is_done()
+
+        self._must_stop = must_stop
+        try:
+            with beside.running():
+                yield
+        finally:
+            self._must_stop = self.state.clock.must_stop
+        self.state.note_stop()
+
+    def _improve_schedules(
+        self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
+    ) -> None:
+        """Anneal and search nearby in turn, in a thread beside that of the solve's state."""
+
+        def hand_over(_: Progress) -> None:
+            found(apart.schedule)
+
+        apart = SolveState(self.instance, Clock(should_stop=must_stop), hand_over)
+        moves, corridor_states = self._moves, self._corridor_states
+        # The search for bounds may use most of the memory.
+        with suppress(MemoryError):
+            while not apart.clock.must_stop():
+                apart.offer(self.state.schedule)
+                self._anneal(moves, apart)
+                if self._root is not None:
+                    self._improve_nearby(corridor_states, apart)
+                    moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
@@ -179,7 +241,7 @@ class ConfigurationSearch:
 
     def _improve_prices(self, work: int) -> int:
         """Run an ascent and evaluate its prices exactly; return the gain of the bound."""
-        stop = self.state.clock.must_stop
+        stop = self._must_stop
         if self._ascent is None:
             about = (self.instance, self._copies, self.state.schedule.makespan)
             if self._known_prices is None:
@@ -205,6 +267,7 @@ class ConfigurationSearch:
         Q, W = ascent.integer_prices()
         bound = exact_bound(Q, self.instance)
         self._search.set_prices(Q, W)
+        self._nearby.prices = self._search.prices
         state = self.state
         is_better = state.root_bound is None or bound > state.root_bound
         if is_better:
@@ -250,9 +313,7 @@ class ConfigurationSearch:
         step = self._step
         while states > 0 and not state.is_done():
             budget = min(state.lower_bound + step - 1, state.upper_bound - 1)
-            outcome = self._search.run(
-                budget, should_stop=state.clock.must_stop, state_limit=states
-            )
+            outcome = self._search.run(budget, should_stop=self._must_stop, state_limit=states)
             states -= outcome.states
             state.nodes += outcome.states
             if outcome.found is not None:

@@ -9,9 +9,7 @@ end in the time that is left. All bounds are in integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -37,11 +35,8 @@ from instances import InvalidTypeError, Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
 
-from .configurations import CORRIDOR_GROWTH, Configurations, ConfigurationSearch
+from .configurations import Configurations, ConfigurationSearch
 from .strategy import Parameters, Problem
-
-SCHEDULES = "schedules"
-"""Name of the thread that improves schedules."""
 
 BYTES_A_NODE = 80
 """Bytes of a node and seconds of the work on it, as measured at the largest graphs."""
@@ -197,39 +192,8 @@ class PathSearch(ConfigurationSearch):
         )
         if state.is_done() or not (self._is_settled or is_small):
             return
-        with self._schedules_improved() as apart:
-            self._graphs.run(self._root_prices, apart)
-
-    @contextmanager
-    def _schedules_improved(self) -> Iterator[SolveState]:
-        """Improve the best schedule in a further thread, if there are two; yield its state."""
-        if self._threads == 1:
-            yield self.state
-            return
-        # Only one thread may use the solve's state and its callbacks.
-        apart = SolveState(self.instance)
-        apart.offer(self.state.schedule)
-
-        def work() -> None:
-            moves, corridor_states = self._moves, self._corridor_states
-            # Graphs use most of the memory.
-            with suppress(MemoryError):
-                while not apart.clock.must_stop():
-                    self._anneal(moves, apart)
-                    self._improve_nearby(corridor_states, apart)
-                    apart.offer(self.state.schedule)
-                    moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
-
-        try:
-            with ThreadPoolExecutor(1, SCHEDULES) as pool:
-                try:
-                    ended = pool.submit(work)
-                    yield apart
-                finally:
-                    apart.clock.interrupt()
-            ended.result()
-        finally:
-            self.state.offer(apart.schedule)
+        with self._schedules_beside(few_requests=True):
+            self._graphs.run(self._root_prices, self._must_stop)
 
 
 class GraphSearch:
@@ -252,15 +216,15 @@ class GraphSearch:
         self.growth = GraphGrowth(*parameters.expected, len(state.instance))
         self.root_bound = self.proved = 0
 
-    def run(self, prices: tuple[IntArray, IntArray], apart: SolveState) -> None:
+    def run(self, prices: tuple[IntArray, IntArray], must_stop: Callable[[], bool]) -> None:
         """Prove limits that grow towards the upper bound, as far as time and room are likely to do.
 
         Parameters
         ----------
         prices : tuple[int64 array, int64 array]
             Prices Q and capacities W.
-        apart : SolveState
-            State that another thread improves meanwhile, or this search's own.
+        must_stop : Callable[[], bool]
+            Polled throughout; may take what another thread found.
         """
         state, parameters = self._state, self._paths
         room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
@@ -270,9 +234,8 @@ class GraphSearch:
             limit = self.next_limit(too_large)
             if limit is None:
                 break
-            if not self._refine(prices, limit, apart):
+            if not self._refine(prices, limit, must_stop):
                 too_large = limit
-            state.offer(apart.schedule)
 
     def next_limit(self, too_large: int) -> int | None:
         """Return the largest limit that graphs are likely to have room for, if it is worthwhile."""
@@ -290,11 +253,10 @@ class GraphSearch:
             limit = (state.lower_bound + too_large) // 2
         return limit if least <= limit < too_large else None
 
-    def _refine(self, prices: tuple[IntArray, IntArray], limit: int, apart: SolveState) -> bool:
-        """Prove a limit by graphs and learn how they grow; return whether they finished.
-
-        They also end once the state ``apart`` has found what the solve needs.
-        """
+    def _refine(
+        self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
+    ) -> bool:
+        """Prove a limit by graphs and learn how they grow; return whether they finished."""
         state, root = self._state, self._state.root_bound or 0
         parameters, clock = self._paths, Clock()
         room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
@@ -302,13 +264,6 @@ class GraphSearch:
             priced = PricedInstance(state.instance, *prices, limit)
         except (TooLargeError, MemoryError):
             return False
-
-        def is_close() -> bool:
-            best = apart.upper_bound
-            return best - state.lower_bound <= state.gap * best
-
-        def must_stop() -> bool:
-            return is_close() or state.clock.must_stop()
 
         outcome = Refinement(
             priced,
@@ -327,6 +282,6 @@ class GraphSearch:
         state.raise_lower(proved, certified=True)
         if outcome.is_whole and outcome.most_nodes:
             self.growth.learn(limit - root, outcome.most_nodes, clock.seconds())
-        elif not (outcome.is_whole or is_close()):
+        elif not (outcome.is_whole or state.is_proved):
             self.growth.learn_too_large(limit - root, room)
         return outcome.is_whole

@@ -14,13 +14,17 @@ from drawn_instances import tiny
 import hindsight
 from hindsight.configurations.proofs import StatePrices
 from hindsight.exact_search.corridor_search import CorridorSearch
+from hindsight.exact_search.window_search import WindowSearch
+from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, Room, TooLargeError
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
+from hindsight.runtime.beside import BESIDE
 from hindsight.runtime.clock import Clock
-from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.paths import SCHEDULES, GraphSearch, Paths, PathSearch
+from hindsight.strategies.configurations import Configurations, ConfigurationSearch
+from hindsight.strategies.paths import GraphSearch, Paths, PathSearch
+from hindsight.strategies.strategy import Problem, Strategy
 from instances import Instance, generate
 from instances.arrays import IntArray
 
@@ -28,6 +32,9 @@ LITTLE = Configurations(
     moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
 )
 """Leaves nearly everything to the graphs."""
+
+MANY = replace(LITTLE, few_requests=0, search_growth=3)
+"""Takes few requests for many."""
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -104,7 +111,7 @@ PATIENCE = 60.0
 
 def is_beside() -> bool:
     """Whether this is the thread that improves schedules."""
-    return current_thread().name.startswith(SCHEDULES)
+    return current_thread().name.startswith(BESIDE)
 
 
 @pytest.mark.parametrize("end", [None, KeyboardInterrupt])
@@ -135,7 +142,41 @@ def test_what_is_found_beside_graphs_is_kept(
         should_stop=improved.is_set,
     )
     assert result.upper_bound <= found[0]
-    assert not any(thread.name.startswith(SCHEDULES) for thread in enumerate_threads())
+    assert not any(thread.name.startswith(BESIDE) for thread in enumerate_threads())
+
+
+@pytest.mark.parametrize("method", [MANY, Paths(MANY)])
+def test_schedules_of_many_requests_are_improved_beside_prices(
+    method: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    improved, beside, sweep = Event(), [], WindowSearch.sweep
+    ascend = ConfigurationSearch._improve_prices
+
+    def sweeping(self: WindowSearch, *arguments: Any) -> IntArray:
+        beside.append(is_beside())
+        improved.set()
+        return sweep(self, *arguments)
+
+    def ascending(self: ConfigurationSearch, work: int) -> int:
+        gain = ascend(self, work)
+        # No window is solved before there are prices.
+        assert improved.wait(PATIENCE)
+        return gain
+
+    monkeypatch.setattr(WindowSearch, "sweep", sweeping)
+    monkeypatch.setattr(ConfigurationSearch, "_improve_prices", ascending)
+    for seed in range(4):
+        instance = tiny(seed)
+        state = SolveState(instance)
+        state.offer(one_after_another(instance))
+        method.run(Problem(instance, "total_latency", threads=2), state)
+        optimum, _ = optimal_total_latency(instance)
+        assert (state.stop_reason, state.upper_bound, state.lower_bound) == (
+            "proof",
+            optimum,
+            optimum,
+        )
+    assert all(beside)
 
 
 def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
