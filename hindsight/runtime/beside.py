@@ -66,3 +66,8 @@ class Beside(Generic[Found]):
             self._use(self._found.popleft())
         if self._ended is not None and self._ended.done():
             self._ended.result()
+
+    def take_then(self, is_done: Callable[[], bool]) -> bool:
+        """Take the latest result, then tell whether the other search is done: for its polls."""
+        self.take()
+        return is_done()

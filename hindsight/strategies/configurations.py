@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hindsight.configurations.ascent import ConfigurationAscent
@@ -151,7 +152,7 @@ class ConfigurationSearch:
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
         self._moves = self._parameters.moves
         self._corridor_states = self._parameters.corridor_states
-        self._must_stop = state.clock.must_stop
+        self._must_stop: Callable[[], bool] = state.clock.must_stop
 
     def run(self) -> None:
         """Run phases until proof, time limit or interruption.
@@ -190,12 +191,7 @@ class ConfigurationSearch:
             yield
             return
         beside = Beside(self._improve_schedules, self.state.offer)
-
-        def must_stop() -> bool:
-            beside.take()
-            return self.state.is_done()
-
-        self._must_stop = must_stop
+        self._must_stop = partial(beside.take_then, self.state.is_done)
         try:
             with beside.running():
                 yield
@@ -299,7 +295,7 @@ class ConfigurationSearch:
             state.offer(Schedule(self.instance, starts))
 
     def _resolve_windows(self, state: SolveState) -> None:
-        """Sweep once over exact windows of the best schedule; other phases gain more than a second."""
+        """Sweep once over exact windows: other phases gain more than a second sweep."""
         starts = self._windows.sweep(
             state.schedule.start_times, *self._root_prices, state.clock.must_stop
         )

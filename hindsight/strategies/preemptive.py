@@ -3,12 +3,14 @@
 *Upper bounds*: annealed orders and beams of the state search, after the list schedules without
 preemption. *Lower bounds*, all in exact integers: prices a token, tables of prices where they are
 small enough, and the state search under growing budgets, after output lengths and mean busy times
-(`hindsight.strategies.openings`).
+(`hindsight.strategies.openings`). With two threads orders are annealed beside the bounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +26,8 @@ from hindsight.preemption.prices import (
     round_preemptive_prices,
 )
 from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.runtime.beside import Beside
+from instances import PreemptiveSchedule
 from instances.arrays import FloatArray
 from instances.validation import ranged
 
@@ -81,14 +85,18 @@ class Preemptive(Parameters):
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Run phases until proof, time limit or interruption, or until nothing here goes on."""
-        PreemptivePhases(state, problem.seed, self).run()
+        PreemptivePhases(state, problem.seed, self, problem.cores).run()
 
 
 class PreemptivePhases:
     """Solve by the phases of this module, which improves a `SolveState` with a schedule."""
 
     def __init__(
-        self, state: SolveState, seed: int = 0, parameters: Preemptive | None = None
+        self,
+        state: SolveState,
+        seed: int = 0,
+        parameters: Preemptive | None = None,
+        threads: int = 1,
     ) -> None:
         self._interval = state
         self._instance = state.instance
@@ -97,6 +105,8 @@ class PreemptivePhases:
         self._table: FloatArray | None = None
         self._search: PreemptiveSearch | None = None
         self._step = 1
+        self._threads = threads
+        self._must_stop: Callable[[], bool] = state.clock.must_stop
 
     def run(self) -> None:
         """Run all phases until proof, time limit or interruption."""
@@ -114,17 +124,32 @@ class PreemptivePhases:
             last * tokens * self._instance.memory_limit <= parameters.largest_table_work
             and int(self._instance.output_lengths.max()) <= LONGEST_OUTPUT
         )
-        for phase in range(parameters.most_phases if has_tables else parameters.phases):
+        if not has_tables:
+            for phase in range(1, parameters.phases):
+                self._anneal(orders, 2**phase)
+            interval.note_stop()
+        elif self._threads == 1:
+            self._close(orders)
+        else:
+            beside = Beside(partial(self._anneal_beside, orders), interval.offer)
+            self._must_stop = partial(beside.take_then, interval.is_done)
+            with beside.running():
+                self._close(None)
+            interval.is_done()
+
+    def _close(self, orders: OrderSearch | None) -> None:
+        """Run phases of annealed orders, unless None, prices of tables and the state search."""
+        interval, parameters = self._interval, self._parameters
+        for phase in range(parameters.most_phases):
             if interval.is_done():
                 return
-            if phase:
+            if phase and orders is not None:
                 self._anneal(orders, 2**phase)
-            if has_tables:
-                if phase < parameters.phases:
-                    self._improve_prices(2**phase)
-                if not self._exhaust(phase):
-                    interval.stop_reason = "size"
-                    return
+            if phase < parameters.phases:
+                self._improve_prices(2**phase)
+            if not self._exhaust(phase):
+                interval.stop_reason = "size"
+                return
         interval.note_stop()
 
     def run_each_part_once(self) -> None:
@@ -141,13 +166,30 @@ class PreemptivePhases:
 
     def _anneal(self, orders: OrderSearch, work: int) -> None:
         self._interval.phase = "heuristics"
-        tokens = int(self._instance.output_lengths.sum())
-        moves = max(10, min(self._parameters.most_moves, self._parameters.slice_tokens // tokens))
-        hot = float(self._instance.output_lengths.mean())
         for _ in range(work):
             if self._interval.is_done():
                 return
-            self._interval.offer(orders.anneal(moves, hot, self._parameters.coldest))
+            self._interval.offer(self._annealed(orders))
+
+    def _annealed(self, orders: OrderSearch) -> PreemptiveSchedule:
+        tokens = int(self._instance.output_lengths.sum())
+        moves = max(10, min(self._parameters.most_moves, self._parameters.slice_tokens // tokens))
+        hot = float(self._instance.output_lengths.mean())
+        return orders.anneal(moves, hot, self._parameters.coldest)
+
+    def _anneal_beside(
+        self,
+        orders: OrderSearch,
+        found: Callable[[PreemptiveSchedule], object],
+        must_stop: Callable[[], bool],
+    ) -> None:
+        """Anneal in a thread beside that of the prices and the state search."""
+        least = self._interval.upper_bound
+        while not must_stop():
+            schedule = self._annealed(orders)
+            if schedule.total_latency < least:
+                least = schedule.total_latency
+                found(schedule)
 
     def _linear_prices(self) -> None:
         if self._interval.is_done():
@@ -178,7 +220,7 @@ class PreemptivePhases:
             self._parameters.ascent * work,
             heat=(heat, 0.02),
             step=(0.02 + 0.01 * heat, 0.001),
-            should_stop=interval.clock.must_stop,
+            should_stop=self._must_stop,
         )
         rounded = round_preemptive_prices(self._table)
         before = interval.lower_bound
@@ -198,7 +240,7 @@ class PreemptivePhases:
         at_once = self._parameters.most_states
         width = min(self._parameters.beam << phase, at_once)
         most = min(self._parameters.states << 2 * phase, at_once)
-        stop = interval.clock.must_stop
+        stop = self._must_stop
         found = self._search.run(interval.upper_bound - 1, at_once, stop, width=width)
         interval.nodes += found.states
         if found.found is not None:
