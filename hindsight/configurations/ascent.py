@@ -25,6 +25,11 @@ both exact; with y it is what the Gibbs starts use of each table, less K. Adam (
 follows it with prices projected to >= 0 while the heats fall. Prices are 0 from epoch T on, where
 P_i only grows: the minimum is over a_i .. T, and no horizon is assumed.
 `hindsight.configurations.prices` evaluates the bound in integers, whatever the floats did.
+
+*From coarse to fine.* Equal prices in w consecutive epochs are prices like others, so L bounds the
+optimum as before. Their W_tau is equal too: an iteration searches for one heaviest configuration
+instead of w, which is most of its work, and a step moves w epochs the same way. So an ascent gains
+most for its time if it begins with a large w, and halves it as it goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +60,8 @@ from .gibbs_kernels import (
 )
 from .prices import SCALE, integer_capacities
 from .tables import ConfigurationCut, ordered_states
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class DualAscent(ABC):
@@ -246,6 +253,13 @@ class ConfigurationAscent(DualAscent):
         Number of threads that share the epochs; the prices do not depend on it.
     in_time : InTime or None, default None
         See `DualAscent`.
+
+    Attributes
+    ----------
+    width : int
+        Number of consecutive epochs that share prices; 1 at first.
+    prices : float64 array
+        The best prices so far, one row for every ``width`` epochs.
     """
 
     evaluate_every = 10
@@ -265,6 +279,12 @@ class ConfigurationAscent(DualAscent):
         self._columns = GibbsStates(m, r, c, instance.memory_limit)
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self._epochs, self.width = len(prices), 1
+
+    def share(self, width: int) -> None:
+        """Let so many consecutive epochs share prices from now on: the mean of what they have."""
+        prices, self.width = self._by_epoch(self.prices), width
+        self.prices, self.best_value = self._summed(prices, 0) / self._lengths()[:, None], -np.inf
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices in integers, with exact capacities, as `StateSearch` takes them.
@@ -274,7 +294,20 @@ class ConfigurationAscent(DualAscent):
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         prices = np.floor(self.prices * SCALE).astype(np.int64)
         Q[:, self._columns.held, self._columns.rounds] = prices
-        return Q, integer_capacities(Q, self._copies)
+        return self._by_epoch(Q), self._by_epoch(integer_capacities(Q, self._copies))
+
+    def _by_epoch(self, shared: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Repeat what consecutive epochs share for each of them, along the first axis."""
+        return np.repeat(shared, self.width, axis=0)[: self._epochs]
+
+    def _summed(self, values: FloatArray, axis: int) -> FloatArray:
+        """Sum over the epochs that share prices."""
+        firsts = np.arange(0, self._epochs, self.width)
+        return np.asarray(np.add.reduceat(values, firsts, axis=axis), dtype=np.float64)
+
+    def _lengths(self) -> FloatArray:
+        """Return how many epochs share each price; the last one may have fewer."""
+        return self._summed(np.ones(self._epochs), 0)
 
     def _begin(self, prices: FloatArray) -> None:
         level, soft = np.zeros((2, len(prices)))
@@ -283,16 +316,17 @@ class ConfigurationAscent(DualAscent):
         self._share(hard_capacities, prices, self._columns, level)
 
     def _by_state(self, prices: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(prices.T)
+        return np.ascontiguousarray(self._by_epoch(prices).T)
 
     def _paid(self, prices: FloatArray) -> float:
         capacities = np.zeros(len(prices))
         self._share(hard_capacities, prices, self._columns, capacities)
-        return self._replicas * float(capacities.sum())
+        return self._replicas * float(capacities @ self._lengths())
 
     def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
         level, soft, z, _ = maxima = self._maxima
-        mass = np.ascontiguousarray(self._mass.T)
+        # Of an epoch in the mean: all prices are steps of one size, whatever they share.
+        mass = np.ascontiguousarray((self._summed(self._mass, 1) / self._lengths()).T)
         given = (prices, mass, self._columns)
         self._share(soft_capacities, *given, heat, maxima, refresh)
         if not _are_finite(soft, z).all():
