@@ -1,6 +1,6 @@
 """Compile the loops of this package ahead of time: ``python -m hindsight.compile_kernels``.
 
-numba compiles each loop on its first call, about half a minute in all, and stores the machine code
+numba compiles each loop on its first call, less than a minute in all, and stores the machine code
 beside the sources for later processes. A compilation cannot be interrupted, so a first solve with
 a short time limit would overrun it. Run this once after installation to avoid that.
 """

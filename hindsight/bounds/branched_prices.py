@@ -72,10 +72,10 @@ LATEST = int(np.iinfo(np.int64).max)
 def requests_from(instance: Instance, first: IntArray) -> RequestClasses:
     """Each request by itself, as if it arrived in round ``first[i]``."""
     n = len(instance)
-    lengths = instance.prompt_lengths, instance.output_lengths
-    return RequestClasses(
-        np.ascontiguousarray(first), *lengths, instance.weights, np.ones(n), np.arange(n)
-    )
+    # Copies, as read-only columns have loops compiled a second time.
+    lengths = instance.prompt_lengths.copy(), instance.output_lengths.copy()
+    weights = instance.weights.copy()
+    return RequestClasses(first.copy(), *lengths, weights, np.ones(n), np.arange(n))
 
 
 def leaf_bound(

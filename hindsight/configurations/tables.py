@@ -62,7 +62,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import largest, njit, overwrite, step
+from hindsight.runtime.compilation import inner, largest, njit, overwrite, step
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 
@@ -194,7 +194,7 @@ def most_members(states: IntArray, memory_limit: int) -> int:
     return memory_limit // 2 + 1
 
 
-@njit
+@inner
 def append_state(
     value: IntArray, states: IntArray, p: int, weight: int, memory_limit: int, kmax: int
 ) -> None:

@@ -77,7 +77,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit, step
+from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
 AnyInts = npt.NDArray[Any]
@@ -188,7 +188,7 @@ def _could_be_exchanged(
     return False
 
 
-@njit
+@inner
 def improvable(
     epoch: int,
     starts: IntArray,
@@ -221,7 +221,7 @@ def improvable(
     return False
 
 
-@njit
+@inner
 def _below(c: int, b: int, profiles: AnyInts, alone: bool) -> bool:
     """Tell whether state c never holds more memory than state b.
 

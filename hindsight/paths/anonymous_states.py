@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit, step
+from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -146,7 +146,7 @@ def _prepend(value: npt.NDArray[np.int32], m: int, r: int, weight: int, M: int) 
                 value[k, S] = v + weight
 
 
-@njit
+@inner
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """Write V_r for r = begin .. theta from V of begin - 1."""
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
@@ -191,7 +191,7 @@ def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     return node
 
 
-@njit
+@inner
 def heaviest_beside(
     states: AnonymousStates, held: IntArray, rounds: IntArray, size: int, scratch: IntArray
 ) -> int:
@@ -229,7 +229,7 @@ def heaviest_beside(
     return heaviest
 
 
-@njit
+@inner
 def _behind(
     states: AnonymousStates, held: IntArray, rounds: IntArray, left: int, order: IntArray
 ) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.exact_search.state_search_kernels import Flags, Masks
-from hindsight.runtime.compilation import njit, step
+from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
 from .anonymous_states import AnonymousStates, heaviest_beside
@@ -258,7 +258,7 @@ class _Sums(NamedTuple):
     price: int
 
 
-@njit
+@inner
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
     """Return the slot of a set in the hash table, and its number or -1."""
     places = table.shape[0]

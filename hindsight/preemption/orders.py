@@ -16,12 +16,12 @@ from functools import partial
 import numpy as np
 
 from hindsight.heuristics.annealing_kernels import move_entry, threshold
-from hindsight.runtime.compilation import njit, overwrite
+from hindsight.runtime.compilation import inner, njit, overwrite
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
 
-@njit
+@inner
 def place_in_order(
     order: IntArray,
     profile: IntArray,

@@ -108,7 +108,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import njit, step
+from hindsight.runtime.compilation import inner, njit, step
 from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
@@ -418,7 +418,7 @@ def _conjugate(
     return x * (rest - priced / slack if slack > 0.0 else rest), x
 
 
-@njit
+@inner
 def _tangent(block: _Block, begin: int, lasts: float, grid: _Grid, d0: float) -> float:
     """Return the lambda that is best for a block that ``lasts`` seconds from a grid point on.
 
@@ -478,7 +478,7 @@ def _window(
     return _Span(low, high, shortest, longest, remaining)
 
 
-@njit
+@inner
 def _fill_paid(block: _Block, span: _Span, grid: _Grid, room: _Room) -> None:
     """Fill the payments of a block at a moment of each cell, see *Long blocks*."""
     cells, width = grid.alpha.size - 1, grid.width
@@ -492,7 +492,7 @@ def _fill_paid(block: _Block, span: _Span, grid: _Grid, room: _Room) -> None:
             room.paid[c] = (grid.alpha[c] * per_work + grid.beta[c]) * work
 
 
-@njit
+@inner
 def _follow(
     block: _Block, rate: float, begin: int, count: int, late: int, tables: _Tables, room: _Room
 ) -> None:
@@ -519,7 +519,7 @@ def _follow(
         x = end
 
 
-@njit
+@inner
 def _group(
     block: _Block,
     span: _Span,
@@ -564,7 +564,7 @@ def _group(
     return largest
 
 
-@njit
+@inner
 def _step_back(
     block: _Block,
     span: _Span,

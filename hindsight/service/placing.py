@@ -25,7 +25,7 @@ from hindsight.bounds.cheapest_starts import PricedRounds, start_cost
 from hindsight.heuristics.annealing_kernels import next_uniform
 from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, earliest_fit, hold
 from hindsight.runtime.clock import Slices
-from hindsight.runtime.compilation import njit, overwrite, step
+from hindsight.runtime.compilation import inner, njit, overwrite, step
 from instances import Instance
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -84,7 +84,7 @@ class _Chosen(NamedTuple):
     keys: FloatArray
 
 
-@njit
+@inner
 def _place(requests: RequestColumns, last: IntArray, i: int, begin: int, table: _Table) -> bool:
     """Place a request at the first start from ``begin`` on of a replica, if one is in time."""
     prompt, output, _, limit = requests
@@ -112,7 +112,7 @@ def place_in_order(requests: RequestColumns, last: IntArray, order: IntArray, ta
     return placed
 
 
-@njit
+@inner
 def _take_out(requests: RequestColumns, chosen: IntArray, count: int, table: _Table) -> None:
     for k in range(count):
         i = chosen[k]
@@ -122,7 +122,7 @@ def _take_out(requests: RequestColumns, chosen: IntArray, count: int, table: _Ta
             table.starts[i] = -1
 
 
-@njit
+@inner
 def _choose(
     requests: RequestColumns, last: IntArray, about: int, table: _Table, chosen: IntArray
 ) -> int:
@@ -191,7 +191,7 @@ def _worth(requests: RequestColumns, i: int, start: int, prices: PricedRounds) -
     return 1.0 - cost
 
 
-@njit
+@inner
 def _move(
     requests: RequestColumns,
     last: IntArray,

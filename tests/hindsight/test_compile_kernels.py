@@ -1,16 +1,19 @@
 """Kernels compiled ahead: afterwards a solve compiles nothing more."""
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 from empty_cache import printed_without_cache
-from numba.core import types
+from numba.core import event, types
 from numba.core.dispatcher import Dispatcher
 
 from hindsight.compile_kernels import compile_kernels
+from hindsight.runtime.compilation import inner
 from hindsight.strategies import beams, paths, preemptive
 
 PROGRAM = """
@@ -70,6 +73,35 @@ def test_loops_without_references_return_no_array() -> None:
     }
     assert len(results) > 20
     assert not {name for name, result in results if arrays_in(result)}
+
+
+def test_an_inner_loop_is_compiled_once_and_without_the_collector() -> None:
+    @inner
+    def shifted(by: int) -> int:
+        return by + 1
+
+    @numba.njit
+    def outer(by: int) -> int:
+        return shifted(0) + shifted(1) + shifted(by)
+
+    gc.enable()
+    enabled, compiled = [], []
+
+    class Listener(event.Listener):
+        def on_start(self, event: event.Event) -> None:
+            enabled.append(gc.isenabled())
+            compiled.append(event.data["dispatcher"].py_func.__name__)
+
+        def on_end(self, event: event.Event) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        assert outer(4) == 8
+    assert compiled == ["outer", "shifted"]
+    assert not any(enabled)
+    assert gc.isenabled()
+    # Without a way in from Python a call of machine code would end the process.
+    assert shifted(1) == 2
 
 
 @pytest.mark.slow

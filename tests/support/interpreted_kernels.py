@@ -58,7 +58,7 @@ class _Checked(ast.NodeTransformer):
 
 
 def interpreted(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
-    """Take the place of `hindsight.runtime.compilation.njit`."""
+    """Take the place of `njit` and `inner` of `hindsight.runtime.compilation`."""
     code, names = function.__code__, function.__globals__
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     (definition,) = tree.body
@@ -82,6 +82,7 @@ def interpreted(function: Callable[..., Any], *_: object, **__: object) -> Calla
 def pytest_configure() -> None:
     """Before any module with loops is imported; hashes overflow on purpose."""
     compilation.njit = interpreted  # type: ignore[assignment]
+    compilation.inner = interpreted
     np.seterr(over="ignore")
 
 
