@@ -1,6 +1,6 @@
 """First prices of the configuration ascent: known prices, or those of a few lifted state tables.
 
-The memory constraint and the pairwise cores of every prompt length
+The memory constraint and the pairwise cores of up to `MOST_CORES` prompt lengths
 (`hindsight.configurations.tables`) are cheap to price by ascent. Their prices bring the ascent on
 all configurations (`hindsight.configurations.ascent`) most of the way.
 """
@@ -24,6 +24,10 @@ LARGEST_MEMORY_LIMIT = 255
 
 WARM_START = 300
 """Iterations of the ascent on tables."""
+
+MOST_CORES = 12
+"""Most prompt lengths whose cores are priced first. More of them take longer and prove less in as
+many iterations: of fifty, 41,633 rounds after 15.5 s where twelve prove 42,107 after 10.3 s."""
 
 
 def warm_ascent(
@@ -104,9 +108,11 @@ def priced_epochs(instance: Instance, makespan: int) -> int:
 def first_tables(
     instance: Instance, copies: IntArray, should_stop: Callable[[], bool] | None = None
 ) -> list[ConfigurationCut]:
-    """Lift the memory constraint and the pairwise cores of every prompt length."""
+    """Lift the memory constraint and the pairwise cores of some prompt lengths, evenly spaced."""
     limit = instance.memory_limit
-    sigmas = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
+    lengths = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
+    places = np.linspace(0, len(lengths) - 1, min(len(lengths), MOST_CORES))
+    sigmas = [lengths[round(place)] for place in places.tolist()]
     tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
     lifted: list[ConfigurationCut] = []
     for table in tables:

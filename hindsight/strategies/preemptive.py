@@ -55,7 +55,10 @@ class Preemptive(Parameters):
     coldest : float, default 0.3
         Last temperature of an annealing, in rounds; the first is the mean output length.
     ascent : int, default 200
-        Steps of the ascent in the first phase.
+        Steps of the ascent in the first phase; each phase has twice as many.
+    heat : float, default 0.03
+        First temperature, in rounds, and first step of the ascent in the first phase; halved from
+        phase to phase. At a heat of 1 an ascent loses more than the first prices prove.
     beam : int, default 300
         States of one round that the beam of the first phase keeps.
     states : int, default 20_000
@@ -74,6 +77,7 @@ class Preemptive(Parameters):
     most_moves: int = ranged(100_000, minimum=10)
     coldest: float = ranged(0.3, above=0)
     ascent: int = ranged(200, minimum=1)
+    heat: float = ranged(0.03, above=0)
     beam: int = ranged(300, minimum=1)
     states: int = ranged(20_000, minimum=1)
     most_states: int = ranged(2_000_000, minimum=1)
@@ -213,13 +217,13 @@ class PreemptivePhases:
             self._table[1 : len(prices) + 1] = prices[:, None] * np.arange(
                 instance.memory_limit + 1
             )
-        heat = 1.0 if work == 1 else 0.3
+        heat = self._parameters.heat / work
         self._table = ascend(
             instance,
             self._table,
             self._parameters.ascent * work,
-            heat=(heat, 0.02),
-            step=(0.02 + 0.01 * heat, 0.001),
+            heat=(heat, 0.2 * heat),
+            step=(heat, 0.05 * heat),
             should_stop=self._must_stop,
         )
         rounded = round_preemptive_prices(self._table)

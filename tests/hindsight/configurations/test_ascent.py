@@ -161,6 +161,38 @@ def test_bounds_never_exceed_the_optimum(seed: int) -> None:
     assert value - 1.01 <= exact_bound(prices, instance) <= optimum
 
 
+@pytest.mark.parametrize("seed", sweep(range(30)))
+def test_prices_that_epochs_share_bound_too(seed: int) -> None:
+    last = 3 if seed % 2 else None
+    instance = drawn_instance([seed, 1], (4, 5), (6, 11), prompts=(1, 3), last_arrival=last)
+    optimum, _ = optimal_total_latency(instance)
+    epochs = int(instance.arrival_times.max() + instance.output_lengths.sum()) + 1
+    ascent = ascent_of(instance, epochs, price=0.1)
+    value, widths = -np.inf, (3, 2, 1)
+    for width in widths:
+        ascent.share(width)
+        value = ascent.ascend(60)
+        prices, capacities = ascent.integer_prices()
+        assert (capacities == integer_capacities(prices, copies_of(instance))).all()
+        assert len(prices) == epochs
+        for first in range(0, epochs, width):
+            assert (prices[first : first + width] == prices[first]).all()
+        # Rounding down loses less than one unit a state.
+        assert value - 1.01 <= exact_bound(prices, instance) <= optimum
+    assert value > instance.total_output_length
+
+
+def test_epochs_that_share_nothing_new_keep_their_prices_and_their_bound() -> None:
+    instance = generate("arrival-model-1", seed=2, n=6)
+    ascent = ascent_of(instance, int(instance.output_lengths.sum()) + 1)
+    ascent.share(4)
+    ascent.ascend(50)
+    before, _ = ascent.integer_prices()
+    ascent.share(2)
+    assert (ascent.integer_prices()[0] == before).all()
+    assert before.any()
+
+
 def test_bad_input_is_refused() -> None:
     instance = Instance.from_arrays([1, 1], [2, 2], [0, 5], memory_limit=6)
     for ascent in (ascent_of, table_ascent):
