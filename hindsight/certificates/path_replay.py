@@ -55,7 +55,7 @@ Work is counted before it is done, and what is held at once has a limit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,7 @@ Shorts = npt.NDArray[np.int16]
 FAR = 2**61
 """Cost of a node that is not reached; all other costs are below half of it."""
 
-AT_ONCE = 1 << 16
+AT_ONCE = 1 << 15
 """Most nodes built in one batch."""
 
 
@@ -101,8 +101,13 @@ class _Layer(NamedTuple):
 
     def of(self, kept: Flags) -> _Layer:
         """Select nodes."""
+        places = np.flatnonzero(kept)
+        if len(places) == len(kept):
+            return self
         before, after, ended, slacks, ends = self
-        return _Layer(before[kept], after[kept], ended[kept], slacks[kept], ends)
+        return _Layer(
+            before.take(places), after.take(places), ended.take(places), slacks.take(places), ends
+        )
 
 
 class _Graph(NamedTuple):
@@ -116,12 +121,43 @@ class _Graph(NamedTuple):
 
 
 class _Bases(NamedTuple):
-    """Bases of the next epoch while building: old base, rounds left, tracked, cost to the end."""
+    """Bases of the next epoch while building, in the order of their old bases.
+
+    Attributes
+    ----------
+    old, part : int64 arrays
+        Old base of each, and its place among the old bases that there are.
+    known : int16 array, shape (followed before, old bases)
+        Rounds left, or 0, to requests that the old graph follows: an old base tells them.
+    left : int16 array, shape (added, bases)
+        Rounds left, or 0, to requests followed from now on.
+    started : bool array, shape (tracked, bases)
+        Whether a request has been started.
+    cost : int64 array
+        Cost to the end.
+    """
 
     old: Ints
+    part: Ints
+    known: Shorts
     left: Shorts
     started: Flags
     cost: Ints
+
+
+class _Old(NamedTuple):
+    """Nodes of the old graph at an epoch: columns of its layer, with arcs and what may follow them.
+
+    ``ended`` is numbered as the new sets are; ``reach`` is the most that a path may cost from a
+    node on, and ``peaks`` what requests that complete hold.
+    """
+
+    before: Numbers
+    ended: Ints
+    slacks: Ints
+    arcs: Ints
+    reach: Ints
+    peaks: Ints
 
 
 class _Nodes(NamedTuple):
@@ -135,7 +171,8 @@ class _Nodes(NamedTuple):
 
     def of(self, kept: Flags) -> _Nodes:
         """Select those kept."""
-        return self if kept.all() else self.at(np.flatnonzero(kept))
+        places = np.flatnonzero(kept)
+        return self if len(places) == len(kept) else self.at(places)
 
     def at(self, places: Ints) -> _Nodes:
         """Select those at some places."""
@@ -309,26 +346,29 @@ class PathReplay:
         return paid
 
 
-def _beside(after: Numbers, room: Ints, later: _Bases) -> tuple[Ints, Ints, Ints]:
-    """Find the old nodes beside each base of the next epoch that have room for its cost.
+def _beside(
+    after: Numbers, peaks: Ints, room: Ints, later: _Bases, limit: int
+) -> tuple[Ints, Ints, Ints]:
+    """Find the old nodes beside each base of the next epoch that may fit into its room.
+
+    Those whose requests that complete hold more, ``peaks``, are left out, as far as classes of
+    peaks tell them apart. No peak exceeds the limit: the old nodes fit.
 
     Returns
     -------
     tuple of int64 arrays
-        Old nodes, sorted by their base and then from the largest room on; and of each new base
-        where the first of its nodes is, and how many there are.
+        Old nodes, sorted by their base and then by peaks; and of each new base where the first of
+        its nodes is, and where they end.
     """
-    by_room = np.argsort(-room)
-    rank = np.empty(len(room), dtype=np.int64)
-    rank[by_room] = np.arange(len(room))
-    size = len(room) + 1
-    places = after.astype(np.int64) * size + rank
-    order = np.argsort(places)
-    places = places[order]
-    many = np.searchsorted(-room[by_room], -later.cost, side="right")
-    olds = np.arange(int(later.old.max()) + 1) * size
-    first = np.searchsorted(places, olds)[later.old]
-    return order, first, np.searchsorted(places, olds[later.old] + many) - first
+    bases = int(after.max()) + 1
+    # Tables of the numbers in each class are no longer than what is looked up in them.
+    classes = min(limit + 1, 1 + 4 * (len(after) + len(room)) // bases)
+    key = after * np.int64(classes) + peaks * classes // (limit + 1)
+    ends = np.zeros(bases * classes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(key, minlength=bases * classes), out=ends[1:])
+    begin = np.minimum(later.old, bases) * classes
+    end = begin + room * classes // (limit + 1) + 1
+    return np.argsort(key), ends.take(begin, mode="clip"), ends.take(end, mode="clip")
 
 
 class _Building:
@@ -339,11 +379,10 @@ class _Building:
         self.added, self.tracked = sorted(stage.followed), sorted(stage.tracked)
         self.followed = sorted([*replay.followed, *self.added])
         # Rounds left are stored for requests whose starts, or whose prices, must be known.
-        self.kept = self.followed if self.added else self.tracked
-        self.column = {i: k for k, i in enumerate(self.kept)}
+        self.known = replay.followed if self.added else self.tracked
+        self.row = {i: k for own in (self.known, self.added) for k, i in enumerate(own)}
         others = [i for i in range(len(replay.a)) if i not in set(self.followed)]
-        self.beside = HeaviestBeside(replay.proof, others, self.kept, replay.size)
-        self.held = np.zeros(1, dtype=np.int64)
+        self.beside = HeaviestBeside(replay.proof, others, [*self.known, *self.added], replay.size)
         self.layers: list[_Layer] = []
         self.bases = [1]
         self.size = 0
@@ -353,11 +392,14 @@ class _Building:
     def run(self) -> bool:
         """Replace the old graph by the new one; return False if no path is left."""
         replay = self.replay
+        nothing = np.zeros(1, dtype=np.int64)
         later = _Bases(
-            np.zeros(1, dtype=np.int64),
-            np.zeros((1, len(self.kept)), dtype=np.int16),
-            np.ones((1, len(self.tracked)), dtype=np.bool_),
-            np.zeros(1, dtype=np.int64),
+            nothing,
+            nothing,
+            np.zeros((len(self.known), 1), dtype=np.int16),
+            np.zeros((len(self.added), 1), dtype=np.int16),
+            np.ones((len(self.tracked), 1), dtype=np.bool_),
+            nothing,
         )
         for tau in range(replay.epochs - 1, -1, -1):
             found = self._epoch(tau, later)
@@ -368,28 +410,47 @@ class _Building:
         replay.followed = self.followed
         return True
 
+    def _left(self, later: _Bases, i: int) -> Shorts:
+        """Return the rounds left to a request at each base, 0 if it is not active."""
+        row = self.row[i]
+        left: Shorts = later.left[row] if i in self.added else later.known[row, later.part]
+        return left
+
     def _epoch(self, tau: int, later: _Bases) -> _Bases | None:
         """Find the nodes of an epoch; return the bases before them, or None if there are none."""
         replay = self.replay
-        old = replay.graph.layers[tau]
-        arcs = old.slacks + replay.paid_by(old.ends, tau, self.above)[old.ended]
-        sets = _Sets(old)
+        layer = replay.graph.layers[tau]
+        regrets, may_start = replay.regrets(tau)
+        arcs = layer.slacks + (layer.ends @ (regrets - self.above)).take(layer.ended)
+        peaks = (layer.ends @ replay.peaks).take(layer.ended)
+        sets = _Sets(layer)
         if self.added:
-            self.beside.set_epoch(tau, replay.prices_at(tau), later.left)
-            self.held = self.beside.tokens
-        room = self.budget - self.forth[tau] - arcs
-        order, first, counts = _beside(old.after, room, later)
+            self.beside.set_epoch(tau, replay.prices_at(tau), later.known, later.part, later.left)
+        # Where nobody is added, everything fits that did.
+        stored = self.beside.tokens if self.added else np.zeros_like(later.old)
+        self.room = replay.proof.limit - stored
+        order, first, ends = _beside(layer.after, peaks, self.room, later, replay.proof.limit)
+        counts = ends - first
         ends = np.cumsum(counts)
-        replay.spend(20 * (CALL + len(room) + len(counts) + int(ends[-1])))
+        replay.spend(20 * (CALL + len(arcs) + len(counts) + int(ends[-1])))
+        old = _Old(
+            layer.before.take(order),
+            sets.place.take(layer.ended.take(order)),
+            layer.slacks.take(order),
+            arcs.take(order),
+            self.budget - self.forth[tau].take(order),
+            peaks.take(order),
+        )
+        starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         parts, begin, left = [], 0, self.most_nodes - self.size
         while begin < len(counts):
             done = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, done + AT_ONCE, side="right")))
             some = counts[begin:end]
             base = np.repeat(np.arange(begin, end), some)
-            place = np.arange(len(base)) - np.repeat(np.cumsum(some) - some, some)
-            node = order[first[base] + place]
-            parts.append(self._nodes(tau, later, old, arcs, base, node, sets))
+            node = np.arange(len(base))
+            node += np.repeat(first[begin:end] - (np.cumsum(some) - some), some)
+            parts.append(self._nodes(tau, later, old, base, node, sets, starts))
             left -= len(parts[-1].base)
             if left < 0:
                 raise CertificateTooLargeError(TOO_MANY)
@@ -405,37 +466,39 @@ class _Building:
         self,
         tau: int,
         later: _Bases,
-        old: _Layer,
-        arcs: Ints,
+        old: _Old,
         base: Ints,
         node: Ints,
         sets: _Sets,
+        starts: dict[int, int],
     ) -> _Nodes:
-        """Find the nodes that lead to some bases, each with its node of the old graph."""
+        """Find the nodes that lead to some bases, each with its node of the old graph.
+
+        ``starts`` has the regrets of requests that may complete besides.
+        """
         replay = self.replay
-        reach = self.budget - self.forth[tau]
-        cost = later.cost[base] + arcs[node]
-        nodes = _Nodes(base, node, sets.place[old.ended[node]], cost, old.slacks[node])
-        if self.added:
-            nodes = nodes.of(self._fits(nodes, sets))
-        regrets, may_start = replay.regrets(tau)
-        for i in self.added:
-            if not may_start[i]:
-                continue
-            cost = nodes.cost + regrets[i]
+        cost = later.cost.take(base) + old.arcs.take(node)
+        kept = cost <= old.reach.take(node)
+        kept &= old.peaks.take(node) <= self.room.take(base)
+        places = np.flatnonzero(kept)
+        node = node.take(places)
+        ended, slack = old.ended.take(node), old.slacks.take(node)
+        nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
+        for i, regret in starts.items():
             # Once at a time.
-            ends = (later.left[nodes.base, self.column[i]] == 0) & (cost <= reach[nodes.node])
-            more = nodes._replace(cost=cost).of(ends)
-            more = more._replace(ended=sets.with_one_more(more.ended, i))
+            idle = (self._left(later, i) == 0).take(nodes.base)
+            idle &= nodes.cost <= old.reach.take(nodes.node) - regret
+            more = nodes.of(idle)
+            more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
             more = more.of(self._fits(more, sets))
             nodes = _Nodes(*(np.concatenate(pair) for pair in zip(nodes, more, strict=True)))
             replay.spend(CALL + 20 * len(nodes.base))
             if len(nodes.base) > self.most_at_once:
                 raise CertificateTooLargeError(TOO_MANY)
         for k, i in enumerate(self.tracked):
-            active = later.left[nodes.base, self.column[i]] > 0
-            active |= sets.rows()[nodes.ended, i]
-            started = later.started[nodes.base, k]
+            active = (self._left(later, i) > 0).take(nodes.base)
+            active |= sets.rows()[:, i].take(nodes.ended)
+            started = later.started[k].take(nodes.base)
             nodes = nodes.of(started & bool(tau >= replay.a[i]) | ~active & ~started)
         if not self.added:
             return nodes
@@ -443,61 +506,53 @@ class _Building:
         capacity = replay.capacities[tau] if tau < len(replay.capacities) else 0
         slack = capacity - self.beside.heaviest(nodes.base, nodes.ended, sets.rows())
         cost = nodes.cost + slack - nodes.slack
-        kept = cost <= reach[nodes.node]
+        kept = cost <= old.reach.take(nodes.node)
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _fits(self, nodes: _Nodes, sets: _Sets) -> Flags:
         """Tell for each node whether its active requests fit into round tau + 1."""
-        fits: Flags = (
-            self.held[nodes.base] + (sets.rows() @ self.replay.peaks)[nodes.ended]
-            <= self.replay.proof.limit
-        )
+        peaks = sets.rows() @ self.replay.peaks
+        fits: Flags = peaks.take(nodes.ended) <= self.room.take(nodes.base)
         return fits
 
     def _in_order(self, later: _Bases, nodes: _Nodes, sets: _Sets) -> Flags:
         """Tell for each node whether no request ends before an active twin of smaller index."""
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
-            before = [self.column[j] for j in self.replay.twins_before[i] if j in self.column]
-            if before and sets.rows()[:, i].any():
-                active: Flags = np.any(later.left[:, before] > 0, axis=1)
-                kept &= ~(sets.rows()[nodes.ended, i] & active[nodes.base])
+            before = [j for j in self.replay.twins_before[i] if j in self.row]
+            ends = sets.rows()[:, i]
+            if before and ends.any():
+                active = np.any([self._left(later, j) > 0 for j in before], axis=0)
+                kept &= ~(ends.take(nodes.ended) & active.take(nodes.base))
         return kept
 
     def _join(
-        self, tau: int, later: _Bases, old: _Layer, nodes: _Nodes, ends: Flags
+        self, tau: int, later: _Bases, old: _Old, nodes: _Nodes, ends: Flags
     ) -> _Bases | None:
         """Keep the nodes of an epoch; return the bases before what starts in them."""
         replay = self.replay
-        before = old.before[nodes.node].astype(np.int64)
-        columns, sizes = [before], [replay.graph.bases[tau]]
-        started = later.started[nodes.base]
-        for i in sorted({*self.added, *self.tracked}):
-            rounds, o = later.left[:, self.column[i]].astype(np.int64), int(replay.o[i])
-            rounds = (rounds + (rounds > 0))[nodes.base] + ends[:, i][nodes.ended]
-            if i in self.tracked:
-                started[:, self.tracked.index(i)] &= rounds < o
-            if i in self.added:
-                columns.append(rounds * (rounds < o))
-                sizes.append(o)
-        columns += [*started.T]
-        sizes += [2] * len(self.tracked)
-        replay.spend(CALL + 60 * len(before))
+        replay.spend(CALL + 60 * len(nodes.base))
+        started = later.started.take(nodes.base, axis=1)
+        for k, i in enumerate(self.tracked):
+            started[k] &= self._rounds(self._left(later, i), i, nodes, ends) < replay.o[i]
         if tau == 0 and started.any():
             # No request has been started before the first epoch.
-            first = np.flatnonzero(~started.any(axis=1))
-            nodes, before, started = nodes.at(first), before[first], started[first]
-            columns = [column[first] for column in columns]
-            if not len(before):
+            first = np.flatnonzero(~started.any(axis=0))
+            nodes, started = nodes.at(first), started[:, first]
+            if not len(first):
                 return None
-        chosen, place = numbered(joined(columns, sizes))
+        columns: list[npt.NDArray[np.signedinteger[Any]]] = [old.before.take(nodes.node)]
+        sizes = [replay.graph.bases[tau]]
+        for row, i in zip(later.left, self.added, strict=True):
+            rounds = self._rounds(row, i, nodes, ends)
+            rounds[rounds == replay.o[i]] = 0
+            columns.append(rounds)
+            sizes.append(int(replay.o[i]))
+        sizes += [2] * len(self.tracked)
+        chosen, place = numbered(*joined([*columns, *started], sizes))
         cost = np.full(len(chosen), FAR)
         np.minimum.at(cost, place, nodes.cost)
-        base = nodes.base[chosen]
-        left = later.left[base]
-        left = left + (left > 0) + ends[nodes.ended[chosen]][:, self.kept]
-        left[left == replay.o[self.kept].astype(np.int16)] = 0
-        if left.size > limits.LARGEST_EPOCH:
+        if len(chosen) * (len(self.known) + len(self.added)) > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError(TOO_MANY)
         self.bases.append(len(chosen))
         self.layers.append(
@@ -509,4 +564,25 @@ class _Building:
                 ends,
             )
         )
-        return _Bases(before[chosen], left, started[chosen], cost)
+        before = columns[0].take(chosen).astype(np.int64)
+        is_first = np.diff(before, prepend=-1) > 0
+        some = nodes.at(chosen[is_first])
+        known = later.known.take(later.part.take(some.base), axis=1)
+        known += known > 0
+        known += ends[:, self.known].take(some.ended, axis=0).T
+        known[known == replay.o[self.known, None]] = 0
+        left = np.array([column.take(chosen) for column in columns[1:]], dtype=np.int16)
+        return _Bases(
+            before,
+            np.cumsum(is_first) - 1,
+            known,
+            left.reshape(len(self.added), len(chosen)),
+            started.take(chosen, axis=1),
+            cost,
+        )
+
+    def _rounds(self, left: Shorts, i: int, nodes: _Nodes, ends: Flags) -> Shorts:
+        """Return the rounds that a request still runs at each node, 0 if it is not active."""
+        rounds: Shorts = (left + (left > 0)).take(nodes.base)
+        rounds += ends[:, i].take(nodes.ended)
+        return rounds

@@ -19,17 +19,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from . import limits
 from .format import CertificateTooLargeError
 from .limits import CALL
-from .proofs import Ints, Proof
-
-Numbers = npt.NDArray[np.signedinteger[Any]]
+from .proofs import Ints, Numbers, Proof
 
 Shorts = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
@@ -41,34 +40,74 @@ CELLS = 1 << 21
 """Most entries of V, over the cases worked on at once."""
 
 
-def joined(columns: Sequence[Ints], sizes: Sequence[int]) -> Ints:
-    """Join columns of numbers below given sizes into one, equal where all of them are equal."""
+def joined(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, int]:
+    """Join columns of numbers below given sizes into one, equal where all of them are equal.
+
+    Returns
+    -------
+    tuple of int64 array and int
+        The joined column, and a limit that its numbers are below.
+    """
     key, largest = columns[0].astype(np.int64), sizes[0]
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         if largest * size >= 2**62:
-            key = np.unique(key, return_inverse=True)[1]
-            largest = len(key)
-        key = key * size + column
+            chosen, key = numbered(key, largest)
+            largest = len(chosen)
+        key *= size
+        key += column
         largest *= size
-    return key
+    return key, largest
 
 
-def numbered(keys: Ints) -> tuple[Ints, Ints]:
-    """Number equal keys alike: a place of each number, and the number in each place."""
-    numbers, place = np.unique(keys, return_inverse=True)
-    chosen = np.empty(len(numbers), dtype=np.int64)
-    chosen[place] = np.arange(len(keys))
-    return chosen, place
+def numbered(keys: Ints, largest: int) -> tuple[Ints, Ints]:
+    """Number equal keys, all below ``largest``, alike, in increasing order of the keys.
+
+    Returns
+    -------
+    tuple of int64 arrays
+        A place of each number, and the number in each place.
+    """
+    bits = len(keys).bit_length()
+    if largest < 2 ** (62 - bits):
+        # Keys with their places behind them are sorted faster than places by their keys.
+        ordered = keys << bits
+        ordered |= np.arange(len(keys))
+        ordered.sort()
+        order = ordered & (1 << bits) - 1
+        ordered >>= bits
+    else:
+        order = np.argsort(keys)
+        ordered = keys.take(order)
+    is_first = np.ones(len(keys), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    place = np.empty(len(keys), dtype=np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    return order[is_first], place
 
 
-class _Step(NamedTuple):
-    """Groups from number ``first`` on, with the members of r rounds that their parents lack."""
+def _alike(first: Ints, rest: Numbers, size: int) -> tuple[Ints, Ints]:
+    """Number equal columns alike; all numbers but those in ``first`` are below ``size``."""
+    return numbered(*joined([first, *rest], [int(first.max()) + 1, *[size] * len(rest)]))
 
-    r: int
-    first: int
-    number: Ints
-    held: Ints
-    parents: Ints
+
+class _Members(NamedTuple):
+    """Followed requests in some cases.
+
+    Attributes
+    ----------
+    paid, tokens : arrays, shape (cases,)
+        Sums of their prices, and of the tokens they store.
+    later : int64 array, shape (cases,)
+        k (M + 1) + S of the k members of more rounds than others have, with S the sum of their m.
+    held, rounds : int32 arrays, shape (requests, cases)
+        m and r of each of the rest, or 0.
+    """
+
+    paid: Ints
+    tokens: Numbers
+    later: Ints
+    held: Numbers
+    rounds: Numbers
 
 
 class HeaviestBeside:
@@ -91,14 +130,45 @@ class HeaviestBeside:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.M, self.spend, self.in_blocks = memory_limit, proof.spend, proof.in_blocks
-        self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int64)
+        self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
         # What they store in their last round, in true tokens.
-        self.stored = np.array([proof.stored[i] + rows[i][2] for i in followed], dtype=np.int64)
+        self.stored = np.array([proof.stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         self.most = memory_limit // (1 + min(s for _, s, _ in rows))
+        # (k, S) of each entry of a table.
+        self.cells = np.array(
+            np.divmod(np.arange((self.most + 1) * (memory_limit + 1)), memory_limit + 1),
+            dtype=np.int32,
+        )
 
-    def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
-        """Set the prices of an epoch, and the rounds left to followed requests at the next or 0."""
-        M, self.prices = self.M, prices
+    def set_epoch(self, tau: int, prices: Ints, known: Shorts, part: Ints, left: Shorts) -> None:
+        """Set the prices of an epoch, and where followed requests are at the next.
+
+        Parameters
+        ----------
+        tau : int
+            The epoch.
+        prices : int64 array, shape (M + 1, M + 1)
+            Q(tau, m, r).
+        known : int16 array, shape (followed before, cases)
+            Rounds left, or 0, to the first of the followed requests, of some cases.
+        part : int64 array, shape (bases,)
+            The case of each base.
+        left : int16 array, shape (other followed, bases)
+            Rounds left, or 0, to the rest of them.
+        """
+        self.prices, self.is_priced = prices, bool(prices.any())
+        self._count_states(tau)
+        self.spend(CALL + 20 * (known.size + left.size + left.shape[1]))
+        before, more = self._members(known, 0), self._members(left, len(known))
+        self.paid = before.paid.take(part) + more.paid
+        self.tokens = before.tokens.take(part) + more.tokens
+        self.later = before.later.take(part) + more.later
+        if self.states:
+            self._tell_kinds(before, more, part)
+
+    def _count_states(self, tau: int) -> None:
+        """List the priced states (r, m) of others, how many can be in each, and its price."""
+        M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
             for age in range(min(o - 1, tau - a) + 1):
@@ -110,26 +180,38 @@ class HeaviestBeside:
             for (r, m), number in sorted(copies.items())
         ]
         self.longest = self.states[-1][0] if self.states else 0
-        self.spend(CALL + 20 * left.size)
-        some = np.flatnonzero(left.any(axis=0))
-        left = left[:, some].astype(np.int32)
-        active = left > 0
-        rounds = left + active
-        held = (self.sums[some].astype(np.int32) - rounds) * active
-        code = held * (M + 1) + rounds
-        self.paid = prices.ravel().take(code).sum(axis=1)
-        later = rounds > self.longest
-        self.many, self.sum = later.sum(axis=1), (held * later).sum(axis=1)
-        self.tokens = (self.in_blocks(self.stored[some] - left) * active).sum(axis=1)
-        code[later] = 0
-        code = np.sort(code, axis=1)[:, ::-1]
-        code = code[:, : np.count_nonzero(code.any(axis=0))]
-        if self.longest and code.shape[1]:
-            sizes = [int(code.max()) + 1] * code.shape[1]
-            first, self.kind = numbered(joined(list(code.T), sizes))
-        else:
-            first, self.kind = np.zeros(1, dtype=np.int64), np.zeros(len(code), dtype=np.int64)
-        self.held, self.rounds = np.divmod(code[first], M + 1)
+
+    def _tell_kinds(self, before: _Members, more: _Members, part: Ints) -> None:
+        """Number bases alike whose members of as many rounds as others have are equal."""
+        # Equal for members in the same states, whoever they are.
+        code = np.sort(before.held * np.int32(self.M + 1) + before.rounds, axis=0)
+        code = code[np.flatnonzero(code.any(axis=1))]
+        first, known = _alike(np.zeros_like(before.paid), code, (self.M + 1) ** 2)
+        chosen, self.kind = _alike(known.take(part), more.rounds, self.longest + 1)
+        code = code[:, first[known[part[chosen]]]]
+        held, rounds = np.divmod(code, np.int32(self.M + 1))
+        self.held = np.concatenate([held, more.held[:, chosen]]).T
+        self.rounds = np.concatenate([rounds, more.rounds[:, chosen]]).T
+
+    def _members(self, left: Shorts, first: int) -> _Members:
+        """Read off what followed requests from number ``first`` on are doing."""
+        some = np.flatnonzero(left.any(axis=1))
+        rounds = left[some].astype(np.int32)
+        some += first
+        stored = self.in_blocks(self.stored[some, None] - rounds)
+        active = rounds > 0
+        stored *= active
+        rounds += active
+        held = (self.sums[some, None] - rounds) * active
+        nothing = np.zeros(left.shape[1], dtype=np.int64)
+        paid = later = nothing
+        if self.is_priced:
+            paid = self.prices.ravel().take(held * np.int32(self.M + 1) + rounds).sum(axis=0)
+        if self.states:
+            is_later = rounds > self.longest
+            later = ((held + (self.M + 1)) * is_later).sum(axis=0)
+            held[is_later] = rounds[is_later] = 0
+        return _Members(paid, stored.sum(axis=0, dtype=np.int32), later, held, rounds)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Sum prices of the followed members and the most that other requests can add.
@@ -146,94 +228,118 @@ class HeaviestBeside:
         self.spend(CALL + 20 * len(base))
         mine = ends[:, self.followed]
         last = self.sums - 1
-        paid: Ints = self.paid[base] + (mine @ self.prices[last, 1])[ended]
+        paid: Ints = self.paid.take(base)
+        paid += (mine @ self.prices[last, 1]).take(ended)
         if not self.states or not len(base):
             return paid
-        pairs, place = np.unique(self.kind[base] * len(ends) + ended, return_inverse=True)
+        pairs = self.kind.take(base) * len(ends) + ended
+        chosen, place = numbered(pairs, len(self.rounds) * len(ends))
+        kinds, sets = np.divmod(pairs[chosen], len(ends))
+        later = self.later.take(base)
         most = np.empty(len(base), dtype=np.int64)
-        order = np.argsort(place)
-        cases = max(1, CELLS // ((self.most + 1) * (self.M + 1)))
-        for begin in range(0, len(pairs), cases):
-            kinds, sets = np.divmod(pairs[begin : begin + cases], len(ends))
-            number = np.zeros((len(kinds), self.longest + 1), dtype=np.int64)
-            held = number.copy()
-            at = np.arange(len(kinds))[:, None], self.rounds[kinds]
-            np.add.at(number, at, 1)
-            np.add.at(held, at, self.held[kinds])
-            number[:, 1] += mine.sum(axis=1)[sets]
-            held[:, 1] += (mine @ last)[sets]
-            group, values = self._values(number, held)
-            first, end = np.searchsorted(place[order], [begin, begin + cases])
-            chunk = order[first:end]
-            many, total = self.many[base[chunk]], self.sum[base[chunk]]
-            most[chunk] = values[group[place[chunk] - begin], many, total]
+        cases = max(1, CELLS // self.cells.shape[1])
+        for begin in range(0, len(chosen), cases):
+            self.spend(CALL + 10 * len(base))
+            number, held = self._counted(kinds[begin : begin + cases])
+            ending = sets[begin : begin + cases]
+            number[:, 1] += mine.sum(axis=1)[ending]
+            held[:, 1] += (mine @ last.astype(np.int64))[ending]
+            groups = _Groups(number, held)
+            values = self._values(groups)
+            some = np.flatnonzero((place >= begin) & (place < begin + cases))
+            group = groups.group.take(place[some] - begin)
+            most[some] = values[group, later[some]]
         # Where followed members do not fit, no schedule passes, whatever its cost.
         paid += np.where(most < 0, NOTHING // 2, most)
         return paid
 
-    def _values(self, number: Ints, held: Ints) -> tuple[Ints, Numbers]:
-        """Return the group of each case, and V behind (k, S) for each group."""
-        group = np.zeros(len(number), dtype=np.int64)
-        groups = 1
-        steps: list[_Step] = []
-        for r in range(1, self.longest + 1):
-            some = np.flatnonzero(number[:, r])
-            if len(some):
-                columns = [number[some, r], held[some, r], group[some]]
-                sizes = [int(column.max()) + 1 for column in columns]
-                chosen, after = numbered(joined(columns, sizes))
-                steps.append(_Step(r, groups, *(column[chosen] for column in columns)))
-                group[some] = groups + after
-                groups += len(chosen)
-        cells = (self.most + 1) * (self.M + 1) * groups
-        self.spend(cells)
-        if cells > self.most_cells:
+    def _counted(self, kinds: Ints) -> tuple[Ints, Ints]:
+        """Count the followed members of some kinds by their rounds, and sum their m."""
+        width = self.longest + 1
+        shape, size = (len(kinds), width), len(kinds) * width
+        at = (self.rounds[kinds] + np.arange(len(kinds))[:, None] * width).ravel()
+        number = np.bincount(at, minlength=size).reshape(shape)
+        held = np.zeros(size, dtype=np.int64)
+        np.add.at(held, at, self.held[kinds].ravel())
+        return number, held.reshape(shape)
+
+    def _values(self, groups: _Groups) -> Numbers:
+        """Return V behind (k, S), of all rounds, for each group."""
+        M, width = self.M, self.cells.shape[1]
+        self.spend(width * groups.count)
+        if width * groups.count > self.most_cells:
             raise CertificateTooLargeError("proof: too much may run beside what is followed")
-        heaviest = self.M * max(price for *_, price in self.states)
-        dtype = np.int64 if heaviest >= 2**28 else np.int32
-        nothing = NOTHING if dtype is np.int64 else -(2**29)
-        values = np.full((groups, self.most + 1, self.M + 1), nothing, dtype=dtype)
+        is_large = M * max(price for *_, price in self.states) >= 2**28
+        nothing = np.int64(NOTHING) if is_large else np.int32(-(2**29))
+        # Parts of a table that do not fit are read with what is behind it.
+        padded = np.full((groups.count + 1, width), nothing)
+        values = padded[:-1]
         values[0] = 0
-        position, there = 0, 1
-        for step in steps:
-            while position < len(self.states) and self.states[position][0] <= step.r:
-                self._append(values[:there], *self.states[position])
+        parts = as_strided(padded, (values.size + 1, width), 2 * padded.strides[1:])
+        away = np.minimum(groups.number * (M + 1) + groups.held, width)
+        begin = groups.parents * width + away
+        k, S = self.cells
+        bounds = np.flatnonzero(np.diff(groups.rounds, prepend=0, append=0)).tolist()
+        position = 0
+        for first, end in pairwise(bounds):
+            r = int(groups.rounds[first])
+            while position < len(self.states) and self.states[position][0] <= r:
+                self._append(values[: first + 1], *self.states[position])
                 position += 1
-            self._shift(values, step)
-            there += len(step.parents)
+            some = slice(first, end)
+            room = M - groups.held[some] - groups.number[some] * r
+            size = (max(0, int(room.max())) // r + 1) * (M + 1)
+            size = min(size, width)
+            self.spend(CALL + 3 * size * (end - first))
+            fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
+            read = parts[begin[some], :size]
+            np.copyto(values[first + 1 : end + 1, :size], read, where=fits)
         for state in self.states[position:]:
             self._append(values, *state)
-        return group, values
+        return values
 
     def _append(self, values: Numbers, r: int, m: int, copies: int, price: int) -> None:
         """Append up to that many members (m, r), each with a price."""
-        together = 1
+        M, together = self.M, 1
+        nothing = NOTHING if values.dtype == np.int64 else -(2**29)
         while copies:
             j = min(together, copies)
-            top = min(self.most, (self.M - j * m) // r) - j
-            if top < 0:
+            room, away = M - j * (m + r), j * (M + 1 + m)
+            # With so many members that run r rounds, all others are below this place.
+            end = min((room // r + 1) * (M + 1), values.shape[1] - away)
+            if end <= 0:
                 return
-            self.spend(CALL + (top + 1) * (CALL // 4 + (self.M + 1) * len(values)))
-            for k in range(top + 1):
-                # With so many members that run r rounds, all others hold less than this.
-                end = self.M + 1 - j * m - (k + j) * r
-                before = values[:, k, :end]
-                np.maximum(before, values[:, k + j, j * m :][:, :end] + j * price, out=before)
+            self.spend(CALL + end * len(values))
+            k, S = self.cells[:, :end]
+            gain = np.where(k * np.int32(r) + S <= room, j * price, nothing).astype(values.dtype)
+            before = values[:, :end]
+            np.maximum(before, values[:, away : away + end] + gain, out=before)
             copies -= j
             together *= 2
 
-    def _shift(self, values: Numbers, step: _Step) -> None:
-        """Fill in groups with one more multiset of followed members of r rounds."""
-        pairs = step.number * (self.M * self.most + 1) + step.held
-        bounds = [0, *(np.flatnonzero(np.diff(pairs)) + 1).tolist(), len(pairs)]
-        for begin, end in pairwise(bounds):
-            k, S = int(step.number[begin]), int(step.held[begin])
-            top = min(self.most, (self.M - S) // step.r) - k
-            if top < 0:
-                continue
-            self.spend(CALL + (top + 1) * (CALL // 4 + 3 * (self.M + 1) * (end - begin)))
-            behind = values[step.parents[begin:end], k : k + top + 1]
-            first = step.first + begin
-            for j in range(top + 1):
-                stop = self.M + 1 - (k + j) * step.r
-                values[first : first + end - begin, j, : stop - S] = behind[:, j, S:stop]
+
+class _Groups:
+    """Groups of cases whose members of some rounds or fewer are equal.
+
+    Group 0 has no members. The others are listed by increasing rounds: group i + 1 has those of
+    group ``parents[i]`` and ``number[i]`` members of ``rounds[i]`` rounds, who hold ``held[i]``.
+    Each case is in ``group``.
+    """
+
+    def __init__(self, number: Ints, held: Ints) -> None:
+        number, held = number.T[1:], held.T[1:]
+        code = number * (int(held.max()) + 1) + held
+        chosen, place = _alike(np.zeros(code.shape[1], dtype=np.int64), code, int(code.max()) + 1)
+        # Of cases in this order, those that agree in the first rounds are neighbours.
+        number, held, code = number[:, chosen], held[:, chosen], code[:, chosen]
+        is_first = np.ones(code.shape, dtype=np.bool_)
+        np.not_equal(code[:, 1:], code[:, :-1], out=is_first[:, 1:])
+        is_first = np.logical_or.accumulate(is_first, axis=0) & (number > 0)
+        step, at = np.nonzero(is_first)
+        group = np.cumsum(is_first).reshape(code.shape) * (number > 0)
+        group = np.maximum.accumulate(group, axis=0)
+        self.count = 1 + len(step)
+        self.parents = np.where(step > 0, group[step - 1, at], 0)
+        self.number, self.held = number[is_first], held[is_first]
+        self.rounds = step + 1
+        self.group = group[-1].take(place)

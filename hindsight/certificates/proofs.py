@@ -21,6 +21,7 @@ from .format import (
 from .problem import Rows
 
 Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.signedinteger[Any]]
 
 Window = tuple[int, int | None]
 """First and last start; None for no last start."""
@@ -79,8 +80,10 @@ class Proof(ABC):
         if stopped or self._work > self.most_work:
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
-    def in_blocks(self, tokens: Ints) -> Ints:
+    def in_blocks(self, tokens: Numbers) -> Numbers:
         """Round tokens stored up to whole blocks."""
+        if self.block_size == 1:
+            return tokens
         return -(-tokens // self.block_size) * self.block_size
 
     def _excludes_schedule(self, limit: int) -> bool:

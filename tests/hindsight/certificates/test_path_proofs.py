@@ -31,7 +31,7 @@ from hindsight.certificates.format import (
     MalformedCertificateError,
 )
 from hindsight.certificates.path_replay import _Sets
-from hindsight.certificates.path_states import joined
+from hindsight.certificates.path_states import joined, numbered
 from hindsight.certificates.proofs import Proof, SearchFailedError
 from hindsight.certificates.writing import make_certificate
 from hindsight.configurations.proofs import PathPrices
@@ -284,13 +284,23 @@ def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatc
     assert weaker["lower_bound"] == bound_by_definition(weaker) < result.upper_bound
 
 
+@pytest.mark.parametrize("largest", [50, 2**61])  # sorted with their places, and without
+def test_equal_keys_are_numbered_alike(largest: int) -> None:
+    keys = np.random.default_rng(0).integers(0, 50, 400) * (largest // 50)
+    chosen, place = numbered(keys, largest)
+    assert keys[chosen].tolist() == sorted({*keys.tolist()})
+    assert keys[chosen][place].tolist() == keys.tolist()
+
+
 def test_joined_numbers_differ_where_columns_do() -> None:
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 2, (70, 40)).astype(np.int32)
     columns[:, 20:] = columns[:, :20]
     columns[69, 20:] = 1 - columns[69, :20]
-    keys = joined([column * 1000 for column in columns], [1001] * 70)
+    keys, largest = joined([column * 1000 for column in columns], [1001] * 70)
+    assert keys.max() < largest
     assert (keys[:20] != keys[20:]).all()
     columns[69, 20:] = columns[69, :20]
-    keys = joined([column * 1000 for column in columns], [1001] * 70)
+    keys, largest = joined([column * 1000 for column in columns], [1001] * 70)
+    assert keys.max() < largest
     assert (keys[:20] == keys[20:]).all()

@@ -163,7 +163,8 @@ def test_the_most_beside_followed_requests(
     base, ended = np.repeat(np.arange(30), 4), np.tile(np.arange(4), 30)
     monkeypatch.setattr(path_states, "CELLS", 1 << int(rng.integers(4, 12)))
     beside = HeaviestBeside(proof, others, followed, 10**6)
-    beside.set_epoch(tau, prices, left)
+    known, part = np.unique(left[:, : seed % 4], axis=0, return_inverse=True)
+    beside.set_epoch(tau, prices, known.T, part, left[:, seed % 4 :].T)
     found = beside.heaviest(base, ended, ends)
     copies: Counter[tuple[int, int]] = Counter()
     for a, s, o in (rows[i] for i in others):
