@@ -204,8 +204,12 @@ class StateProof(ConfigurationProof):
         return total
 
     def capacities(self) -> list[int]:
-        """Weigh the heaviest configuration of every epoch."""
-        return self._heaviest([*self.states], self.prices.T)
+        """Weigh the heaviest configuration of every epoch, of neighbours with equal prices once."""
+        self.spend(CALL + self.prices.size)
+        differs = np.ones(len(self.prices), dtype=np.bool_)
+        differs[1:] = (self.prices[1:] != self.prices[:-1]).any(axis=1)
+        heaviest = self._heaviest([*self.states], self.prices[differs].T)
+        return [heaviest[k] for k in (np.cumsum(differs) - 1).tolist()]
 
 
 class SearchProof(StateProof):

@@ -82,6 +82,8 @@ def test_capacities(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert max(plain) >= 2**30 or how not in ("large", "huge")
     monkeypatch.setattr(state_proofs, "CELLS", 1)  # each epoch by itself
     assert proof.capacities() == plain
+    proof.prices = np.repeat(proof.prices, (1, 3, 1, 2, 1, 2), axis=0)
+    assert proof.capacities() == np.repeat(plain, (1, 3, 1, 2, 1, 2)).tolist()
 
 
 @pytest.mark.parametrize("how", ["none", "flip", "drop", "repeat", "shift", "large", "huge"])
