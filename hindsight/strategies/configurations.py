@@ -191,7 +191,8 @@ class ConfigurationSearch:
     @contextmanager
     def _schedules_beside(self, *, few_requests: bool) -> Iterator[None]:
         """Improve schedules in a further thread, if there are two and so many requests."""
-        if self._threads == 1 or few_requests != self._has_few_requests:
+        is_alone = self._threads == 1 or few_requests != self._has_few_requests
+        if is_alone or self.state.is_done():
             yield
             return
         beside = Beside(self._improve_schedules, self.state.offer)
