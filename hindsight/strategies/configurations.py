@@ -79,8 +79,9 @@ class Configurations(Parameters):
     ascent : int, default 60
         Iterations of the configuration ascent in the first phase, at each width.
     first_width : int, default 8
-        Number of consecutive epochs that share prices at first. It is halved until each has its
-        own in the second phase: most of the bound comes in a third of the time.
+        Number of consecutive epochs that share prices at first, of more than ``few_requests``. It
+        is halved until each has its own in the second phase: most of the bound comes in a third of
+        the time.
     fades : tuple[float, ...], default (1.0, 1.0, 0.5, 0.25)
         Heats and steps of the ascent by phase, as shares of the first; the last holds for the rest.
     largest_price_array : int, default 20_000_000
@@ -247,7 +248,8 @@ class ConfigurationSearch:
             about = (self.instance, self._copies, self.state.schedule.makespan)
             if self._known_prices is None:
                 self._ascent = warm_ascent(*about, self._threads, stop)
-                width = parameters.first_width
+                # Of few requests the exact search decides, which wants the finest prices.
+                width = 1 if self._has_few_requests else parameters.first_width
             else:
                 self._ascent = resumed_ascent(*about, self._known_prices, self._threads)
                 width = 1
