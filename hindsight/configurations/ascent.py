@@ -283,8 +283,9 @@ class ConfigurationAscent(DualAscent):
 
     def share(self, width: int) -> None:
         """Let so many consecutive epochs share prices from now on: the mean of what they have."""
-        prices, self.width = self._by_epoch(self.prices), width
-        self.prices, self.best_value = self._summed(prices, 0) / self._lengths()[:, None], -np.inf
+        if width != self.width:
+            prices, self.width = self._by_epoch(self.prices), width
+            self.prices, self.best_value = self._mean(prices), -np.inf
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices in integers, with exact capacities, as `StateSearch` takes them.
@@ -298,16 +299,22 @@ class ConfigurationAscent(DualAscent):
 
     def _by_epoch(self, shared: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """Repeat what consecutive epochs share for each of them, along the first axis."""
+        if self.width == 1:
+            return shared
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
 
-    def _summed(self, values: FloatArray, axis: int) -> FloatArray:
-        """Sum over the epochs that share prices."""
+    def _mean(self, values: FloatArray) -> FloatArray:
+        """Average over the epochs that share prices, along the first axis."""
+        if self.width == 1:
+            return values
         firsts = np.arange(0, self._epochs, self.width)
-        return np.asarray(np.add.reduceat(values, firsts, axis=axis), dtype=np.float64)
+        sums = np.add.reduceat(values, firsts, axis=0)
+        return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
 
     def _lengths(self) -> FloatArray:
         """Return how many epochs share each price; the last one may have fewer."""
-        return self._summed(np.ones(self._epochs), 0)
+        firsts = np.arange(0, self._epochs, self.width)
+        return np.diff(firsts, append=self._epochs).astype(np.float64)
 
     def _begin(self, prices: FloatArray) -> None:
         level, soft = np.zeros((2, len(prices)))
@@ -326,7 +333,7 @@ class ConfigurationAscent(DualAscent):
     def _gradient(self, prices: FloatArray, heat: float, refresh: bool) -> FloatArray:
         level, soft, z, _ = maxima = self._maxima
         # Of an epoch in the mean: all prices are steps of one size, whatever they share.
-        mass = np.ascontiguousarray((self._summed(self._mass, 1) / self._lengths()).T)
+        mass = np.ascontiguousarray(self._mean(self._mass.T))
         given = (prices, mass, self._columns)
         self._share(soft_capacities, *given, heat, maxima, refresh)
         if not _are_finite(soft, z).all():
