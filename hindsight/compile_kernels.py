@@ -1,11 +1,19 @@
 """Compile the loops of this package ahead of time: ``python -m hindsight.compile_kernels``.
 
-numba compiles each loop on its first call, less than a minute in all, and stores the machine code
-beside the sources for later processes. A compilation cannot be interrupted, so a first solve with
-a short time limit would overrun it. Run this once after installation to avoid that.
+numba compiles each loop on its first call, a minute in all for one core, and stores the machine
+code beside the sources for later processes. A compilation cannot be interrupted, so a first solve
+with a short time limit would overrun it. Run this once after installation to avoid that.
+
+Two processes share the work: numba looks on disk before it compiles, so the second one goes through
+the parts from the other end, until both meet.
 """
 
 from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from threading import Thread
 
 import numpy as np
 
@@ -22,15 +30,94 @@ from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
 from .runtime.clock import Clock, never
 from .runtime.compilation import heard_compiling, nothing_plain
+from .runtime.second_compiler import Heard, second_compiler
 from .seconds.solving import solve_seconds
 from .service.attainment import attainment
+from .service.placing import place_in_order
 from .strategies.beams import LargeSearch
-from .strategies.paths import PathSearch
+from .strategies.paths import PathSearch, run_graphs_once
 from .strategies.preemptive import PreemptivePhases
 
 
-def compile_kernels() -> float:
+def _instance() -> Instance:
+    return Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
+
+
+def _open_state(instance: Instance) -> SolveState:
+    state = SolveState(instance)
+    state.offer(best_list_schedule(instance))
+    return state
+
+
+def _prices() -> None:
+    instance = _instance()
+    proved_horizon(instance)
+    PathSearch(_open_state(instance), seed=0).run_each_part_once()
+
+
+def _states() -> None:
+    # The arrays grow only when more than 4,096 states of one epoch are kept.
+    StateSearch(_instance().columns, room=1).run()
+
+
+def _graphs() -> None:
+    run_graphs_once(_open_state(_instance()))
+
+
+def _beams() -> None:
+    LargeSearch(_open_state(_instance())).run_each_part_once()
+
+
+def _relaxation() -> None:
+    relax(_instance(), method="lagrangian", tolerance=1e-7)
+
+
+def _preemption() -> None:
+    PreemptivePhases(SolveState(_instance(), objective=PREEMPTIVE)).run_each_part_once()
+
+
+def _blocks_and_fleets() -> None:
+    instance = _instance()
+    in_blocks = BlockSchedules(instance.under(MemoryRule(block_size=5)))
+    first = in_blocks.in_order(np.arange(len(instance)))
+    in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
+    fleet = FleetSchedules(instance.with_replicas(2))
+    fleet.in_order(np.arange(len(instance)))
+    fleet.cycle(1, never)
+
+
+def _seconds() -> None:
+    solve_seconds(_instance(), AffineTime(0.5, 0.25))
+
+
+def _service_levels() -> None:
+    for batch_time in (None, AffineTime(0.5, 0.25)):
+        attainment(_instance(), ServiceLevel(latency=3.5), batch_time=batch_time, progress=False)
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "prices": _prices,
+    "states": _states,
+    "graphs": _graphs,
+    "beams": _beams,
+    "relaxation": _relaxation,
+    "preemption": _preemption,
+    "blocks and fleets": _blocks_and_fleets,
+    "seconds": _seconds,
+    "service levels": _service_levels,
+}
+"""What runs every loop of the searches and the relaxation once, on four requests."""
+
+
+def compile_kernels(heard: Heard = lambda name, seconds: None) -> float:
     """Run every compiled loop of the searches and the relaxation once, on four requests.
+
+    With two cores a second process compiles the last loops at the same time.
+
+    Parameters
+    ----------
+    heard : callable, optional
+        Called when a loop is compiled, with its full name and the seconds taken.
 
     Returns
     -------
@@ -38,49 +125,40 @@ def compile_kernels() -> float:
         Seconds taken, close to 0 if the machine code is there already.
     """
     clock = Clock()
-    with nothing_plain():
-        instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
-        interval = SolveState(instance)
-        interval.offer(best_list_schedule(instance))
-        proved_horizon(instance)
-        search = PathSearch(interval, seed=0)
-        search.run_each_part_once()
-        # The search above may have closed its interval; beams around an optimum do nothing.
-        still_open = SolveState(instance)
-        still_open.offer(best_list_schedule(instance))
-        LargeSearch(still_open).run_each_part_once()
-        # The arrays grow only when more than 4,096 states of one epoch are kept.
-        StateSearch(instance.columns, room=1).run()
-        PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
-        blocks = instance.under(MemoryRule(block_size=5))
-        in_blocks = BlockSchedules(blocks)
-        first = in_blocks.in_order(np.arange(len(blocks)))
-        in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
-        fleet = FleetSchedules(instance.with_replicas(2))
-        fleet.in_order(np.arange(len(instance)))
-        fleet.cycle(1, never)
-        relax(instance, method="lagrangian", tolerance=1e-7)
-        solve_seconds(instance, AffineTime(0.5, 0.25))
-        for batch_time in (None, AffineTime(0.5, 0.25)):
-            attainment(instance, ServiceLevel(latency=3.5), batch_time=batch_time, progress=False)
+    last_parts = second_compiler(tuple(reversed(PARTS)), place_in_order, heard)
+    with nothing_plain(), heard_compiling(end=heard), last_parts:
+        for part in PARTS.values():
+            part()
     return clock.seconds()
+
+
+def compile_for_another(parts: Sequence[str]) -> None:
+    """Compile parts in this process, as another one asked: see `second_compiler`.
+
+    What the other one surely compiles first is left as plain Python.
+    """
+    # The pipe has an end when the other process does, however it ends.
+    Thread(target=_end_with_the_other, daemon=True).start()
+    with heard_compiling(end=lambda name, seconds: print(seconds, name, flush=True)):
+        for part in parts:
+            PARTS[part]()
+
+
+def _end_with_the_other() -> None:
+    sys.stdin.read()
+    os._exit(1)
 
 
 def main() -> None:
     """Compile the loops, and print the seconds of each."""
-    clock, last, count = Clock(), 0.0, 0
+    clock, count = Clock(), 0
 
-    def begin(name: str) -> None:
-        nonlocal last
-        last = clock.seconds()
-
-    def end(name: str) -> None:
+    def heard(name: str, seconds: float) -> None:
         nonlocal count
         count += 1
-        print(f"{count:3}  {clock.seconds() - last:5.1f} s  {name}", flush=True)
+        print(f"{count:3}  {seconds:5.1f} s  {name}", flush=True)
 
-    with heard_compiling(begin, end):
-        compile_kernels()
+    compile_kernels(heard)
     print(f"{count} loops compiled in {clock.seconds():.1f} s")
 
 

@@ -27,9 +27,11 @@ place of W_tau.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from hindsight.runtime.compilation import largest, plain_at_first
+from hindsight.runtime.compilation import largest, njit, plain_at_first
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 
@@ -43,7 +45,7 @@ HEADROOM = 2**61
 """Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
 
 
-@plain_at_first
+@partial(njit, makes_arrays=True)
 def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
     """Compute W[tau], the total Q of the heaviest configuration at each epoch, shape (T,)."""
     T = Q.shape[0]

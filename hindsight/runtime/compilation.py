@@ -100,7 +100,7 @@ def plain_at_first(function: Function) -> Function:
     def run(*arguments: Any) -> Any:
         nonlocal spent
         if spent is None:
-            spent = math.inf if _is_compiled(compiled) else 0.0
+            spent = math.inf if is_compiled(compiled) else 0.0
         if spent >= COMPILING_SECONDS[-1]:
             spent = math.inf
             return compiled(*arguments)
@@ -137,11 +137,16 @@ def plain(loop: Any) -> Any:
     return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
 
 
-def _is_compiled(loop: Any) -> bool:
+def is_compiled(loop: Any) -> bool:
     """Tell whether machine code of a loop is in this process or on disk."""
     # numba has no public question for what is on disk.
     index = getattr(getattr(loop, "_cache", None), "_cache_file", None)
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
+
+
+def is_stored(loop: Any) -> bool:
+    """Tell whether machine code of a loop is kept on disk once it is compiled."""
+    return hasattr(getattr(loop, "_cache", None), "_cache_file")
 
 
 class _WithoutCollection(event.Listener):
@@ -173,19 +178,20 @@ event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped
 class _Listener(event.Listener):
     """Call ``begin`` and ``end`` with each loop that Python code has compiled, by name."""
 
-    def __init__(self, begin: Callable[[str], None], end: Callable[[str], None]) -> None:
+    def __init__(self, begin: Callable[[str], object], end: Callable[[str, float], object]) -> None:
         self._begin, self._end = begin, end
-        self._depth = 0
+        self._depth, self._clock = 0, Clock()
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
         if self._depth == 1:
+            self._clock = Clock()
             self._begin(self._name(event))
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self._end(self._name(event))
+            self._end(self._name(event), self._clock.seconds())
 
     @staticmethod
     def _name(event: Any) -> str:
@@ -195,11 +201,13 @@ class _Listener(event.Listener):
 
 @contextmanager
 def heard_compiling(
-    begin: Callable[[str], None], end: Callable[[str], None] = lambda name: None
+    begin: Callable[[str], object] = lambda name: None,
+    end: Callable[[str, float], object] = lambda name, seconds: None,
 ) -> Iterator[None]:
     """Call ``begin`` before, and ``end`` after, a loop is compiled within the ``with`` block.
 
-    Both are given the full name of the loop. A loop whose machine code is on disk is not compiled.
+    Both are given the full name of the loop, ``end`` also the seconds taken. A loop whose machine
+    code is on disk is not compiled.
     """
     listener = _Listener(begin, end)
     with event.install_listener("numba:compile", listener):
@@ -231,7 +239,7 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
             if latest is not None:
                 progress(replace(latest, phase=f"compiling loop {count} (once)"))
 
-        def end(name: str) -> None:
+        def end(name: str, seconds: float) -> None:
             if latest is not None:
                 progress(latest)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import PathPrices, StatePrices
+from hindsight.exact_search.state_search_kernels import expand
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
     MOST_NODES,
@@ -27,10 +28,13 @@ from hindsight.paths.graph import (
     finer_graph,
 )
 from hindsight.paths.growth import LARGE, GraphGrowth
+from hindsight.paths.layer_kernels import extend_sets
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
+from hindsight.runtime.compilation import is_compiled
 from hindsight.runtime.memory_use import available_bytes
+from hindsight.runtime.second_compiler import second_compiler
 from instances import InvalidTypeError, Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
@@ -136,26 +140,25 @@ class PathSearch(ConfigurationSearch):
         super().__init__(state, seed, threads, self._paths.configurations, prices)
         self._gain = 0
         self._graphs = GraphSearch(state, self._paths, threads)
+        self._compiles_beside: Callable[[], bool] = never
 
     def run(self) -> None:
-        """Run phases until proof, time limit or interruption."""
+        """Run phases until proof, time limit or interruption.
+
+        With two threads a second process compiles what is needed last, on a machine that never
+        did. Until it has, searches of partial schedules are left to the graphs.
+        """
+        parts = ("graphs", "states") if self._threads > 1 else ()
         try:
-            super().run()
+            with second_compiler(parts, extend_sets) as self._compiles_beside:
+                super().run()
         finally:
             self.state.root_bound = max(self.state.root_bound or 0, self._graphs.root_bound)
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
         super().run_each_part_once()
-        priced = PricedInstance(self.instance, *self._root_prices, self.state.upper_bound)
-        u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
-        everybody = np.arange(len(self.instance))
-        coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
-        graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
-        assert graph is not None
-        relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
-        relaxation.track([0])
-        relaxation.climb(Climb(3))
+        run_graphs_once(self.state, self._root_prices)
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; store the gain, and stop at the first small one."""
@@ -168,8 +171,15 @@ class PathSearch(ConfigurationSearch):
     def _is_settled(self) -> bool:
         return self._gain <= self._paths.settled * self.state.upper_bound
 
+    @property
+    def _waits_for_states(self) -> bool:
+        """Whether the second process has yet to compile the search of partial schedules."""
+        return self._compiles_beside() and not is_compiled(expand)
+
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
         """See `ConfigurationSearch`; if graphs are to be built, this runs beside them."""
+        if self._waits_for_states:
+            return
         beside = state is self.state and self._threads > 1 and self._is_settled
         if not beside or self._graphs.next_limit(state.upper_bound) is None:
             super()._improve_nearby(corridor_states, state)
@@ -184,7 +194,8 @@ class PathSearch(ConfigurationSearch):
     def _exhaust(self, states: int) -> None:
         """Search partial schedules, then build graphs as large as this phase has room for."""
         state, parameters = self.state, self._paths
-        super()._exhaust(min(states, parameters.searched_states))
+        if not self._waits_for_states:
+            super()._exhaust(min(states, parameters.searched_states))
         root = state.root_bound or 0
         # In the first phase everything counts as gain.
         is_small = self._gain < root and (
@@ -194,6 +205,26 @@ class PathSearch(ConfigurationSearch):
             return
         with self._schedules_beside(few_requests=True):
             self._graphs.run(self._root_prices, self._must_stop)
+
+
+def run_graphs_once(state: SolveState, prices: tuple[IntArray, IntArray] | None = None) -> None:
+    """Run the smallest amount of every kind of work on graphs, to compile the kernels.
+
+    Prices Q and capacities W are 0 by default, with which graphs hold every schedule.
+    """
+    instance = state.instance
+    if prices is None:
+        levels, rounds = instance.memory_limit + 1, int(instance.arrival_times.max()) + 1
+        prices = np.zeros((rounds, levels, levels), np.int64), np.zeros(rounds, np.int64)
+    priced = PricedInstance(instance, *prices, state.upper_bound)
+    u, nobody = priced.first_prices, np.zeros(len(instance), np.bool_)
+    everybody = np.arange(len(instance))
+    coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
+    graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
+    assert graph is not None
+    relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
+    relaxation.track([0])
+    relaxation.climb(Climb(3))
 
 
 class GraphSearch:
