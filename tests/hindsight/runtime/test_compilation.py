@@ -81,7 +81,7 @@ def test_a_loop_is_compiled_once_it_has_run_long_enough(monkeypatch: pytest.Monk
         ran.append("plain")
 
     monkeypatch.setattr(compilation, "njit", lambda *_, **__: lambda: ran.append("compiled"))
-    monkeypatch.setattr(compilation, "_is_compiled", lambda loop: False)
+    monkeypatch.setattr(compilation, "is_compiled", lambda loop: False)
     monkeypatch.setattr(compilation, "plain", lambda _: loop)
     monkeypatch.setattr(compilation.Clock, "seconds", lambda _: 0.6)
     run = compilation.plain_at_first(loop)
