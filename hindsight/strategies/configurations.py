@@ -46,6 +46,9 @@ from .strategy import Parameters, Problem
 RESUMED = 2
 """Phases by which an ascent from good prices is ahead of one from tables."""
 
+LEAST_SHARES = 32
+"""Least number of shares of all epochs: fewer miss most of the bound where all is done soon."""
+
 CORRIDOR_GROWTH = 3
 """Growth of the beams from phase to phase. They begin small: in ten seconds on 30 to 60 requests,
 windows and prices gain more than a large first beam, which would take what is left of the time."""
@@ -79,9 +82,9 @@ class Configurations(Parameters):
     ascent : int, default 60
         Iterations of the configuration ascent in the first phase, at each width.
     first_width : int, default 8
-        Number of consecutive epochs that share prices at first, of more than ``few_requests``. It
-        is halved until each has its own in the second phase: most of the bound comes in a third of
-        the time.
+        Number of consecutive epochs that share prices at first, of more than ``few_requests``, but
+        at most one in `LEAST_SHARES` of all epochs. It is halved until each has its own in the
+        second phase: most of the bound comes in a third of the time.
     fades : tuple[float, ...], default (1.0, 1.0, 0.5, 0.25)
         Heats and steps of the ascent by phase, as shares of the first; the last holds for the rest.
     largest_price_array : int, default 20_000_000
@@ -249,7 +252,8 @@ class ConfigurationSearch:
             if self._known_prices is None:
                 self._ascent = warm_ascent(*about, self._threads, stop)
                 # Of few requests the exact search decides, which wants the finest prices.
-                width = 1 if self._has_few_requests else parameters.first_width
+                widest = 1 if self._has_few_requests else parameters.first_width
+                width = max(1, min(widest, len(self._ascent.prices) // LEAST_SHARES))
             else:
                 self._ascent = resumed_ascent(*about, self._known_prices, self._threads)
                 width = 1
