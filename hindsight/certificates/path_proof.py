@@ -36,6 +36,9 @@ class PathProof(StateProof):
     """Proof by state prices, a limit and stages that leave no path within the limit."""
 
     sees_replicas = False
+    epochs = 0
+    """Epochs of its graphs, once its bound is computed."""
+
     keys = ("states", "prices", "limit", "stages")
 
     @cached_property
@@ -51,6 +54,7 @@ class PathProof(StateProof):
         if self._excludes_schedule(limit):
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         replay = PathReplay(self, limit, self.size)
+        self.epochs = replay.epochs
         if replay.closed_by(stages) is None:
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         self.leaves = replay.nodes

@@ -62,7 +62,7 @@ class Proof(ABC):
         self.schedule_cost: int | None = None
         """Total latency of the certificate's schedule, which no search can exclude."""
         self.should_stop: Callable[[], bool] | None = None
-        self._work = 0
+        self.work = 0
 
     @property
     def most_work(self) -> int:
@@ -75,9 +75,9 @@ class Proof(ABC):
 
     def spend(self, numbers: int) -> None:
         """Count numbers that are about to be visited."""
-        self._work += numbers
+        self.work += numbers
         stopped = self.should_stop is not None and self.should_stop()
-        if stopped or self._work > self.most_work:
+        if stopped or self.work > self.most_work:
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
     def in_blocks(self, tokens: Numbers) -> Numbers:

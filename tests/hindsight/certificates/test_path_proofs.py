@@ -30,6 +30,7 @@ from hindsight.certificates.format import (
     CertificateTooLargeError,
     MalformedCertificateError,
 )
+from hindsight.certificates.lighter import lighter
 from hindsight.certificates.path_replay import _Sets
 from hindsight.certificates.path_states import joined, numbered
 from hindsight.certificates.proofs import Proof, SearchFailedError
@@ -68,6 +69,42 @@ def test_proofs_of_solves_prove_the_optimum(name: str) -> None:
     assert isinstance(result_of(name).proof, PathPrices)
     assert (verdict.kind, verdict.lower_bound) == ("path-search", optimum)
     assert verdict.is_optimal
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_lighter_proof_tells_the_same_requests_apart_with_less_work(name: str) -> None:
+    given = document(name)
+    before = copy.deepcopy(given)
+    light = lighter(given)
+    assert given == before
+    assert check_certificate(light).lower_bound == check_certificate(given).lower_bound
+    old, new = given["proof"]["stages"], light["proof"]["stages"]
+    graphs = [sum(bool(one["followed"] or one["tracked"]) for one in some) for some in (old, new)]
+    assert graphs[1] < graphs[0] or light == given
+    assert len(new) == len(old)
+    for key in ("followed", "tracked"):
+        told = [sorted(i for stage in stages for i in stage[key]) for stages in (old, new)]
+        assert told[0] == told[1]
+    # Joined stages keep what each request pays at each of the old ones.
+    for was, now in zip(priced(old), priced(new), strict=True):
+        assert was.items() <= now.items()
+        assert not any(price for i, price in now.items() if i not in was)
+
+
+def priced(stages: list[dict[str, Any]]) -> list[dict[int, int]]:
+    followed: list[int] = []
+    by_request = []
+    for stage in stages:
+        by_request.append(dict(zip(sorted(followed), stage["start_prices"], strict=True)))
+        followed += stage["followed"]
+    return by_request
+
+
+def test_some_proofs_become_lighter_and_others_stay() -> None:
+    assert any(lighter(document(name)) != document(name) for name in DRAWN)
+    other = {**document(), "proof": {**document()["proof"], "kind": "state-prices"}}
+    assert lighter(other) == other
+    assert lighter(document(), lambda: True) == document()
 
 
 def any_stages(rng: np.random.Generator, n: int, scale: int) -> list[dict[str, Any]]:
@@ -194,7 +231,7 @@ def test_large_numbers_are_exact_or_refused(k: int) -> None:
 def work_of(document: Document) -> int:
     proof = read_proof(document)
     proof.bound()
-    return proof._work
+    return proof.work
 
 
 def test_work_is_counted_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
