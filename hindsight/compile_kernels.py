@@ -29,13 +29,14 @@ from .outcomes.results import PREEMPTIVE
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
 from .runtime.clock import Clock, never
-from .runtime.compilation import heard_compiling, nothing_plain
-from .runtime.second_compiler import Heard, second_compiler
+from .runtime.compilation import Heard, heard_compiling, nothing_plain
+from .runtime.second_compiler import second_compiler
 from .seconds.solving import solve_seconds
 from .service.attainment import attainment
 from .service.placing import place_in_order
 from .strategies.beams import LargeSearch
-from .strategies.paths import PathSearch, run_graphs_once
+from .strategies.configurations import ConfigurationSearch
+from .strategies.paths import run_graphs_once
 from .strategies.preemptive import PreemptivePhases
 
 
@@ -52,7 +53,7 @@ def _open_state(instance: Instance) -> SolveState:
 def _prices() -> None:
     instance = _instance()
     proved_horizon(instance)
-    PathSearch(_open_state(instance), seed=0).run_each_part_once()
+    ConfigurationSearch(_open_state(instance), seed=0).run_each_part_once()
 
 
 def _states() -> None:
@@ -61,7 +62,8 @@ def _states() -> None:
 
 
 def _graphs() -> None:
-    run_graphs_once(_open_state(_instance()))
+    instance = _instance()
+    run_graphs_once(instance, best_list_schedule(instance).total_latency)
 
 
 def _beams() -> None:

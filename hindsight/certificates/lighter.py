@@ -9,6 +9,7 @@ the requests of the next one at once. The order of all stages stays, and so does
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from hindsight.runtime.clock import never
@@ -46,15 +47,12 @@ def lighter(document: Mapping[str, Any], should_stop: Callable[[], bool] = never
     if best["proof"].get("kind") != "path-search":
         return best
     work = _work(best, should_stop)
-    stages = best["proof"]["stages"]
-    for position in range(len(stages) - 1, 0, -1):
+    telling = [k for k, stage in enumerate(best["proof"]["stages"]) if _tells_apart(stage)]
+    for at, position in reversed([*pairwise(telling)]):
         if work is None or should_stop():
             break
-        told = [k for k in range(position) if _tells_apart(stages[k])]
-        if not told or not _tells_apart(stages[position]):
-            continue
-        stages_now = _joined(best["proof"]["stages"], told[-1], position)
-        joined = {**best, "proof": {**best["proof"], "stages": stages_now}}
+        stages = _joined(best["proof"]["stages"], at, position)
+        joined = {**best, "proof": {**best["proof"], "stages": stages}}
         less = _work(joined, should_stop, work)
         if less is not None:
             best, work = joined, less

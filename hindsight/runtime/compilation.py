@@ -23,6 +23,9 @@ from .clock import Clock
 Function = TypeVar("Function", bound=Callable[..., object])
 Result = TypeVar("Result")
 
+Heard = Callable[[str, float], object]
+"""Callback with the full name of a loop that was compiled, and the seconds taken."""
+
 
 def njit(
     function: Function,
@@ -137,16 +140,21 @@ def plain(loop: Any) -> Any:
     return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
 
 
+def _index(loop: Any) -> Any:
+    """Return numba's list of the machine code of a loop on disk, or None if it keeps none there."""
+    # numba has no public question for it.
+    return getattr(getattr(loop, "_cache", None), "_cache_file", None)
+
+
 def is_compiled(loop: Any) -> bool:
     """Tell whether machine code of a loop is in this process or on disk."""
-    # numba has no public question for what is on disk.
-    index = getattr(getattr(loop, "_cache", None), "_cache_file", None)
+    index = _index(loop)
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
 def is_stored(loop: Any) -> bool:
     """Tell whether machine code of a loop is kept on disk once it is compiled."""
-    return hasattr(getattr(loop, "_cache", None), "_cache_file")
+    return _index(loop) is not None
 
 
 class _WithoutCollection(event.Listener):
@@ -178,7 +186,7 @@ event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped
 class _Listener(event.Listener):
     """Call ``begin`` and ``end`` with each loop that Python code has compiled, by name."""
 
-    def __init__(self, begin: Callable[[str], object], end: Callable[[str, float], object]) -> None:
+    def __init__(self, begin: Callable[[str], object], end: Heard) -> None:
         self._begin, self._end = begin, end
         self._depth, self._clock = 0, Clock()
 
@@ -202,7 +210,7 @@ class _Listener(event.Listener):
 @contextmanager
 def heard_compiling(
     begin: Callable[[str], object] = lambda name: None,
-    end: Callable[[str, float], object] = lambda name, seconds: None,
+    end: Heard = lambda name, seconds: None,
 ) -> Iterator[None]:
     """Call ``begin`` before, and ``end`` after, a loop is compiled within the ``with`` block.
 

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from .clock import never
-from .compilation import is_compiled, is_stored
+from .compilation import Heard, is_compiled, is_stored
 from .cores import available_cores
-
-Heard = Callable[[str, float], object]
 
 PROGRAM = """
 import sys
@@ -40,7 +38,7 @@ def second_compiler(
     parts : sequence of str
         Keys of `hindsight.compile_kernels.PARTS`, in the order in which they are compiled.
     loop : compiled function
-        The loop of these parts that takes longest.
+        A loop of these parts: if it is compiled, so are the others.
     heard : callable, optional
         Called in another thread for each loop that the second process compiled, with its full name
         and the seconds taken.

@@ -35,7 +35,7 @@ from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.compilation import is_compiled
 from hindsight.runtime.memory_use import available_bytes
 from hindsight.runtime.second_compiler import second_compiler
-from instances import InvalidTypeError, Schedule
+from instances import Instance, InvalidTypeError, Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
 
@@ -155,11 +155,6 @@ class PathSearch(ConfigurationSearch):
         finally:
             self.state.root_bound = max(self.state.root_bound or 0, self._graphs.root_bound)
 
-    def run_each_part_once(self) -> None:
-        """Run the smallest amount of every kind of work, to compile the kernels."""
-        super().run_each_part_once()
-        run_graphs_once(self.state, self._root_prices)
-
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; store the gain, and stop at the first small one."""
         is_first = self._root is None
@@ -207,16 +202,14 @@ class PathSearch(ConfigurationSearch):
             self._graphs.run(self._root_prices, self._must_stop)
 
 
-def run_graphs_once(state: SolveState, prices: tuple[IntArray, IntArray] | None = None) -> None:
+def run_graphs_once(instance: Instance, limit: int) -> None:
     """Run the smallest amount of every kind of work on graphs, to compile the kernels.
 
-    Prices Q and capacities W are 0 by default, with which graphs hold every schedule.
+    All prices are 0, so that graphs hold every schedule within the limit on total latency.
     """
-    instance = state.instance
-    if prices is None:
-        levels, rounds = instance.memory_limit + 1, int(instance.arrival_times.max()) + 1
-        prices = np.zeros((rounds, levels, levels), np.int64), np.zeros(rounds, np.int64)
-    priced = PricedInstance(instance, *prices, state.upper_bound)
+    levels, rounds = instance.memory_limit + 1, int(instance.arrival_times.max()) + 1
+    Q, W = np.zeros((rounds, levels, levels), np.int64), np.zeros(rounds, np.int64)
+    priced = PricedInstance(instance, Q, W, limit)
     u, nobody = priced.first_prices, np.zeros(len(instance), np.bool_)
     everybody = np.arange(len(instance))
     coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)

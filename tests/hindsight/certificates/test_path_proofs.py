@@ -72,7 +72,7 @@ def test_proofs_of_solves_prove_the_optimum(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_lighter_proof_tells_the_same_requests_apart_with_less_work(name: str) -> None:
+def test_a_lighter_proof_tells_the_same_requests_apart_in_fewer_graphs(name: str) -> None:
     given = document(name)
     before = copy.deepcopy(given)
     light = lighter(given)
