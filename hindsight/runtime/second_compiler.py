@@ -31,7 +31,8 @@ def second_compiler(
 
     Both processes look on disk for the machine code of a loop before they compile it. The second
     process ends with the block, or with this process. There is none if it would not help: with one
-    core, without parts, where no machine code is stored, and if ``loop`` is compiled.
+    core, without parts, in a frozen program, where no machine code is stored, and if ``loop`` is
+    compiled.
 
     Parameters
     ----------
@@ -44,7 +45,9 @@ def second_compiler(
         and the seconds taken.
     """
     process = None
-    if parts and available_cores() > 1 and is_stored(loop) and not is_compiled(loop):
+    # The executable of a frozen program is that program, and no interpreter.
+    may_start = parts and not getattr(sys, "frozen", False) and available_cores() > 1
+    if may_start and is_stored(loop) and not is_compiled(loop):
         process = _started(PROGRAM.format(path=sys.path, parts=tuple(parts)))
     if process is None:
         yield never
