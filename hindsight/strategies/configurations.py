@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.proofs import StatePrices
@@ -48,6 +50,10 @@ RESUMED = 2
 
 LEAST_SHARES = 32
 """Least number of shares of all epochs: fewer miss most of the bound where all is done soon."""
+
+MANY_ALIKE = 4
+"""Requests for each kind, in the mean, with which there are few partial schedules: the search then
+proves more under the first prices, in a moment, than prices gain in seconds."""
 
 CORRIDOR_GROWTH = 3
 """Growth of the beams from phase to phase. They begin small: in ten seconds on 30 to 60 requests,
@@ -144,6 +150,8 @@ class ConfigurationSearch:
         self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         self._has_few_requests = len(instance) <= self._parameters.few_requests
+        kinds = len(np.unique(np.stack(self._lengths), axis=1).T)
+        self._has_few_kinds = MANY_ALIKE * kinds <= len(instance)
         # Of few requests the best schedule is found at once: what takes long are the proofs.
         self._is_alone = threads == 1 or self._has_few_requests
         # Each state stores the starts of all requests.
@@ -156,6 +164,7 @@ class ConfigurationSearch:
         self._corridors = CorridorSearch(self._nearby, seed)
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
+        self._priced_bound = state.root_bound or 0
         self._known_prices = prices
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
         self._moves = self._parameters.moves
@@ -179,6 +188,10 @@ class ConfigurationSearch:
                 state.phase = "heuristics"
                 self._anneal(self._moves, state)
             state.phase = "relaxation"
+            if self._ascent is None and not state.is_done():
+                self._start_prices()
+                if self._has_few_kinds:
+                    self._exhaust(states)
             gain = 0 if state.is_done() else self._improve_prices(price_work)
             if self._is_alone:
                 self._improve_nearby(self._corridor_states, state)
@@ -230,6 +243,7 @@ class ConfigurationSearch:
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
         self._anneal(self._parameters.move_slice, self.state)
+        self._start_prices()
         self._improve_prices(1)
         self._search_corridors(1, self.state)
         self._resolve_windows(self.state)
@@ -244,22 +258,26 @@ class ConfigurationSearch:
             if self._annealing.best_cost < state.upper_bound:
                 state.offer(Schedule(self.instance, self._annealing.best_starts))
 
+    def _start_prices(self) -> None:
+        """Begin from known prices, or from those of memory."""
+        parameters = self._parameters
+        about = (self.instance, self._copies, self.state.schedule.makespan)
+        if self._known_prices is None:
+            self._ascent = warm_ascent(*about, self._threads, self._must_stop)
+            # Of few requests the exact search decides, which wants the finest prices.
+            widest = 1 if self._has_few_requests else parameters.first_width
+            width = max(1, min(widest, len(self._ascent.prices) // LEAST_SHARES))
+        else:
+            self._ascent = resumed_ascent(*about, self._known_prices, self._threads)
+            width = 1
+        self._prove_root(self._ascent)
+        self._ascent.share(width)
+
     def _improve_prices(self, work: int) -> int:
         """Run an ascent and evaluate its prices exactly; return the gain of the bound."""
         stop, parameters = self._must_stop, self._parameters
-        if self._ascent is None:
-            about = (self.instance, self._copies, self.state.schedule.makespan)
-            if self._known_prices is None:
-                self._ascent = warm_ascent(*about, self._threads, stop)
-                # Of few requests the exact search decides, which wants the finest prices.
-                widest = 1 if self._has_few_requests else parameters.first_width
-                width = max(1, min(widest, len(self._ascent.prices) // LEAST_SHARES))
-            else:
-                self._ascent = resumed_ascent(*about, self._known_prices, self._threads)
-                width = 1
-            self._prove_root(self._ascent)
-            self._ascent.share(width)
-        before, ascent = self.state.root_bound or 0, self._ascent
+        assert self._ascent is not None
+        before, ascent = self._priced_bound, self._ascent
         fades = parameters.fades
         phase = work.bit_length() - 1 + (0 if self._known_prices is None else RESUMED)
         fade = fades[min(phase, len(fades) - 1)]
@@ -275,7 +293,8 @@ class ConfigurationSearch:
             self._prove_root(ascent)
             ascent.share(max(1, ascent.width // 2))
             is_finest = ascent.width == 1 or self.state.is_done()
-        return (self.state.root_bound or 0) - before
+        self._priced_bound = self.state.root_bound or 0
+        return self._priced_bound - before
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         Q, W = ascent.integer_prices()

@@ -138,7 +138,8 @@ class PathSearch(ConfigurationSearch):
     ) -> None:
         self._paths = parameters or Paths()
         super().__init__(state, seed, threads, self._paths.configurations, prices)
-        self._gain = 0
+        # Before the first phase nothing is settled.
+        self._gain = state.upper_bound
         self._graphs = GraphSearch(state, self._paths, threads)
         self._compiles_beside: Callable[[], bool] = never
 
@@ -157,8 +158,7 @@ class PathSearch(ConfigurationSearch):
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; store the gain, and stop at the first small one."""
-        is_first = self._root is None
-        may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
+        may_gain = self._gain > self._paths.converged * self.state.upper_bound
         self._gain = super()._improve_prices(work) if may_gain else 0
         return self._gain
 
