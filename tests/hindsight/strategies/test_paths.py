@@ -50,7 +50,9 @@ def test_a_second_search_of_one_solve_goes_on_from_the_first() -> None:
     instance = generate("arrival-model-1", 0, n=7)
     state = SolveState(instance)
     state.offer(hindsight.best_list_schedule(instance))
-    PathSearch(state, 0, 1, Paths(LITTLE))._improve_prices(1)
+    search = PathSearch(state, 0, 1, Paths(LITTLE))
+    search._start_prices()
+    search._improve_prices(1)
     first = state.root_bound
     assert first is not None
     assert first < state.upper_bound
