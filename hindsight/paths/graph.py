@@ -69,6 +69,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.configurations.prices import SCALE, start_values
 from hindsight.exact_search.state_search_kernels import Flags
 from instances import Instance
@@ -141,14 +142,6 @@ def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
     return max(1, int(np.searchsorted(held, memory_limit, side="right")))
 
 
-def kinds_of(instance: Instance) -> IntArray:
-    """Return numbers of the requests that are equal for identical ones."""
-    rows = np.column_stack(
-        [instance.arrival_times, instance.prompt_lengths, instance.output_lengths]
-    )
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
 class PricedInstance:
     """An instance, prices of what runs together, and a limit on total latency.
 
@@ -211,7 +204,7 @@ class PricedInstance:
             self.starts[i, T + 1 :] = P[i, T] + SCALE * np.arange(1, self.epochs - T + 1)
         if fixing:
             self.starts[self.starts - self.first_prices[:, None] > budget] = NEVER
-        self.kinds = kinds_of(tokens) if twins else np.arange(n)
+        self.kinds = request_classes(tokens).class_of if twins else np.arange(n)
         self.most_at_once = most_at_once(s, tokens.memory_limit)
         self.random_keys = (
             np.random.default_rng(1).integers(1, 2**63, self.starts.shape).astype(np.uint64)

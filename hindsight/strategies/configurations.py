@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
+from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.proofs import StatePrices
@@ -150,7 +149,7 @@ class ConfigurationSearch:
         self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         self._has_few_requests = len(instance) <= self._parameters.few_requests
-        kinds = len(np.unique(np.stack(self._lengths), axis=1).T)
+        kinds = len(request_classes(instance).counts)
         self._has_few_kinds = MANY_ALIKE * kinds <= len(instance)
         # Of few requests the best schedule is found at once: what takes long are the proofs.
         self._is_alone = threads == 1 or self._has_few_requests
@@ -259,7 +258,7 @@ class ConfigurationSearch:
                 state.offer(Schedule(self.instance, self._annealing.best_starts))
 
     def _start_prices(self) -> None:
-        """Begin from known prices, or from those of memory."""
+        """Begin from known prices, or from those of a few tables, and evaluate them exactly."""
         parameters = self._parameters
         about = (self.instance, self._copies, self.state.schedule.makespan)
         if self._known_prices is None:
@@ -274,7 +273,10 @@ class ConfigurationSearch:
         self._ascent.share(width)
 
     def _improve_prices(self, work: int) -> int:
-        """Run an ascent and evaluate its prices exactly; return the gain of the bound."""
+        """Run an ascent and evaluate its prices exactly; return the gain since the last one.
+
+        What the first prices prove is a gain of the first ascent.
+        """
         stop, parameters = self._must_stop, self._parameters
         assert self._ascent is not None
         before, ascent = self._priced_bound, self._ascent

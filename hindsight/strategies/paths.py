@@ -9,6 +9,7 @@ end in the time that is left. All bounds are in integers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -139,7 +140,7 @@ class PathSearch(ConfigurationSearch):
         self._paths = parameters or Paths()
         super().__init__(state, seed, threads, self._paths.configurations, prices)
         # Before the first phase nothing is settled.
-        self._gain = state.upper_bound
+        self._gain: float = math.inf
         self._graphs = GraphSearch(state, self._paths, threads)
         self._compiles_beside: Callable[[], bool] = never
 
@@ -159,8 +160,9 @@ class PathSearch(ConfigurationSearch):
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; store the gain, and stop at the first small one."""
         may_gain = self._gain > self._paths.converged * self.state.upper_bound
-        self._gain = super()._improve_prices(work) if may_gain else 0
-        return self._gain
+        gain = super()._improve_prices(work) if may_gain else 0
+        self._gain = gain
+        return gain
 
     @property
     def _is_settled(self) -> bool:
