@@ -27,7 +27,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from hindsight.bounds.cheapest_starts import PricedRounds, RequestClasses, block_minima
@@ -235,6 +234,9 @@ class PriceAscent:
         """
         if self.steps >= most:
             return True
+        # Imported here: it takes a fifth of a second to load, and most solves do without.
+        from scipy.optimize import minimize
+
         self._every = -(-most // self._kept)
         try:
             # BLAS threads would only spin, which on a busy machine takes most of the time.
