@@ -45,7 +45,7 @@ from hindsight.runtime.clock import never
 from instances import Schedule
 from instances.arrays import FloatArray, IntArray
 
-from .highs import Termination, WarmProgram
+from .highs import LinearModel, Termination, WarmProgram
 from .starts import StartSets
 
 SCALE = 1 << 24
@@ -197,6 +197,21 @@ class CountProgram:
             of_sum = np.flatnonzero((self.epochs <= t) & (self._class_of <= last))
             yield of_sum, np.ones_like(of_sum), -UNBOUNDED, UNBOUNDED
 
+    def integer_program(self) -> LinearModel:
+        """Return the program with integer columns, for a search by HiGHS; it has no sums."""
+        rows = slice(self.first_sum)
+        low, high = (side[rows].astype(np.float64) for side in self.whole[2:])
+        return LinearModel(
+            costs=self._costs.astype(np.float64),
+            offset=self._offset / SCALE,
+            matrix=sp.csc_array(self._matrix[rows], dtype=np.float64),
+            row_lower=np.where(low == -UNBOUNDED, -np.inf, low),
+            row_upper=np.where(high == UNBOUNDED, np.inf, high),
+            column_lower=self.whole.lower.astype(np.float64),
+            column_upper=self.whole.upper.astype(np.float64),
+            integer=np.ones(len(self._costs), dtype=np.bool_),
+        )
+
     def relax(self, box: Box) -> Relaxed:
         """Solve the linear relaxation within a box; its bound is exact."""
         self._program.set_bounds(*box)
@@ -230,6 +245,29 @@ class CountProgram:
     def rows(self, values: FloatArray, first: int = 0) -> FloatArray:
         """Evaluate the rows from ``first`` on at a point."""
         return np.asarray(self._matrix[first:] @ values)
+
+    def values(self, schedule: Schedule) -> FloatArray:
+        """Return the columns of a schedule within the lists, shape (columns,)."""
+        number = {
+            column: place
+            for place, column in enumerate(zip(self._class_of, self.epochs, strict=True))
+        }
+        values = np.zeros(len(number))
+        for k, own in enumerate(self._members):
+            for start in schedule.start_times[own].tolist():
+                values[number[k, start]] += 1
+        return values
+
+    def expected_starts(self, values: FloatArray) -> FloatArray:
+        """Return the mean start of each request, in turns within its class, shape (n,)."""
+        expected = np.zeros(len(self._starts.instance))
+        for k, own in enumerate(self._members):
+            of_class = np.flatnonzero(self._class_of == k)
+            shares = values[of_class]
+            reached = np.append(0.0, np.cumsum(shares))
+            sums = np.append(0.0, np.cumsum(shares * self.epochs[of_class]))
+            expected[own] = np.diff(np.interp(np.arange(len(own) + 1), reached, sums))
+        return expected
 
     def schedule(self, values: FloatArray) -> Schedule:
         """Return the schedule of an integer solution, feasible or not."""

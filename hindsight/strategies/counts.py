@@ -1,19 +1,25 @@
-"""Annealed schedules, and a branch and bound over the number of requests of a class per start.
+"""Good schedules, and the integer program over the number of requests of a class per start.
 
 It serves instances of few rounds whose memory limit is too large for
-`hindsight.strategies.configurations`, for example with tokens counted in large units. In each phase
-schedules are annealed (`hindsight.heuristics.annealing`) while leaves of the tree are split
-(`hindsight.integer_program.count_tree`), whose least bound is exact, in integers. The linear
-program at its root has the starts that the memory prices of a first linear program allow.
+`hindsight.strategies.configurations`, for example with tokens counted in large units. Schedules are
+those of `hindsight.strategies.beams`, which follow the prices of a first linear program; those of
+few requests are annealed from there (`hindsight.heuristics.annealing`). Bounds come from the starts
+that these prices allow, in this order:
 
-Work is counted in moves and relaxations, not in seconds, and both sides exchange results only
-between phases: the same seed takes the same course, with one thread or two.
+* a first phase of a branch and bound (`hindsight.integer_program.count_tree`), whose bounds are
+  exact, in integers: it gains most in its first second;
+* HiGHS's search of the same program, with cuts and presolve, for a share of the time. Its bounds
+  are those of floating point, so they are not certified;
+* further phases of the branch and bound.
+
+With two threads schedules are improved beside the bounds.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 from hindsight.bounds.memory_prices import round_prices
@@ -21,45 +27,71 @@ from hindsight.heuristics.annealing import LocalSearch
 from hindsight.integer_program.count_tree import CountTree
 from hindsight.integer_program.start_counts import CountProgram
 from hindsight.integer_program.starts import StartSets
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.results import Progress
 from hindsight.outcomes.solve_state import SolveState
-from instances import Schedule
-from instances.arrays import IntArray
+from hindsight.runtime.beside import Beside
+from hindsight.runtime.clock import Clock
+from instances import InvalidTypeError, Schedule
+from instances.arrays import FloatArray, IntArray
 from instances.validation import ranged
 
+from .beams import Beams, LargeSearch
+from .mip import IntegerProgram
 from .strategy import Parameters, Problem, starts_left
 
 
 @dataclass(frozen=True)
 class Counts(Parameters):
-    """Annealed schedules, and a tree of linear programs with exact bounds.
+    """Good schedules, a tree of linear programs with exact bounds, and HiGHS's search.
 
     Attributes
     ----------
+    beams : Beams
+        Parameters of the beams.
+    rounds : int, default 7
+        Their cycles in a phase.
+    few_requests : int, default 128
+        Most requests whose schedules are annealed after the first phase.
     moves : int, default 500_000
         Annealing moves of a phase.
     move_slice : int, default 10_000
         Moves between two polls of the clock.
     patience : int, default 100_000
         Moves per request without a better schedule after which annealing restarts.
-    relaxed_columns : int, default 400_000
+    relaxed_columns : int, default 150_000
         Columns of all linear programs of the tree in a phase.
     fewest_relaxations : int, default 20
         Least number of linear programs in a phase, however large they are.
+    search_share : float, default 0.7
+        Share of the time left after the first phase that HiGHS may use.
+    longest_search : float, default 900.0
+        Most seconds of the time left that are shared so: HiGHS's tree has no limit on memory.
     most_leaves : int, default 300_000
         Open leaves at which the tree is abandoned; this limits memory to about a gigabyte.
-    largest_program : int, default 250_000
+    largest_program : int, default 500_000
         Most memory entries of all starts of all requests; larger instances are refused.
     """
 
+    beams: Beams = field(default_factory=Beams)
+    rounds: int = ranged(7, minimum=1)
+    few_requests: int = ranged(128, minimum=0)
     moves: int = ranged(500_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
     patience: int = ranged(100_000, minimum=1)
-    relaxed_columns: int = ranged(400_000, minimum=1)
+    relaxed_columns: int = ranged(150_000, minimum=1)
     fewest_relaxations: int = ranged(20, minimum=1)
+    search_share: float = ranged(0.7, minimum=0, maximum=1)
+    longest_search: float = ranged(900.0, minimum=0)
     most_leaves: int = ranged(300_000, minimum=1)
-    largest_program: int = ranged(250_000, minimum=0)
+    largest_program: int = ranged(500_000, minimum=0)
 
     name: ClassVar[str] = "counts"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.beams, Beams):
+            raise InvalidTypeError("Counts", "beams", self.beams, "is not Beams")
 
     def refusal(self, problem: Problem) -> str | None:
         """Refuse weights, and more memory entries than `largest_program`."""
@@ -74,82 +106,144 @@ class Counts(Parameters):
         """Run phases until proof, time limit or interruption, or until the tree is too large."""
         starts = problem.first_bounds.starts
         assert starts is not None
-        annealing = _Annealing(self, state, problem.seed)
-        state.offer(Schedule(state.instance, annealing.run()))
+        LargeSearch(state, problem.seed, self.beams, problem.cores).run_first()
         if state.is_done():
             return
         state.phase = "relaxation"
-        tree = self._tree(starts, state)
-        if tree is None:
+        program = CountProgram(starts, state.clock.must_stop)
+        relaxed = program.relax(program.whole)
+        if relaxed.values is None or relaxed.row_duals is None:
             state.note_stop()
             return
+        prices = round_prices(-relaxed.row_duals[: program.horizon], state.instance)
+        left = starts_left(state, starts, prices)
+        guide = program.expected_starts(relaxed.values), prices
+        if problem.cores == 1:
+            improve = self._improver(problem.seed, guide, state)
+            self._close(problem, state, left, state.is_done, improve)
+        else:
+            beside = Beside(partial(self._improve, problem.seed, guide, state), state.offer)
+            with beside.running():
+                self._close(problem, state, left, partial(beside.take_then, state.is_done))
+            state.is_done()
+
+    def _close(
+        self,
+        problem: Problem,
+        state: SolveState,
+        starts: StartSets,
+        is_done: Callable[[], bool],
+        improve: Callable[[], object] | None = None,
+    ) -> None:
+        """Raise bounds, in turn with a search for schedules if there is none beside them."""
         state.phase = "search"
+        program = CountProgram(starts, state.clock.must_stop)
+        tree = CountTree(program, is_done)
         self._raise_lower(state, tree)
         relaxations = max(self.fewest_relaxations, self.relaxed_columns // tree.columns)
-        with ThreadPoolExecutor(1) as pool:
-            while not state.is_done():
-                before = tree.relaxations
-                annealed = pool.submit(annealing.run) if problem.cores > 1 else None
-                tree.grow(state.upper_bound, relaxations)
-                starts_found = annealing.run() if annealed is None else annealed.result()
-                state.nodes += tree.relaxations - before
-                for schedule in tree.take_found():
-                    state.offer(schedule)
-                self._raise_lower(state, tree)
-                state.offer(Schedule(state.instance, starts_found))
-                gave_up = tree.leaves > self.most_leaves or tree.is_stuck
-                if gave_up and not state.is_done():
+        is_searched = False
+        while not is_done():
+            before = tree.relaxations
+            tree.grow(state.upper_bound, relaxations)
+            state.nodes += tree.relaxations - before
+            for schedule in tree.take_found():
+                state.offer(schedule)
+            self._raise_lower(state, tree)
+            if tree.leaves > self.most_leaves or tree.is_stuck:
+                if not state.is_done():
                     state.stop_reason = "size"
-                    return
+                return
+            if improve is not None:
+                improve()
+            if not is_searched:
+                is_searched = True
+                self._search(problem, state, program, is_done)
+
+    def _search(
+        self,
+        problem: Problem,
+        state: SolveState,
+        program: CountProgram,
+        is_done: Callable[[], bool],
+    ) -> None:
+        """Let HiGHS search the program for a share of the time, with one thread."""
+        turn = self.search_share * min(self.longest_search, state.clock.seconds_left())
+        if turn <= 0 or state.is_done():
+            return
+        with state.clock.within(turn):
+            IntegerProgram().search_linear(
+                replace(problem, threads=1),
+                state,
+                program.integer_program(),
+                program.values(state.schedule),
+                program.schedule,
+                is_done,
+            )
 
     def _raise_lower(self, state: SolveState, tree: CountTree) -> None:
         bound = state.upper_bound if tree.bound is None else tree.bound
         state.raise_lower(min(bound, state.upper_bound), certified=True)
 
-    def _tree(self, starts: StartSets, state: SolveState) -> CountTree | None:
-        """Build the tree over the starts that prices allow; None if there are none."""
-        stop = state.clock.must_stop
-        program = CountProgram(starts, stop)
-        relaxed = program.relax(program.whole)
-        if relaxed.row_duals is None:
-            return None
-        prices = round_prices(-relaxed.row_duals[: program.horizon], state.instance)
-        return CountTree(CountProgram(starts_left(state, starts, prices), stop), stop)
+    def _improve(
+        self,
+        seed: int,
+        guide: tuple[FloatArray, MemoryPrices],
+        state: SolveState,
+        found: Callable[[Schedule], object],
+        must_stop: Callable[[], bool],
+    ) -> None:
+        """Improve schedules in a thread beside that of the solve's state."""
+
+        def hand_over(_: Progress) -> None:
+            found(apart.schedule)
+
+        apart = SolveState(state.instance, Clock(should_stop=must_stop), hand_over)
+        apart.offer(state.schedule)
+        improve = self._improver(seed, guide, apart)
+        while not must_stop():
+            apart.offer(state.schedule)
+            improve()
+
+    def _improver(
+        self, seed: int, guide: tuple[FloatArray, MemoryPrices], state: SolveState
+    ) -> Callable[[], object]:
+        """Run a first phase; return what improves the schedule of ``state`` for a further one."""
+        search = LargeSearch(state, seed, self.beams)
+        search.follow(*guide)
+        search.run_whole()
+        search.run(self.rounds)
+        if len(state.instance) > self.few_requests:
+            return partial(search.run, self.rounds, patient=True)
+        return _Annealing(self, state, seed).run
 
 
 class _Annealing:
     """Annealings one after another, since some get stuck in a poor local optimum.
 
-    The first starts from the solve's first schedule, the others from list schedules without delays.
+    The first starts from the best schedule, the others from list schedules without delays.
     """
 
     def __init__(self, parameters: Counts, state: SolveState, seed: int) -> None:
-        self._parameters = parameters
-        self._instance = state.instance
-        self._must_stop = state.clock.must_stop
+        self._parameters, self._state = parameters, state
         self._patience = parameters.patience * len(state.instance)
         self._seed = seed
-        self._first = state.schedule.start_times
-        self._fruitless = self._times = 0
-        self._begin()
-        self._best, self._best_cost = self._search.best_starts, self._search.best_cost
+        self._times = self._fruitless = 0
+        self._begin(state.schedule.start_times)
 
-    def run(self) -> IntArray:
-        """Run the moves of a phase; return the best starts so far."""
-        left = self._parameters.moves
-        while left > 0 and not self._must_stop():
+    def run(self) -> None:
+        """Run the moves of a phase."""
+        left, state = self._parameters.moves, self._state
+        while left > 0 and not state.clock.must_stop():
             moves, cost = min(self._parameters.move_slice, left), self._search.best_cost
             self._search.run(moves)
             left -= moves
             self._fruitless = self._fruitless + moves if self._search.best_cost == cost else 0
-            if self._search.best_cost < self._best_cost:
-                self._best, self._best_cost = self._search.best_starts, self._search.best_cost
+            if self._search.best_cost < state.upper_bound:
+                state.offer(Schedule(state.instance, self._search.best_starts))
             if self._fruitless >= self._patience:
-                self._begin()
-        return self._best
+                self._begin(None)
 
-    def _begin(self) -> None:
-        first = None if self._times else self._first
-        self._search = LocalSearch(self._instance, first, self._seed + self._times)
+    def _begin(self, starts: IntArray | None) -> None:
+        self._search = LocalSearch(self._state.instance, starts, self._seed + self._times)
         self._times += 1
         self._fruitless = 0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hindsight.extensions.cuts import labels
 from hindsight.integer_program.highs import (
+    LinearModel,
     LinearResult,
     Termination,
     compile_model,
@@ -24,7 +27,8 @@ from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
-from instances import InvalidValueError
+from instances import FleetSchedule, InvalidValueError, Schedule
+from instances.arrays import FloatArray
 from instances.validation import ranged
 
 from .strategy import Parameters, Problem, starts_left
@@ -118,13 +122,45 @@ class IntegerProgram(Parameters):
             return
         rows = [r for cut in problem.cuts for r in cut.rows(state.instance, starts.horizon)]
         compiled = with_rows(compile_model(BUILDERS[problem.formulation](starts)), rows)
+        self.search_linear(
+            problem,
+            state,
+            compiled.linear,
+            column_values(starts, compiled, state.schedule),
+            partial(schedule_from_values, starts, compiled),
+        )
+
+    def search_linear(
+        self,
+        problem: Problem,
+        state: SolveState,
+        model: LinearModel,
+        start: FloatArray,
+        schedule_of: Callable[[FloatArray], Schedule | FleetSchedule],
+        must_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Solve a program that holds every schedule as good as the state's, and report results.
+
+        Parameters
+        ----------
+        problem, state : Problem, SolveState
+            The solve.
+        model : LinearModel
+            The program, with total latency as its objective.
+        start : float64 array
+            The state's schedule as a point of the program, shape (columns,).
+        schedule_of : Callable[[float64 array], Schedule or FleetSchedule]
+            Returns the schedule of an integer point.
+        must_stop : Callable[[], bool] or None, default None
+            Polled in place of the state's clock.
+        """
         if state.is_done():
             return
 
         def hear(found: LinearResult) -> None:
             state.nodes = max(state.nodes, found.nodes)
             if found.values is not None:
-                state.offer(schedule_from_values(starts, compiled, found.values))
+                state.offer(schedule_of(found.values))
             if found.bound is not None:
                 self._raise(problem, state, min(self._rounded(found.bound), state.upper_bound))
 
@@ -135,14 +171,23 @@ class IntegerProgram(Parameters):
             except BaseException as error:  # noqa: BLE001 (re-raised by solve)
                 state.keep_error(error)
 
+        asked = must_stop or state.clock.must_stop
+
+        def ends() -> bool:
+            try:
+                return asked()
+            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
+                state.keep_error(error)
+                return True
+
         result = solve_linear(
-            compiled.linear,
+            model,
             time_limit=state.clock.limit_left(),
             threads=problem.threads,
             seed=problem.seed,
-            start=column_values(starts, compiled, state.schedule),
+            start=start,
             callback=hear_inside,
-            should_stop=state.clock.must_stop,
+            should_stop=ends,
         )
         self._require_consistent(problem, state, result)
         hear(result)

@@ -156,7 +156,16 @@ def test_parameters_cannot_be_changed(kind: Any) -> None:
         strategy.name = "other"  # type: ignore[misc]
 
 
-SETTINGS = ("cycles", "first_rounds", "guided", "again", "tails", "configurations", "climb")
+SETTINGS = (
+    "cycles",
+    "first_rounds",
+    "guided",
+    "again",
+    "tails",
+    "beams",
+    "configurations",
+    "climb",
+)
 
 
 @pytest.mark.parametrize("kind", [*STRATEGIES, Climb, CycleSettings])
@@ -203,6 +212,8 @@ def test_parameters_that_are_settings() -> None:
     for field in ("configurations", "climb"):
         with pytest.raises(InvalidTypeError, match=f"{field} = 3 is not C"):
             Paths(**{field: 3})  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match="beams = 3 is not Beams"):
+        Counts(beams=3)  # type: ignore[arg-type]
     # Without memory prices there must be something to do.
     for cycles in ((), (CycleSettings(weight=1.0),)):
         with pytest.raises(InvalidValueError, match="cycles = .* all need memory prices"):
