@@ -330,6 +330,11 @@ class LargeSearch:
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
         self._search.use_prices(prices)
 
+    @property
+    def has_prices(self) -> bool:
+        """Tell whether there are prices that cycles can follow."""
+        return self._search.has_prices
+
     def run_first(self) -> None:
         """Run beams that need no relaxation: whole ones, then tails."""
         self._interval.phase = "search"

@@ -1,7 +1,8 @@
 """The strong search: annealed schedules, table prices, and an exact search that they prune.
 
 Phase after phase, each with twice the work of the one before: anneal schedules
-(`hindsight.heuristics.annealing`), improve prices of what runs together
+(`hindsight.heuristics.annealing`), ruin and recreate them (`hindsight.strategies.beams`) unless
+requests are few, improve prices of what runs together
 (`hindsight.configurations.ascent`, begun from a few state tables,
 `hindsight.configurations.warm_start`), which bound the optimum in exact integers
 (`hindsight.configurations.prices`), solve windows of the best schedule again exactly
@@ -34,14 +35,16 @@ from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.results import Progress
+from hindsight.outcomes.results import Progress, Relaxation
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock
 from instances import Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
 
+from .beams import Beams, LargeSearch
 from .strategy import Parameters, Problem
 
 RESUMED = 2
@@ -69,6 +72,12 @@ class Configurations(Parameters):
         Annealing moves of the first phase.
     move_slice : int, default 10_000
         Moves between two polls of the clock.
+    cycles : int, default 3
+        Cycles of ruin and recreate before each ascent of prices.
+    fewest_ruined : int, default 36
+        Fewest requests for which there are such cycles: of fewer, annealing finds as good ones.
+    relaxation_tolerance : float, default 1e-3
+        Relative gap at which the linear relaxation ends whose prices these cycles follow.
     corridor_states : int, default 40_000
         States of the beams around the best schedule in the first phase.
     states : int, default 150_000
@@ -98,6 +107,9 @@ class Configurations(Parameters):
 
     moves: int = ranged(100_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
+    cycles: int = ranged(3, minimum=1)
+    fewest_ruined: int = ranged(36, minimum=1)
+    relaxation_tolerance: float = ranged(1e-3, minimum=0)
     corridor_states: int = ranged(40_000, minimum=1)
     states: int = ranged(150_000, minimum=1)
     most_states: int = ranged(1_500_000, minimum=1)
@@ -147,6 +159,10 @@ class ConfigurationSearch:
         self._root: tuple[IntArray, IntArray] | None = None
         self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
+        self._seed = seed
+        self._ruins = len(instance) >= self._parameters.fewest_ruined
+        self._relaxed: Relaxation | None = None
+        self._cycles: LargeSearch | None = None
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         self._has_few_requests = len(instance) <= self._parameters.few_requests
         kinds = len(request_classes(instance).counts)
@@ -191,6 +207,7 @@ class ConfigurationSearch:
                 self._start_prices()
                 if self._has_few_kinds:
                     self._exhaust(states)
+                self._relax()
             gain = 0 if state.is_done() else self._improve_prices(price_work)
             if self._is_alone:
                 self._improve_nearby(self._corridor_states, state)
@@ -235,6 +252,7 @@ class ConfigurationSearch:
             while not apart.clock.must_stop():
                 apart.offer(self.state.schedule)
                 self._anneal(moves, apart)
+                self._ruin_and_recreate(apart)
                 if self._root is not None:
                     self._improve_nearby(corridor_states, apart)
                     moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
@@ -256,6 +274,39 @@ class ConfigurationSearch:
             done += move_slice
             if self._annealing.best_cost < state.upper_bound:
                 state.offer(Schedule(self.instance, self._annealing.best_starts))
+
+    def _relax(self) -> None:
+        """Solve the linear relaxation, whose prices guide ruin and recreate."""
+        state = self.state
+        if not self._ruins or state.is_done():
+            return
+        relaxation = ScaleRelaxation(
+            self.instance,
+            horizon=None,
+            tolerance=self._parameters.relaxation_tolerance,
+            threads=1,
+            progress=None,
+            clock=Clock(should_stop=self._must_stop),
+        )
+        relaxation.go_on()
+        relaxed = relaxation.result()
+        if relaxed.instance == state.instance:
+            state.prove_root(min(relaxed.certified_bound, state.upper_bound), relaxed.memory_prices)
+        self._relaxed = relaxed
+
+    def _ruin_and_recreate(self, state: SolveState) -> None:
+        """Run beams, then a few cycles, always on the same state."""
+        if not self._ruins or state.is_done():
+            return
+        relaxed, search = self._relaxed, self._cycles
+        if search is None:
+            search = LargeSearch(state, self._seed, Beams())
+            search.run_first()
+        if relaxed is not None and not search.has_prices:
+            search.follow(relaxed.expected_start_times, relaxed.memory_prices)
+            search.run_whole()
+        self._cycles = search
+        search.run(self._parameters.cycles, patient=True)
 
     def _start_prices(self) -> None:
         """Begin from known prices, or from those of a few tables, and evaluate them exactly."""
@@ -285,6 +336,9 @@ class ConfigurationSearch:
         fade = fades[min(phase, len(fades) - 1)]
         is_finest = False
         while not is_finest:
+            if self._is_alone:
+                self._ruin_and_recreate(self.state)
+                self.state.phase = "relaxation"
             ascent.ascend(
                 parameters.ascent * work,
                 start_heat=(0.3 * fade, 0.1 * fade),
