@@ -169,6 +169,11 @@ class CountProgram:
         most: IntArray = upper
         return most
 
+    def _columns_by_class(self) -> Iterator[tuple[list[int], IntArray]]:
+        """Yield the requests of each class by arrival, and its columns by start."""
+        for k, own in enumerate(self._members):
+            yield own, np.flatnonzero(self._class_of == k)
+
     def _memory_rows(self) -> Iterator[_Row]:
         """Yield rows that limit the memory held in every round."""
         for r in range(1, self.horizon + 1):
@@ -179,8 +184,7 @@ class CountProgram:
     def _class_rows(self) -> Iterator[_Row]:
         """Yield rows that start every request of a class, at most those that have arrived."""
         arrivals = self._starts.instance.arrival_times
-        for k, own in enumerate(self._members):
-            of_class = np.flatnonzero(self._class_of == k)
+        for own, of_class in self._columns_by_class():
             yield of_class, np.ones_like(of_class), len(own), len(own)
             for count, (i, j) in enumerate(pairwise(own), start=1):
                 if arrivals[i] < arrivals[j]:
@@ -248,21 +252,17 @@ class CountProgram:
 
     def values(self, schedule: Schedule) -> FloatArray:
         """Return the columns of a schedule within the lists, shape (columns,)."""
-        number = {
-            column: place
-            for place, column in enumerate(zip(self._class_of, self.epochs, strict=True))
-        }
-        values = np.zeros(len(number))
-        for k, own in enumerate(self._members):
+        values = np.zeros(len(self.epochs))
+        for own, of_class in self._columns_by_class():
+            place = dict(zip(self.epochs[of_class].tolist(), of_class.tolist(), strict=True))
             for start in schedule.start_times[own].tolist():
-                values[number[k, start]] += 1
+                values[place[start]] += 1
         return values
 
     def expected_starts(self, values: FloatArray) -> FloatArray:
         """Return the mean start of each request, in turns within its class, shape (n,)."""
         expected = np.zeros(len(self._starts.instance))
-        for k, own in enumerate(self._members):
-            of_class = np.flatnonzero(self._class_of == k)
+        for own, of_class in self._columns_by_class():
             shares = values[of_class]
             reached = np.append(0.0, np.cumsum(shares))
             sums = np.append(0.0, np.cumsum(shares * self.epochs[of_class]))
@@ -273,8 +273,7 @@ class CountProgram:
         """Return the schedule of an integer solution, feasible or not."""
         starts = np.zeros(len(self._starts.instance), dtype=np.int64)
         counts = np.rint(values).astype(np.int64)
-        for k, own in enumerate(self._members):
-            of_class = np.flatnonzero(self._class_of == k)
+        for own, of_class in self._columns_by_class():
             starts[own] = np.repeat(self.epochs[of_class], counts[of_class])
         return Schedule(self._starts.instance, starts)
 

@@ -137,6 +137,25 @@ class SolveState:
     def _claimed(self) -> int:
         return max(self.lower_bound, self.conditional_lower_bound)
 
+    def apart(
+        self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
+    ) -> SolveState:
+        """Return a state for a thread beside this one's, which hands over better schedules.
+
+        Parameters
+        ----------
+        found : Callable[[Schedule], object]
+            Takes each better schedule.
+        must_stop : Callable[[], bool]
+            Ends the search of that thread.
+        """
+
+        def hand_over(_: Progress) -> None:
+            found(state.schedule)
+
+        state = SolveState(self.instance, Clock(should_stop=must_stop), hand_over)
+        return state
+
     def is_done(self) -> bool:
         """Tell whether to stop, and note the reason."""
         closed = self.is_settled if self.heeds_claims else self.is_proved

@@ -128,11 +128,11 @@ class ScaleRelaxation:
         self,
         instance: Instance,
         *,
-        horizon: int | None,
         tolerance: float,
         threads: int | None,
-        progress: Callable[[RelaxationProgress], None] | None,
         clock: Clock,
+        horizon: int | None = None,
+        progress: Callable[[RelaxationProgress], None] | None = None,
     ) -> None:
         self.instance = instance
         self.horizon = horizon

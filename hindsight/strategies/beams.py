@@ -201,7 +201,6 @@ class Beams(Parameters):
         while not state.is_done():
             relaxation = relaxation or ScaleRelaxation(
                 state.instance,
-                horizon=None,
                 tolerance=self.relaxation_tolerance,
                 threads=problem.threads,
                 progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
@@ -266,10 +265,8 @@ class Beams(Parameters):
             return
         relaxation = ScaleRelaxation(
             Instance(tuple(instance), limit, metadata=instance.metadata),
-            horizon=None,
             tolerance=self.guide_tolerance,
             threads=problem.threads,
-            progress=None,
             clock=Clock(should_stop=state.clock.must_stop),
         )
         self._follow(relaxation, self.guide_share, state, search)
@@ -331,9 +328,9 @@ class LargeSearch:
         self._search.use_prices(prices)
 
     @property
-    def has_prices(self) -> bool:
-        """Tell whether there are prices that cycles can follow."""
-        return self._search.has_prices
+    def is_guided(self) -> bool:
+        """Tell whether it follows a relaxation."""
+        return "relaxation" in self._keys
 
     def run_first(self) -> None:
         """Run beams that need no relaxation: whole ones, then tails."""
@@ -483,7 +480,7 @@ class LargeSearch:
         """Plan the best schedule anew from random rounds on; beams grow ``most_nodes`` states."""
         interval, rng, tails = self._interval, self._rng, self._parameters.tails
         instance = self._instance
-        rankings = [*RANKINGS, "relaxation"] if "relaxation" in self._keys else RANKINGS
+        rankings = [*RANKINGS, "relaxation"] if self.is_guided else RANKINGS
         last = interval.nodes + most_nodes
         while tails and interval.nodes < last and not interval.is_done():
             starts = interval.schedule.start_times

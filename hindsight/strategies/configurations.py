@@ -35,7 +35,7 @@ from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.results import Progress, Relaxation
+from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.beside import Beside
@@ -72,8 +72,8 @@ class Configurations(Parameters):
         Annealing moves of the first phase.
     move_slice : int, default 10_000
         Moves between two polls of the clock.
-    cycles : int, default 3
-        Cycles of ruin and recreate before each ascent of prices.
+    ruin_cycles : int, default 3
+        Cycles of ruin and recreate before each ascent of prices, of more than ``few_requests``.
     fewest_ruined : int, default 36
         Fewest requests for which there are such cycles: of fewer, annealing finds as good ones.
     relaxation_tolerance : float, default 1e-3
@@ -107,7 +107,7 @@ class Configurations(Parameters):
 
     moves: int = ranged(100_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
-    cycles: int = ranged(3, minimum=1)
+    ruin_cycles: int = ranged(3, minimum=1)
     fewest_ruined: int = ranged(36, minimum=1)
     relaxation_tolerance: float = ranged(1e-3, minimum=0)
     corridor_states: int = ranged(40_000, minimum=1)
@@ -160,11 +160,12 @@ class ConfigurationSearch:
         self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
         self._seed = seed
-        self._ruins = len(instance) >= self._parameters.fewest_ruined
         self._relaxed: Relaxation | None = None
-        self._cycles: LargeSearch | None = None
+        self._ruins: LargeSearch | None = None
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         self._has_few_requests = len(instance) <= self._parameters.few_requests
+        is_ruined = len(instance) >= self._parameters.fewest_ruined
+        self._is_ruined = is_ruined and not self._has_few_requests
         kinds = len(request_classes(instance).counts)
         self._has_few_kinds = MANY_ALIKE * kinds <= len(instance)
         # Of few requests the best schedule is found at once: what takes long are the proofs.
@@ -241,11 +242,7 @@ class ConfigurationSearch:
         self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
     ) -> None:
         """Anneal and search nearby in turn, in a thread beside that of the solve's state."""
-
-        def hand_over(_: Progress) -> None:
-            found(apart.schedule)
-
-        apart = SolveState(self.instance, Clock(should_stop=must_stop), hand_over)
+        apart = self.state.apart(found, must_stop)
         moves, corridor_states = self._moves, self._corridor_states
         # The search for bounds may use most of the memory.
         with suppress(MemoryError):
@@ -278,35 +275,30 @@ class ConfigurationSearch:
     def _relax(self) -> None:
         """Solve the linear relaxation, whose prices guide ruin and recreate."""
         state = self.state
-        if not self._ruins or state.is_done():
+        if not self._is_ruined or state.is_done():
             return
         relaxation = ScaleRelaxation(
             self.instance,
-            horizon=None,
             tolerance=self._parameters.relaxation_tolerance,
             threads=1,
-            progress=None,
             clock=Clock(should_stop=self._must_stop),
         )
         relaxation.go_on()
-        relaxed = relaxation.result()
-        if relaxed.instance == state.instance:
-            state.prove_root(min(relaxed.certified_bound, state.upper_bound), relaxed.memory_prices)
-        self._relaxed = relaxed
+        relaxed = self._relaxed = relaxation.result()
+        state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
 
     def _ruin_and_recreate(self, state: SolveState) -> None:
         """Run beams, then a few cycles, always on the same state."""
-        if not self._ruins or state.is_done():
+        if not self._is_ruined or state.is_done():
             return
-        relaxed, search = self._relaxed, self._cycles
-        if search is None:
-            search = LargeSearch(state, self._seed, Beams())
-            search.run_first()
-        if relaxed is not None and not search.has_prices:
-            search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-            search.run_whole()
-        self._cycles = search
-        search.run(self._parameters.cycles, patient=True)
+        relaxed = self._relaxed
+        if self._ruins is None:
+            self._ruins = LargeSearch(state, self._seed, Beams())
+            self._ruins.run_first()
+        if relaxed is not None and not self._ruins.is_guided:
+            self._ruins.follow(relaxed.expected_start_times, relaxed.memory_prices)
+            self._ruins.run_whole()
+        self._ruins.run(self._parameters.ruin_cycles, patient=True)
 
     def _start_prices(self) -> None:
         """Begin from known prices, or from those of a few tables, and evaluate them exactly."""

@@ -28,11 +28,9 @@ from hindsight.integer_program.count_tree import CountTree
 from hindsight.integer_program.start_counts import CountProgram
 from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Progress
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import Clock
-from instances import InvalidTypeError, Schedule
+from instances import Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.validation import ranged
 
@@ -49,8 +47,8 @@ class Counts(Parameters):
     ----------
     beams : Beams
         Parameters of the beams.
-    rounds : int, default 7
-        Their cycles in a phase.
+    ruin_cycles : int, default 7
+        Their cycles of ruin and recreate in a phase.
     few_requests : int, default 128
         Most requests whose schedules are annealed after the first phase.
     moves : int, default 500_000
@@ -74,7 +72,7 @@ class Counts(Parameters):
     """
 
     beams: Beams = field(default_factory=Beams)
-    rounds: int = ranged(7, minimum=1)
+    ruin_cycles: int = ranged(7, minimum=1)
     few_requests: int = ranged(128, minimum=0)
     moves: int = ranged(500_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
@@ -87,11 +85,6 @@ class Counts(Parameters):
     largest_program: int = ranged(500_000, minimum=0)
 
     name: ClassVar[str] = "counts"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.beams, Beams):
-            raise InvalidTypeError("Counts", "beams", self.beams, "is not Beams")
 
     def refusal(self, problem: Problem) -> str | None:
         """Refuse weights, and more memory entries than `largest_program`."""
@@ -193,11 +186,7 @@ class Counts(Parameters):
         must_stop: Callable[[], bool],
     ) -> None:
         """Improve schedules in a thread beside that of the solve's state."""
-
-        def hand_over(_: Progress) -> None:
-            found(apart.schedule)
-
-        apart = SolveState(state.instance, Clock(should_stop=must_stop), hand_over)
+        apart = state.apart(found, must_stop)
         apart.offer(state.schedule)
         improve = self._improver(seed, guide, apart)
         while not must_stop():
@@ -211,9 +200,9 @@ class Counts(Parameters):
         search = LargeSearch(state, seed, self.beams)
         search.follow(*guide)
         search.run_whole()
-        search.run(self.rounds)
+        search.run(self.ruin_cycles)
         if len(state.instance) > self.few_requests:
-            return partial(search.run, self.rounds, patient=True)
+            return partial(search.run, self.ruin_cycles, patient=True)
         return _Annealing(self, state, seed).run
 
 

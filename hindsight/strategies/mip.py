@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hindsight.extensions.cuts import labels
 from hindsight.integer_program.highs import (
@@ -164,21 +164,16 @@ class IntegerProgram(Parameters):
             if found.bound is not None:
                 self._raise(problem, state, min(self._rounded(found.bound), state.upper_bound))
 
-        def hear_inside(event: LinearResult) -> None:
+        def kept(part: Callable[..., Any]) -> Callable[..., Any]:
             # An exception must not travel through HiGHS: it is kept, and the search stops.
-            try:
-                hear(event)
-            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
-                state.keep_error(error)
+            def run(*given: Any) -> Any:
+                try:
+                    return part(*given)
+                except BaseException as error:  # noqa: BLE001 (re-raised by solve)
+                    state.keep_error(error)
+                    return True
 
-        asked = must_stop or state.clock.must_stop
-
-        def ends() -> bool:
-            try:
-                return asked()
-            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
-                state.keep_error(error)
-                return True
+            return run
 
         result = solve_linear(
             model,
@@ -186,8 +181,8 @@ class IntegerProgram(Parameters):
             threads=problem.threads,
             seed=problem.seed,
             start=start,
-            callback=hear_inside,
-            should_stop=ends,
+            callback=kept(hear),
+            should_stop=kept(must_stop or state.clock.must_stop),
         )
         self._require_consistent(problem, state, result)
         hear(result)

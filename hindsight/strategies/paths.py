@@ -36,7 +36,7 @@ from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.compilation import is_compiled
 from hindsight.runtime.memory_use import available_bytes
 from hindsight.runtime.second_compiler import second_compiler
-from instances import Instance, InvalidTypeError, Schedule
+from instances import Instance, Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
 
@@ -106,15 +106,6 @@ class Paths(Parameters):
     climb: Climb = field(default_factory=Climb)
 
     name: ClassVar[str] = "paths"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.configurations, Configurations):
-            raise InvalidTypeError(
-                "Paths", "configurations", self.configurations, "is not Configurations"
-            )
-        if not isinstance(self.climb, Climb):
-            raise InvalidTypeError("Paths", "climb", self.climb, "is not Climb")
 
     def refusal(self, problem: Problem) -> str | None:
         """Refuse weights, and tables that are too large."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar, get_args, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 import numpy as np
 
@@ -113,6 +113,12 @@ class Parameters:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        for one in fields(cast(Any, self)):
+            # Parameters of another class are made by that class.
+            kind, given = one.default_factory, getattr(self, one.name)
+            if isinstance(kind, type) and not isinstance(given, kind):
+                owner = type(self).__name__
+                raise InvalidTypeError(owner, one.name, given, f"is not {kind.__name__}")
 
     def refusal(self, problem: Problem) -> str | None:
         """See `Strategy`."""

@@ -101,11 +101,12 @@ def test_schedules_are_points_of_the_integer_program() -> None:
         assert (rows >= model.row_lower).all()
         assert (rows <= model.row_upper).all()
         assert (values <= model.column_upper).all()
-        assert program.schedule(values).total_latency == optimum
+        again = program.schedule(values)
+        assert again.total_latency == optimum
+        assert (program.expected_starts(values) == again.start_times).all()
         assert program.expected_starts(values).sum() == best.start_times.sum()
+        assert (program.values(again) == values).all()
         assert solve_linear(model).objective == pytest.approx(optimum)
-        half = (values + program.values(program.schedule(values))) / 2
-        assert (program.expected_starts(half) == program.schedule(values).start_times).all()
 
 
 def test_bounds_of_any_duals_and_of_every_tree() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import hindsight
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import Clock
+from hindsight.strategies.beams import LargeSearch
 from hindsight.strategies.configurations import Configurations, ConfigurationSearch
 from instances import Instance
 
@@ -31,3 +34,25 @@ def test_requests_of_few_kinds_are_searched_under_the_first_prices(
     # Where the search proved the optimum, prices did not ascend.
     before_prices = nodes[0] if nodes else state.nodes
     assert (before_prices > 0) == is_searched
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("few_requests", "is_ruined"), [(28, True), (40, False)])
+def test_schedules_are_ruined_unless_requests_are_few(
+    threads: int, few_requests: int, is_ruined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ruined: list[bool] = []
+    run = LargeSearch.run
+
+    def noted(*arguments: Any, **options: Any) -> None:
+        ruined.append(True)
+        run(*arguments, **options)
+
+    monkeypatch.setattr(LargeSearch, "run", noted)
+    lengths = [1 + k % 9 for k in range(40)], [1 + k % 7 for k in range(40)]
+    instance = Instance.from_arrays(*lengths, memory_limit=40)
+    parameters = Configurations(few_requests=few_requests, fewest_ruined=36, moves=1000)
+    state = SolveState(instance, Clock(3.0, should_stop=lambda: bool(ruined)))
+    state.offer(hindsight.best_list_schedule(instance))
+    ConfigurationSearch(state, 0, threads, parameters).run()
+    assert bool(ruined) == is_ruined
