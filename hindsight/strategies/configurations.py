@@ -1,20 +1,21 @@
 """The strong search: annealed schedules, table prices, and an exact search that they prune.
 
 Phase after phase, each with twice the work of the one before: anneal schedules
-(`hindsight.heuristics.annealing`), ruin and recreate them (`hindsight.strategies.beams`) unless
-requests are few, improve prices of what runs together
+(`hindsight.heuristics.annealing`), improve prices of what runs together
 (`hindsight.configurations.ascent`, begun from a few state tables,
 `hindsight.configurations.warm_start`), which bound the optimum in exact integers
 (`hindsight.configurations.prices`), solve windows of the best schedule again exactly
 (`hindsight.exact_search.window_search`), search around it under those prices
 (`hindsight.exact_search.corridor_search`), and exhaust growing budgets of total latency
 (`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
-within it, and all of its arithmetic is on integers.
+within it, and all of its arithmetic is on integers. Unless requests are few, schedules are ruined
+and recreated in between (`hindsight.strategies.beams`).
 
 Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
-takes the same course on every machine. With two threads and more than a few requests, one of them
-anneals and searches around the best schedule throughout, beside the prices and the exact search:
-then the course depends on the machine, but nothing that is proved does.
+takes the same course on every machine. There are two exceptions. Cycles of ruin and recreate have a
+share of the time. With two threads and more than a few requests, one of them anneals and searches
+around the best schedule throughout, beside the prices and the exact search. Then the course depends
+on the machine, but nothing that is proved does.
 """
 
 from __future__ import annotations
@@ -72,10 +73,12 @@ class Configurations(Parameters):
         Annealing moves of the first phase.
     move_slice : int, default 10_000
         Moves between two polls of the clock.
-    ruin_cycles : int, default 3
-        Cycles of ruin and recreate before each ascent of prices, of more than ``few_requests``.
+    ruin_shares : tuple[float, float], default (0.05, 0.5)
+        Shares of the time for cycles of ruin and recreate: of a single thread, whose prices and
+        exact search pause for them, and of a thread beside these.
     fewest_ruined : int, default 36
-        Fewest requests for which there are such cycles: of fewer, annealing finds as good ones.
+        Fewest requests for which there are such cycles, above ``few_requests``: of fewer, annealing
+        finds as good ones.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which the linear relaxation ends whose prices these cycles follow.
     corridor_states : int, default 40_000
@@ -107,7 +110,7 @@ class Configurations(Parameters):
 
     moves: int = ranged(100_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
-    ruin_cycles: int = ranged(3, minimum=1)
+    ruin_shares: tuple[float, float] = ranged((0.05, 0.5), minimum=0, maximum=1)
     fewest_ruined: int = ranged(36, minimum=1)
     relaxation_tolerance: float = ranged(1e-3, minimum=0)
     corridor_states: int = ranged(40_000, minimum=1)
@@ -185,7 +188,8 @@ class ConfigurationSearch:
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
         self._moves = self._parameters.moves
         self._corridor_states = self._parameters.corridor_states
-        self._must_stop: Callable[[], bool] = state.clock.must_stop
+        self._ruin_seconds = 0.0
+        self._must_stop = self._poll_alone
 
     def run(self) -> None:
         """Run phases until proof, time limit or interruption.
@@ -235,8 +239,17 @@ class ConfigurationSearch:
             with beside.running():
                 yield
         finally:
-            self._must_stop = self.state.clock.must_stop
+            self._must_stop = self._poll_alone
         self.state.note_stop()
+
+    def _poll_alone(self) -> bool:
+        """Give schedules their share of the time, then tell whether to stop."""
+        if self._is_alone:
+            self._ruin_and_recreate(self.state)
+        return self.state.is_done()
+
+    def _poll_of(self, state: SolveState) -> Callable[[], bool]:
+        return self._must_stop if state is self.state else state.clock.must_stop
 
     def _improve_schedules(
         self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
@@ -288,17 +301,32 @@ class ConfigurationSearch:
         state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
 
     def _ruin_and_recreate(self, state: SolveState) -> None:
-        """Run beams, then a few cycles, always on the same state."""
-        if not self._is_ruined or state.is_done():
+        """Run beams, then cycles for their share of the time, always on the same state."""
+        if not self._is_ruined:
             return
-        relaxed = self._relaxed
-        if self._ruins is None:
-            self._ruins = LargeSearch(state, self._seed, Beams())
-            self._ruins.run_first()
-        if relaxed is not None and not self._ruins.is_guided:
-            self._ruins.follow(relaxed.expected_start_times, relaxed.memory_prices)
-            self._ruins.run_whole()
-        self._ruins.run(self._parameters.ruin_cycles, patient=True)
+        while not state.is_done() and self._is_turn_of_cycles(state):
+            begun, phase = state.clock.seconds(), state.phase
+            if self._ruins is None:
+                self._ruins = LargeSearch(state, self._seed, Beams())
+                self._ruins.run_first()
+            elif self._relaxed is not None and not self._ruins.is_guided:
+                self._ruins.follow(self._relaxed.expected_start_times, self._relaxed.memory_prices)
+                self._ruins.run_whole()
+            else:
+                self._ruins.run(1, patient=True)
+            self._ruin_seconds += state.clock.seconds() - begun
+            state.phase = phase
+
+    def _is_turn_of_cycles(self, state: SolveState) -> bool:
+        """Whether cycles have had less than their share; a new relaxation is followed at once."""
+        is_guided = self._ruins is not None and self._ruins.is_guided
+        if self._relaxed is not None and not is_guided:
+            return True
+        alone, beside = self._parameters.ruin_shares
+        if state is not self.state:
+            return self._ruin_seconds <= beside * state.clock.seconds()
+        # Within the first second, prices gain more.
+        return self._ruin_seconds <= alone * (state.clock.seconds() - 1)
 
     def _start_prices(self) -> None:
         """Begin from known prices, or from those of a few tables, and evaluate them exactly."""
@@ -328,9 +356,6 @@ class ConfigurationSearch:
         fade = fades[min(phase, len(fades) - 1)]
         is_finest = False
         while not is_finest:
-            if self._is_alone:
-                self._ruin_and_recreate(self.state)
-                self.state.phase = "relaxation"
             ascent.ascend(
                 parameters.ascent * work,
                 start_heat=(0.3 * fade, 0.1 * fade),
@@ -375,14 +400,15 @@ class ConfigurationSearch:
 
     def _search_corridors(self, states: int, state: SolveState) -> None:
         """Search beams around the best schedule, from which the next annealing starts."""
-        starts = self._corridors.improve(state.schedule.start_times, states, state.clock.must_stop)
+        must_stop = self._poll_of(state)
+        starts = self._corridors.improve(state.schedule.start_times, states, must_stop)
         if starts is not None:
             state.offer(Schedule(self.instance, starts))
 
     def _resolve_windows(self, state: SolveState) -> None:
         """Sweep once over exact windows: other phases gain more than a second sweep."""
         starts = self._windows.sweep(
-            state.schedule.start_times, *self._root_prices, state.clock.must_stop
+            state.schedule.start_times, *self._root_prices, self._poll_of(state)
         )
         state.offer(Schedule(self.instance, starts))
 
