@@ -73,7 +73,7 @@ class Configurations(Parameters):
         Annealing moves of the first phase.
     move_slice : int, default 10_000
         Moves between two polls of the clock.
-    ruin_shares : tuple[float, float], default (0.05, 0.5)
+    ruin_shares : tuple[float, float], default (0.05, 0.25)
         Shares of the time for cycles of ruin and recreate: of a single thread, whose prices and
         exact search pause for them, and of a thread beside these.
     fewest_ruined : int, default 36
@@ -110,7 +110,7 @@ class Configurations(Parameters):
 
     moves: int = ranged(100_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
-    ruin_shares: tuple[float, float] = ranged((0.05, 0.5), minimum=0, maximum=1)
+    ruin_shares: tuple[float, float] = ranged((0.05, 0.25), minimum=0, maximum=1)
     fewest_ruined: int = ranged(36, minimum=1)
     relaxation_tolerance: float = ranged(1e-3, minimum=0)
     corridor_states: int = ranged(40_000, minimum=1)
