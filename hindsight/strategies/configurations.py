@@ -301,11 +301,11 @@ class ConfigurationSearch:
         state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
 
     def _ruin_and_recreate(self, state: SolveState) -> None:
-        """Run beams, then cycles for their share of the time, always on the same state."""
+        """Run beams once, then cycles for their share of the time, always on the same state."""
         if not self._is_ruined:
             return
         while not state.is_done() and self._is_turn_of_cycles(state):
-            begun, phase = state.clock.seconds(), state.phase
+            phase = state.phase
             if self._ruins is None:
                 self._ruins = LargeSearch(state, self._seed, Beams())
                 self._ruins.run_first()
@@ -313,8 +313,9 @@ class ConfigurationSearch:
                 self._ruins.follow(self._relaxed.expected_start_times, self._relaxed.memory_prices)
                 self._ruins.run_whole()
             else:
+                begun = state.clock.seconds()
                 self._ruins.run(1, patient=True)
-            self._ruin_seconds += state.clock.seconds() - begun
+                self._ruin_seconds += state.clock.seconds() - begun
             state.phase = phase
 
     def _is_turn_of_cycles(self, state: SolveState) -> bool:
