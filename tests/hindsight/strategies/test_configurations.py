@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import hindsight
+from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import Clock
 from hindsight.strategies.beams import LargeSearch
@@ -56,3 +59,26 @@ def test_schedules_are_ruined_unless_requests_are_few(
     state.offer(hindsight.best_list_schedule(instance))
     ConfigurationSearch(state, 0, threads, parameters).run()
     assert bool(ruined) == is_ruined
+
+
+def test_cycles_do_not_wait_for_the_end_of_an_ascent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ruined: list[bool] = []
+    ascending: list[bool] = []
+
+    def endless(*_: object, should_stop: Callable[[], bool], **__: object) -> float:
+        ascending.append(True)
+        while not should_stop():
+            time.sleep(0.01)
+        return 0.0
+
+    def noted(*_: object, **__: object) -> None:
+        ruined.extend(ascending)
+
+    monkeypatch.setattr(ConfigurationAscent, "ascend", endless)
+    monkeypatch.setattr(LargeSearch, "run", noted)
+    lengths = [1 + k % 9 for k in range(40)], [1 + k % 7 for k in range(40)]
+    instance = Instance.from_arrays(*lengths, memory_limit=40)
+    state = SolveState(instance, Clock(30.0, should_stop=lambda: bool(ruined)))
+    state.offer(hindsight.best_list_schedule(instance))
+    ConfigurationSearch(state, 0, 1, Configurations(moves=1000)).run()
+    assert ruined
