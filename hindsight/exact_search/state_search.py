@@ -148,7 +148,7 @@ class StateSearch:
             Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : int64 array
             W, shape (T,): at least the heaviest configuration of each epoch, as
-            `hindsight.configurations.prices.epoch_prices` computes them. They are not checked
+            `hindsight.configurations.prices.integer_capacities` computes them. They are not checked
             again.
         """
         # Prices must reach past the last arrival, so that beyond them every request has arrived.

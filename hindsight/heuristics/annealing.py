@@ -82,16 +82,24 @@ class LocalSearch:
         else:
             self._keep_better(np.array(start_times, np.int64))
             self._make_room(self.best_starts)
-        self._steps = self._whole() if self._n <= WHOLE_LIMIT else self._windows()
         if self._n > 1:
-            self._left = next(self._steps)  # run up to the first request for moves
+            self._begin()
+
+    def _begin(self) -> None:
+        self._steps = self._whole() if self._n <= WHOLE_LIMIT else self._windows()
+        self._left = next(self._steps)  # run up to the first request for moves
 
     def run(self, moves: int) -> None:
         """Make ``moves`` further moves; an instance of one request needs none."""
         last, slices = self.moves + moves, Slices()
         while self._n > 1 and self.moves < last:
             with slices.next(min(self._left, last - self.moves)) as length:
-                self._left = self._steps.send(length)
+                try:
+                    self._left = self._steps.send(length)
+                except MemoryError:
+                    # The generator is over, and a later call needs one.
+                    self._begin()
+                    raise
 
     def offer(self, start_times: IntArray) -> None:
         """Let the next cycle start from another feasible schedule, shape (n,), if it is better."""

@@ -33,9 +33,6 @@ STARTS = (1 << START_BITS) - 1
 FAR = np.int64(1 << 60)
 """Cost above that of any path."""
 
-
-"""Decorator that compiles a step of a kernel into its callers."""
-
 Codes = npt.NDArray[np.int32]
 Shorts = npt.NDArray[np.int16]
 

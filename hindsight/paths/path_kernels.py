@@ -1,7 +1,6 @@
 """Compiled kernels over a graph of paths: least costs both ways, Gibbs weights, nodes split.
 
 Numbers of nodes fall along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
-The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`), those to nodes in which
 The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`); arcs to nodes with one
 more start cost 0. Long loops take a range of nodes, so that their caller can poll the clock in
 between.
@@ -73,7 +72,7 @@ def gibbs_paths(
     shares: FloatArray,
     completions: FloatArray,
 ) -> None:
-    """Return how often a path has i complete, with paths weighted by exp(-cost / heat).
+    """Count how often a path has i complete, with paths weighted by exp(-cost / heat).
 
     ``value`` is that of `costs_to_the_end`; relative to it no weight exceeds the number of paths.
     ``weights`` and ``shares`` are work space, shape (N,).
@@ -135,7 +134,7 @@ def best_path(
     starts: IntArray,
     counts: IntArray,
 ) -> None:
-    """Return how often a cheapest path starts each request, and its last start of each.
+    """Count how often a cheapest path starts each request, and note its last start of each.
 
     The search for nodes with one more start goes downwards: a path passes ever smaller numbers, so
     one walk through them is enough.

@@ -181,7 +181,7 @@ class PathRelaxation:
 
     @property
     def start_prices(self) -> IntArray:
-        """Return the largest lower bound proved so far, in units of 1 / SCALE of a round."""
+        """Return the prices u of being started that prove the most so far, shape (n,)."""
         return self._best_u
 
     @property

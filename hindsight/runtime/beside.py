@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event
 from typing import Generic, TypeVar
 
@@ -27,7 +27,8 @@ class Beside(Generic[Found]):
     ----------
     search : Callable[[Callable[[Found], object], Callable[[], bool]], None]
         The search. It hands over each result that is better than the last by its first argument,
-        and ends when its second one returns True.
+        and ends when its second one returns True, or for want of memory: the other search may need
+        all there is.
     take : Callable[[Found], object]
         Uses a result, in the thread of the ``with`` block.
     """
@@ -49,12 +50,16 @@ class Beside(Generic[Found]):
         try:
             with ThreadPoolExecutor(1, BESIDE) as pool:
                 try:
-                    self._ended = pool.submit(self._search, self._found.append, self._over.is_set)
+                    self._ended = pool.submit(self._run)
                     yield
                 finally:
                     self._over.set()
         finally:
             self.take()
+
+    def _run(self) -> None:
+        with suppress(MemoryError):
+            self._search(self._found.append, self._over.is_set)
 
     def ends_within(self, seconds: float) -> bool:
         """Wait so long at most; tell whether the search has ended by itself."""

@@ -46,7 +46,8 @@ def second_compiler(
     """
     process = None
     # The executable of a frozen program is that program, and no interpreter.
-    may_start = parts and not getattr(sys, "frozen", False) and available_cores() > 1
+    has_interpreter = bool(sys.executable) and not getattr(sys, "frozen", False)
+    may_start = parts and has_interpreter and available_cores() > 1
     if may_start and is_stored(loop) and not is_compiled(loop):
         process = _started(PROGRAM.format(path=sys.path, parts=tuple(parts)))
     if process is None:
@@ -77,7 +78,7 @@ def _started(program: str) -> subprocess.Popen[str] | None:
             # Ctrl-C is for the first process, which then ends the second one.
             start_new_session=True,
         )
-    except (OSError, ValueError):  # No process may be started here, or there is no interpreter.
+    except (OSError, ValueError):  # No process may be started here.
         return None
 
 

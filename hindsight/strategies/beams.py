@@ -510,7 +510,9 @@ class LargeSearch:
     def _affordable(self, moves: int) -> int:
         """Return ``moves``, or as many of them as are likely to end in the time left."""
         left = self._interval.clock.seconds_left()
-        if self._seconds_per_move * moves <= left:
+        needed = self._seconds_per_move * moves
+        # Before the first cycle nothing is known of its moves.
+        if not needed or needed <= left:
             return moves
         return max(1, int(0.97 * left / self._seconds_per_move))
 

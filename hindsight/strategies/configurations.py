@@ -21,7 +21,7 @@ on the machine, but nothing that is proved does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -257,15 +257,13 @@ class ConfigurationSearch:
         """Anneal and search nearby in turn, in a thread beside that of the solve's state."""
         apart = self.state.apart(found, must_stop)
         moves, corridor_states = self._moves, self._corridor_states
-        # The search for bounds may use most of the memory.
-        with suppress(MemoryError):
-            while not apart.clock.must_stop():
-                apart.offer(self.state.schedule)
-                self._anneal(moves, apart)
-                self._ruin_and_recreate(apart)
-                if self._root is not None:
-                    self._improve_nearby(corridor_states, apart)
-                    moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
+        while not apart.clock.must_stop():
+            apart.offer(self.state.schedule)
+            self._anneal(moves, apart)
+            self._ruin_and_recreate(apart)
+            if self._root is not None:
+                self._improve_nearby(corridor_states, apart)
+                moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""

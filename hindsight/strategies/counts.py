@@ -132,16 +132,14 @@ class Counts(Parameters):
         state.phase = "search"
         program = CountProgram(starts, state.clock.must_stop)
         tree = CountTree(program, is_done)
-        self._raise_lower(state, tree)
+        self._report(state, tree)
         relaxations = max(self.fewest_relaxations, self.relaxed_columns // tree.columns)
         is_searched = False
         while not is_done():
             before = tree.relaxations
             tree.grow(state.upper_bound, relaxations)
             state.nodes += tree.relaxations - before
-            for schedule in tree.take_found():
-                state.offer(schedule)
-            self._raise_lower(state, tree)
+            self._report(state, tree)
             if tree.leaves > self.most_leaves or tree.is_stuck:
                 if not state.is_done():
                     state.stop_reason = "size"
@@ -173,7 +171,10 @@ class Counts(Parameters):
                 is_done,
             )
 
-    def _raise_lower(self, state: SolveState, tree: CountTree) -> None:
+    def _report(self, state: SolveState, tree: CountTree) -> None:
+        """Offer what the tree found first: without leaves, the best schedule is the optimum."""
+        for schedule in tree.take_found():
+            state.offer(schedule)
         bound = state.upper_bound if tree.bound is None else tree.bound
         state.raise_lower(min(bound, state.upper_bound), certified=True)
 

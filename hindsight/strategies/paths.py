@@ -44,7 +44,7 @@ from .configurations import Configurations, ConfigurationSearch
 from .strategy import Parameters, Problem
 
 BYTES_A_NODE = 80
-"""Bytes of a node and seconds of the work on it, as measured at the largest graphs."""
+"""Bytes of a node, as measured at the largest graphs."""
 
 FIRST_PART = 0.03
 """Share of the room and time for the first graph, of which nothing is known."""
@@ -146,7 +146,9 @@ class PathSearch(ConfigurationSearch):
             with second_compiler(parts, extend_sets) as self._compiles_beside:
                 super().run()
         finally:
-            self.state.root_bound = max(self.state.root_bound or 0, self._graphs.root_bound)
+            proved = self._graphs.root_bound
+            if proved > (self.state.root_bound or 0):
+                self.state.root_bound = proved
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; store the gain, and stop at the first small one."""

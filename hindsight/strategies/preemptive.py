@@ -45,13 +45,16 @@ class Preemptive(Parameters):
     ----------
     largest_order_work : int, default 10_000_000
         Most rounds, and tokens, for which orders are annealed and prices ascended.
+    largest_price_work : int, default 400_000_000
+        Most (rounds) x (output tokens) for which prices of rounds are evaluated, which cannot be
+        interrupted: about a second.
     largest_table_work : int, default 100_000_000
         Most (rounds) x (memory limit) x (output tokens) for which there are price tables.
     slice_tokens : int, default 3_000_000
         Tokens placed by one annealing; phase k has 2^k times as many. Compiled, about a tenth of a
         second.
     most_moves : int, default 100_000
-        Most moves of one annealing; the least number is 10.
+        Most moves of one annealing.
     coldest : float, default 0.3
         Last temperature of an annealing, in rounds; the first is the mean output length.
     ascent : int, default 200
@@ -72,9 +75,10 @@ class Preemptive(Parameters):
     """
 
     largest_order_work: int = ranged(10_000_000, minimum=0)
+    largest_price_work: int = ranged(400_000_000, minimum=0)
     largest_table_work: int = ranged(100_000_000, minimum=0)
     slice_tokens: int = ranged(3_000_000, minimum=1)
-    most_moves: int = ranged(100_000, minimum=10)
+    most_moves: int = ranged(100_000, minimum=1)
     coldest: float = ranged(0.3, above=0)
     ascent: int = ranged(200, minimum=1)
     heat: float = ranged(0.03, above=0)
@@ -177,7 +181,7 @@ class PreemptivePhases:
 
     def _annealed(self, orders: OrderSearch) -> PreemptiveSchedule:
         tokens = int(self._instance.output_lengths.sum())
-        moves = max(10, min(self._parameters.most_moves, self._parameters.slice_tokens // tokens))
+        moves = max(1, min(self._parameters.most_moves, self._parameters.slice_tokens // tokens))
         hot = float(self._instance.output_lengths.mean())
         return orders.anneal(moves, hot, self._parameters.coldest)
 
@@ -203,7 +207,9 @@ class PreemptivePhases:
         prices = filling_prices(fill_by_volume(self._instance))
         column = np.zeros((max(last, len(prices)) + 1, 1))
         column[1 : len(prices) + 1, 0] = prices
-        self._prove_root(round_preemptive_prices(column))
+        work = len(column) * int(self._instance.output_lengths.sum())
+        if work <= self._parameters.largest_price_work:
+            self._prove_root(round_preemptive_prices(column))
 
     def _improve_prices(self, work: int) -> None:
         interval, instance = self._interval, self._instance

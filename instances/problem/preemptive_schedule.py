@@ -111,7 +111,7 @@ class PreemptiveSchedule(RoundSchedule):
         cls, instance: Instance, rounds: Sequence[Sequence[int] | IntArray]
     ) -> PreemptiveSchedule:
         """Create a schedule from the rounds of each request, strictly increasing."""
-        return cls(instance, [[(r, r) for r in own] for own in rounds])
+        return cls(instance, [_stretches_of(own) for own in rounds])
 
     def moved(self, instance: Instance, rounds: IntArray) -> PreemptiveSchedule:
         """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
@@ -171,6 +171,15 @@ class PreemptiveSchedule(RoundSchedule):
         """Return columns with a row for each stretch."""
         held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
         return StretchColumns(self.request, self.first_round - 1, held, self.rounds)
+
+
+def _stretches_of(rounds: Sequence[int] | IntArray) -> list[tuple[int, int]]:
+    """Join consecutive rounds of an array, of which a request may have thousands."""
+    if not isinstance(rounds, np.ndarray) or rounds.dtype != np.int64 or not len(rounds):
+        return [(r, r) for r in rounds]
+    begins = np.flatnonzero(np.diff(rounds, prepend=rounds[0] - 2) != 1)
+    ends = np.append(begins[1:], len(rounds)) - 1
+    return [*zip(rounds[begins].tolist(), rounds[ends].tolist(), strict=True)]
 
 
 AnySchedule = Schedule | PreemptiveSchedule

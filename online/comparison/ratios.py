@@ -110,13 +110,6 @@ class Interval:
         return cls(*ends)
 
     @classmethod
-    def of_quotient(
-        cls, numerator: Latency, most: Latency | None, least: Latency | None
-    ) -> Interval:
-        """Bound numerator / x, where x > 0 lies in [least, most] as far as these are known."""
-        return cls.of_share(numerator, cls.between(least, most))
-
-    @classmethod
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
         """Bound part / x for x in ``whole``; an end that only x <= 0 could give is unknown."""
         known = (end if end and end > 0 else None for end in (whole.upper, whole.lower))
@@ -225,7 +218,9 @@ class Ratio:
     @property
     def interval(self) -> Interval:
         """The ratio in exact fractions."""
-        return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
+        return Interval.of_share(
+            self.total_latency, Interval.between(self.optimum_lower, self.optimum_upper)
+        )
 
     @property
     def lower(self) -> float | None:
@@ -296,7 +291,7 @@ def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None
     """Bound the ratio of a policy's waiting to an optimum's; None where that may be 0."""
     if waiting is None or not optimum.lower:
         return None
-    return Interval.of_quotient(waiting, optimum.upper, optimum.lower)
+    return Interval.of_share(waiting, optimum)
 
 
 def ratio(

@@ -98,10 +98,12 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
     completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
     total = sum(r.total_latency for r in completed if r.total_latency is not None)
-    totals = Interval.of_quotient(
+    totals = Interval.of_share(
         total,
-        _sum([record.optimum_upper for record in completed]),
-        _sum([record.optimum_lower for record in completed]),
+        Interval.between(
+            _sum([record.optimum_lower for record in completed]),
+            _sum([record.optimum_upper for record in completed]),
+        ),
     )
     timed = [record for record in records if record.on_time is not None]
     most = [(one.on_time or 0, one.attainable) for one in timed if one.attainable is not None]

@@ -371,7 +371,9 @@ class Trial:
         """Total latency over the optimum; None where ``reason`` says why."""
         if self.total_latency is None or self.reason is not None:
             return None
-        return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
+        return Interval.of_share(
+            self.total_latency, Interval.between(self.optimum_lower, self.optimum_upper)
+        )
 
     @property
     def share_on_time(self) -> Fraction | None:

@@ -292,8 +292,7 @@ def _policies(found: Headroom) -> Table:
         exact, other = found.run(policy), found.run(policy, found.error)
         ratio = NOTHING
         if exact is not None and exact.mean_latency is not None and found.best is not None:
-            best = found.best.mean_latency
-            interval = Interval.of_quotient(exact.mean_latency, best.upper, best.lower)
+            interval = Interval.of_share(exact.mean_latency, found.best.mean_latency)
             ratio = interval.text(DECIMALS)
         mean, *shares = _gained(found, exact).items()
         columns = None if exact is None else (exact.latencies, exact.first_tokens)

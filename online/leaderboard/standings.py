@@ -124,7 +124,7 @@ def standings(scores: Sequence[Score], library: Library, records: Records) -> li
 def _ratio(entry: LibraryEntry, figure: Latency, optimum: Interval) -> Interval:
     """Compare a figure with the optimum; of late requests, those on time, where more is better."""
     if entry.level is None:
-        return Interval.of_quotient(figure, optimum.upper, optimum.lower)
+        return Interval.of_share(figure, optimum)
     most, least = (entry.n - Fraction(end or 0) for end in (optimum.lower, optimum.upper))
     return Interval.of_share(entry.n - figure, Interval(least, most))
 

@@ -157,13 +157,16 @@ def test_a_second_process_tells_what_it_compiled_and_ends_with_the_block(
     assert not at_work()
 
 
-@pytest.mark.parametrize("reason", ["one core", "no part", "compiled", "no interpreter", "frozen"])
+@pytest.mark.parametrize(
+    "reason", ["one core", "no part", "compiled", "no file", "no name", "frozen"]
+)
 def test_there_is_no_second_process_where_it_would_not_help(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str
 ) -> None:
     monkeypatch.setattr(beside, "available_cores", lambda: 1 if reason == "one core" else 2)
-    if reason == "no interpreter":
-        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    if reason in ("no file", "no name"):
+        interpreter = None if reason == "no name" else str(tmp_path / "python")
+        monkeypatch.setattr(sys, "executable", interpreter)
     if reason == "frozen":
         monkeypatch.setattr(sys, "frozen", True, raising=False)
     loop = compiled_nowhere(tmp_path)

@@ -14,6 +14,7 @@ from effort import sweep
 from hypothesis import given
 from strategies import schedules
 
+from hindsight.heuristics import annealing
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.heuristics.annealing_kernels import Cooling, Work, anneal
 from hindsight.heuristics.list_scheduling import one_after_another
@@ -131,3 +132,18 @@ def test_a_longer_schedule_that_is_better_finds_room() -> None:
 @pytest.mark.parametrize("n", [1, 12, 400])
 def test_a_few_moves_leave_a_sound_schedule(n: int) -> None:
     assert annealed(crowd(n), 5, 5).moves == (10 if n > 1 else 0)
+
+
+def test_a_search_goes_on_after_it_found_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = LocalSearch(tiny(0), None)
+
+    def fails(*_: object) -> float:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(annealing, "anneal", fails)
+        with pytest.raises(MemoryError):
+            search.run(10)
+    moves = search.moves
+    search.run(10)
+    assert search.moves == moves + 10

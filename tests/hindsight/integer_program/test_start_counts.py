@@ -10,6 +10,7 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, tiny
 
 import hindsight
+from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.count_tree import CountTree
 from hindsight.integer_program.highs import (
     LinearResult,
@@ -27,7 +28,10 @@ from hindsight.integer_program.start_counts import (
     Relaxed,
 )
 from hindsight.integer_program.starts import all_starts
+from hindsight.outcomes.solve_state import SolveState
+from hindsight.strategies.beams import Beams
 from hindsight.strategies.counts import Counts
+from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule
 
 LITTLE = Counts(
@@ -69,6 +73,18 @@ def test_optima_of_large_and_small_memory() -> None:
             optimum, _ = optimal_total_latency(instance)
             result = hindsight.solve(instance, threads=1, method=LITTLE)
             assert (result.certified_lower_bound, result.upper_bound) == (optimum, optimum)
+
+
+def test_a_tree_closed_at_its_root_offers_its_schedule_before_it_certifies() -> None:
+    # The root is integral and the only schedule known is poor: 8 instead of 5.
+    instance = Instance.from_arrays([2, 1], [4, 1], [0, 1], memory_limit=6)
+    poor = one_after_another(instance)
+    state = SolveState(instance)
+    state.offer(poor)
+    blind = replace(LITTLE, beams=Beams(first_rounds=(), first_tails=0))
+    blind.run(Problem(instance, "total_latency", proved_horizon(instance, poor), 2), state)
+    assert (state.certified_lower_bound, state.upper_bound) == (5, 5)
+    assert optimal_total_latency(instance)[0] == 5
 
 
 @pytest.mark.parametrize("threads", [1, 2])

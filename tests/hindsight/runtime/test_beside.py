@@ -50,6 +50,18 @@ def test_what_ends_the_block_ends_the_search_and_loses_no_result() -> None:
     assert taken == [1]
 
 
+def test_a_search_that_finds_no_memory_ends_and_keeps_its_result() -> None:
+    found: list[int] = []
+
+    def search(hand: Callable[[int], object], must_stop: Callable[[], bool]) -> None:
+        hand(3)
+        raise MemoryError
+
+    with Beside(search, found.append).running():
+        pass
+    assert found == [3]
+
+
 def test_an_error_of_the_search_is_raised_where_results_are_taken() -> None:
     taken: list[int] = []
 

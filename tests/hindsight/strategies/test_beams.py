@@ -287,3 +287,11 @@ def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
 def test_the_volume_relaxation_serves_small_volumes_first(instance: Instance) -> None:
     keys = volume_order_key(instance)[np.argsort(instance.volumes, kind="stable")]
     assert (np.diff(keys) >= 0).all()
+
+
+def test_a_first_cycle_after_the_time_limit_does_nothing() -> None:
+    interval, search = begun(generate("uniform", n=12))
+    interval.clock.allow(0.0)
+    before = interval.upper_bound
+    search._run_kind(0, 100)
+    assert interval.upper_bound == before

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,6 +95,8 @@ def test_costs_and_memory_are_those_of_the_definition(
         [r for first, last in own for r in range(first, last + 1)] for own in schedule.stretches
     ]
     assert listed == rounds
+    arrays = [np.array(own, dtype=np.int64) for own in rounds]
+    assert PreemptiveSchedule.from_rounds(instance, arrays) == schedule
     again = pickle.loads(pickle.dumps(schedule))  # noqa: S301 (our own bytes)
     assert again == schedule == PreemptiveSchedule(instance, schedule.stretches)
     assert hash(again) == hash(schedule)

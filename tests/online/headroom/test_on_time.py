@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -188,7 +187,7 @@ def test_the_answer_begins_with_the_requests_on_time(found: Headroom) -> None:
     assert late.rows[-1][:2] == ("all", str(40 - today))
     assert sum(int(row[1]) for row in late.rows[:-1]) == 40 - today
     shown = {row[0]: row[1:] for row in policies.rows}
-    part = Interval.of_quotient(Fraction(today, 40), Fraction(own.upper, 40), Fraction(best, 40))
+    part = Interval.of_share(today, Interval.between(best, own.upper))
     text = Interval(*(100 * end for end in (part.lower, part.upper))).text(1)
     assert shown["vllm"] == (f"{100 * today / 40:.1f}", text)
     assert [len(curve.rows) for curve in curves] == [7, 5]

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,13 @@ def test_what_it_says_of(body: str, tmp_path: Path) -> None:
     assert ruling.status == status
     assert reason in ruling.reason
     assert ruling.ratio.lower is None
+
+
+def test_where_the_optimum_is_not_proved_the_ratio_is_an_interval() -> None:
+    case = replace(drawn(), lower=10, upper=12)
+    (ruling,) = judge("mc-sf", [case], LIMITS)
+    total = online.simulate(case.instance, "mc-sf").total_latency
+    assert (ruling.ratio.lower, ruling.ratio.upper) == (Fraction(total, 12), Fraction(total, 10))
 
 
 def test_who_finds_nothing_and_goes_on_is_scored_as_the_honest_rule(tmp_path: Path) -> None:
