@@ -78,7 +78,15 @@ class PolicyRun:
         """The latency that 99 % of the requests do not exceed, seconds."""
         if self.latencies is None:
             return None
-        return Fraction(float(np.quantile(self.latencies, P99, method="inverted_cdf")))
+        return Fraction(percentile(self.latencies, 100 * P99))
+
+
+def percentile(column: FloatArray, percent: float) -> float:
+    """Return the least entry of a column that ``percent`` per cent of the entries do not exceed.
+
+    Nothing is interpolated, so that it can be compared with bounds on the p99 of every scheduler.
+    """
+    return float(np.percentile(column, percent, method="inverted_cdf"))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
 from online.runtime.table import Table
 
-from .answer import NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving
+from .answer import NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving, percentile
 from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of, told
 from .fleet_tables import (
     LOSSES,
@@ -160,9 +160,9 @@ def _tail(today: PolicyRun, other: PolicyRun) -> str:
     if today.latencies is None or other.latencies is None:
         return "with a tail that is not known"
     worse = []
-    for name, percentile in (("p99 latency", 99), ("the longest latency", 100)):
+    for name, percent in (("p99 latency", 99), ("the longest latency", 100)):
         before, after = (
-            rounded(float(np.percentile(column, percentile)), DECIMALS)
+            rounded(percentile(column, percent), DECIMALS)
             for column in (today.latencies, other.latencies)
         )
         if float(after) > float(before):
@@ -298,7 +298,7 @@ def _policies(found: Headroom) -> Table:
         columns = None if exact is None else (exact.latencies, exact.first_tokens)
         median, late, first = NOTHING, NOTHING, NOTHING
         if columns is not None and columns[0] is not None and columns[1] is not None:
-            median, late = (seconds(float(one)) for one in np.percentile(columns[0], (50, 99)))
+            median, late = (seconds(percentile(columns[0], each)) for each in (50, 99))
             first = seconds(float(columns[1].mean()))
         row = {"policy": policy, **dict([mean]), "over best possible": ratio, **dict(shares)}
         row |= {"p50, s": median, "p99, s": late, "first token, s": first}
@@ -414,10 +414,7 @@ def _percentiles(found: Headroom) -> Table:
     columns = _latencies(found)
     rows = [
         {"percentile": "longest" if each == 100 else f"p{each}"}
-        | {
-            f"{name}, s": seconds(float(np.percentile(column, each)))
-            for name, column in columns.items()
-        }
+        | {f"{name}, s": seconds(percentile(column, each)) for name, column in columns.items()}
         for each in PERCENTILES
         if columns
     ]

@@ -110,6 +110,11 @@ def fresh_cases(
         Any text; equal texts draw equal instances.
     seconds : float
         For the proof of each one's bounds.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C was pressed during a proof.
     """
     import hindsight
 
@@ -124,6 +129,9 @@ def fresh_cases(
         seed = int.from_bytes(digest[:6], "big")
         instance = generate(recipe["generator"], seed, **recipe["parameters"])
         result = hindsight.solve(instance, time_limit=seconds, threads=1)
+        if result.stop_reason == "interrupted":
+            # A solve answers Ctrl-C with the bounds so far, which nobody asked for here.
+            raise KeyboardInterrupt
         lower, upper = result.certified_lower_bound, result.upper_bound
         if lower is not None and upper is not None:
             yield Case(f"fresh-{number}, like {like}", FRESH, instance, int(lower), int(upper))

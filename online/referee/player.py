@@ -45,28 +45,34 @@ def main() -> None:
     player = _Player()
     for line in channel:
         try:
-            answer = player.answer(json.loads(line))
+            answer = json.dumps(player.answer(json.loads(line)))
         except MemoryError:
-            answer = {"status": "memory-limit"}
+            answer = json.dumps({"status": "memory-limit"})
         except BaseException as error:  # noqa: BLE001 (whatever a policy raises)
             reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
-            answer = {"status": "failed", "reason": reason}
-        channel.write(json.dumps(answer).encode() + b"\n")
+            answer = json.dumps({"status": "failed", "reason": reason})
+        channel.write(answer.encode() + b"\n")
         channel.flush()
 
 
 def limit_resources(megabytes: int, seconds: int) -> None:
-    """Let this process take so much more memory than it has, so much time, and write no file."""
+    """Let this process take so much more memory than it has, and so much time; end its writing."""
     with suppress(ImportError, OSError):
         import resource
 
         with open("/proc/self/statm", encoding="utf-8") as counts:
             pages = int(counts.read().split()[0])
         most = pages * resource.getpagesize() + megabytes * MEGABYTE
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        for kind, limit in (
+            (resource.RLIMIT_AS, most),
+            (resource.RLIMIT_FSIZE, 0),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_CPU, seconds),
+        ):
+            # Whoever started the referee may have set a lower limit, which cannot be raised.
+            before = resource.getrlimit(kind)[1]
+            allowed = limit if before == resource.RLIM_INFINITY else min(limit, before)
+            resource.setrlimit(kind, (allowed, allowed))
 
 
 class _Player:
@@ -81,8 +87,8 @@ class _Player:
             return {}
         if "policy" in message:
             self.policy = policy = read_policy(message["policy"]).make()
-            fields = ("name", "randomized", "pauses", "counts_memory", "reads_deadlines")
-            return {field: getattr(policy, field) for field in fields}
+            fields = ("randomized", "pauses", "counts_memory", "reads_deadlines")
+            return {field: bool(getattr(policy, field)) for field in fields}
         if "setup" in message:
             memory_limit, model, seed = message["setup"]
             rng = (

@@ -103,14 +103,13 @@ class SandboxedPolicy(Policy):
         try:
             # The answer to an empty message comes when this package is loaded.
             self._deadline = time.monotonic() + STARTING_SECONDS
-            self._ask({})
+            self._ask({}, f"this package had not loaded after {STARTING_SECONDS:g} s")
             self._deadline = time.monotonic() + limits.seconds
             made = self._ask({"policy": text})
         except BaseException:
             self.close()
             raise
-        for field, kind in (("randomized", bool), ("pauses", bool)):
-            setattr(self, field, kind(made.get(field)))
+        self.randomized, self.pauses = made.get("randomized") is True, made.get("pauses") is True
         if made.get("counts_memory") or made.get("reads_deadlines"):
             self.close()
             reason = "counts memory itself or needs a service level: the referee takes neither"
@@ -166,14 +165,14 @@ class SandboxedPolicy(Policy):
         events, self._events = self._events, []
         return self._ask({"events": events, "state": _snapshot(state), "asks": asks})
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], too_late: str = "") -> dict[str, Any]:
         try:
             self._wait()
             self._channel.sendall(json.dumps(message).encode() + b"\n")
             line = self._line()
             answer = json.loads(line)
         except TimeoutError:
-            reason = f"it had not decided after {self._limits.seconds:g} s"
+            reason = too_late or f"it had not decided after {self._limits.seconds:g} s"
             raise PlayerError("time-limit", reason) from None
         except (OSError, EOFError) as error:
             raise PlayerError("died", f"its process ended: {error}") from None

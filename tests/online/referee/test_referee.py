@@ -9,9 +9,11 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import hindsight
 import instances
 import online
 from instances import Instance
@@ -112,6 +114,26 @@ def test_where_the_optimum_is_not_proved_the_ratio_is_an_interval() -> None:
     (ruling,) = judge("mc-sf", [case], LIMITS)
     total = online.simulate(case.instance, "mc-sf").total_latency
     assert (ruling.ratio.lower, ruling.ratio.upper) == (Fraction(total, 12), Fraction(total, 10))
+
+
+def test_flags_of_numpy_are_flags(tmp_path: Path) -> None:
+    text = rule(tmp_path, HONEST)
+    path = tmp_path / "rule.py"
+    flag = "    randomized = numpy.bool_(False)\n    def priority"
+    path.write_text("import numpy\n" + path.read_text().replace("    def priority", flag, 1))
+    (ruling,) = judge(text, [drawn()], LIMITS)
+    assert ruling.status == "scored"
+
+
+def test_ctrl_c_in_a_proof_ends_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = hindsight.solve
+
+    def interrupted(*arguments: Any, **options: Any) -> hindsight.SolveResult:
+        return replace(solve(*arguments, **options), stop_reason="interrupted")
+
+    monkeypatch.setattr(hindsight, "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(fresh_cases([instances.library("j25-m1-n10-00")], 1, "a", 0.5))
 
 
 def test_who_finds_nothing_and_goes_on_is_scored_as_the_honest_rule(tmp_path: Path) -> None:
