@@ -27,15 +27,13 @@ place of W_tau.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from hindsight.runtime.compilation import largest, njit, plain_at_first
+from hindsight.runtime.compilation import plain_at_first
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 
-from .tables import append_state, most_members, ordered_states, state_copies
+from .tables import heaviest, ordered_states, state_copies
 
 SCALE = 1 << 20
 """Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
@@ -43,23 +41,6 @@ SCALE = 1 << 20
 
 HEADROOM = 2**61
 """Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
-
-
-@partial(njit, makes_arrays=True)
-def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
-    """Compute W[tau], the total Q of the heaviest configuration at each epoch, shape (T,)."""
-    T = Q.shape[0]
-    kmax = most_members(states, memory_limit)
-    W = np.zeros(T, dtype=np.int64)
-    for tau in range(T):
-        value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
-        value[0, 0] = 0
-        for p in range(states.shape[0]):
-            weight = Q[tau, states[p, 0], states[p, 1]]
-            if weight > 0:
-                append_state(value, states, p, weight, memory_limit, kmax)
-        W[tau] = largest(value.ravel())
-    return W
 
 
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
@@ -83,8 +64,12 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     """
     memory_limit = copies.shape[0] - 1
     Q = _checked(prices, memory_limit)
-    capacities: IntArray = _capacities(Q, ordered_states(copies), memory_limit)
-    return capacities
+    return _capacities(Q, ordered_states(copies), memory_limit)
+
+
+def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
+    weights = np.ascontiguousarray(Q[:, states[:, 0], states[:, 1]])
+    return np.array([heaviest(states, row, memory_limit) for row in weights], dtype=np.int64)
 
 
 def _checked(Q: IntArray, memory_limit: int) -> IntArray:

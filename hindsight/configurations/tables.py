@@ -212,15 +212,16 @@ def append_state(
 
 
 @partial(njit, makes_arrays=True)
-def _maximum(states: IntArray, weights: IntArray, memory_limit: int) -> int:
+def heaviest(states: IntArray, weights: IntArray, memory_limit: int) -> int:
+    """Return the largest total weight of any configuration; those below 1 count as 0."""
     kmax = most_members(states, memory_limit)
     value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
     value[0, 0] = 0
     for p in range(states.shape[0]):
         if weights[p] > 0:
             append_state(value, states, p, weights[p], memory_limit, kmax)
-    heaviest: int = largest(value.ravel())
-    return heaviest
+    most: int = largest(value.ravel())
+    return most
 
 
 def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
@@ -239,7 +240,7 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
-    return int(_maximum(states, weights, memory_limit))
+    return int(heaviest(states, weights, memory_limit))
 
 
 def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bool:

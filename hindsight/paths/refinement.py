@@ -71,19 +71,13 @@ class PathOutcome:
     stages: tuple[PathStage, ...]
 
 
-def order_of_following(priced: PricedInstance) -> IntArray:
-    """Return the requests in the order in which they are followed: longest first, by kinds."""
-    s, o, _, _ = priced.columns
-    return np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
-
-
 def _stages_of(relaxation: PathRelaxation) -> list[PathStage]:
     """Return the stages that drop nodes of a graph, from the steps of its relaxation."""
-    stages = [PathStage(step.start_prices, (), tuple(step.tracked)) for step in relaxation.steps]
     told = sum(len(step.tracked) for step in relaxation.steps)
     # If no split node was left, no step records the last tracking.
     last = relaxation.start_prices
-    return [*stages, PathStage(last, (), tuple(relaxation.tracked[told:])), PathStage(last)]
+    tracked = tuple(relaxation.tracked[told:])
+    return [*relaxation.steps, PathStage(last, (), tracked), PathStage(last)]
 
 
 class Refinement:
@@ -117,7 +111,9 @@ class Refinement:
         self._priced, self._climb, self._should_stop = priced, climb, should_stop
         self._room = room
         self._dropping, self._in_steps = dropping, in_steps
-        self._order = order_of_following(priced)
+        # The longest requests are followed first, and equal ones one after the other.
+        s, o, _, _ = priced.columns
+        self._order = np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
         self._n = len(self._order)
         self._followed = np.zeros(self._n, np.bool_)
         self._done = 0

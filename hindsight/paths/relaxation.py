@@ -39,6 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindsight.configurations.prices import SCALE
+from hindsight.configurations.proofs import PathStage
 from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.runtime.adam import Adam
 from instances.arrays import FloatArray, IntArray
@@ -68,22 +69,6 @@ requests complete in each: so its cost stays within 2^60, whatever the steps."""
 
 STEPS_AT_ONCE = 25
 """Steps of the price ascent on one core of the graph."""
-
-
-@dataclass(frozen=True, eq=False)
-class PathStep:
-    """A step of a proof: requests tracked from now on, if any, and prices at which nodes drop.
-
-    Attributes
-    ----------
-    tracked : list[int]
-        Numbers of the tracked requests.
-    start_prices : int64 array, shape (n,)
-        u, in units of 1 / SCALE.
-    """
-
-    tracked: list[int]
-    start_prices: IntArray
 
 
 CORE_MARGIN = 7.0
@@ -148,7 +133,7 @@ class PathRelaxation:
         One less than the total latency of ``found``: the optimum may still be within it.
     tracked : list[int]
         Requests tracked so far.
-    steps : list[PathStep]
+    steps : list[PathStage]
         All steps that decided which nodes are left.
     """
 
@@ -171,7 +156,7 @@ class PathRelaxation:
         self._best: int | None = None
         self._best_u = u.copy()
         self.tracked: list[int] = []
-        self.steps: list[PathStep] = []
+        self.steps: list[PathStage] = []
         self._untold: list[int] = []
         self.found: IntArray | None = None
         self._misses = np.zeros(self._n)
@@ -258,7 +243,7 @@ class PathRelaxation:
             return None
         u = self._best_u
         arcs, to_end = self._evaluate(u)
-        self.steps.append(PathStep(self._untold, u))
+        self.steps.append(PathStage(u, (), tuple(self._untold)))
         self._untold = []
         self._record(self.graph, arcs, to_end)
         # A schedule found lowers the limit below its own cost.
