@@ -62,9 +62,12 @@ class Counts(Parameters):
     fewest_relaxations : int, default 20
         Least number of linear programs in a phase, however large they are.
     search_share : float, default 0.7
-        Share of the time left after the first phase that HiGHS may use.
+        Share of the time that HiGHS has after the first phase. Its polls let the tree, and the
+        search for schedules, have the rest.
+    undisturbed : float, default 10.0
+        Seconds that it has before: what it closes, it mostly closes soon.
     longest_search : float, default 900.0
-        Most seconds of the time left that are shared so: HiGHS's tree has no limit on memory.
+        Most seconds until HiGHS ends: its tree has no limit on memory.
     most_leaves : int, default 300_000
         Open leaves at which the tree is abandoned; this limits memory to about a gigabyte.
     largest_program : int, default 500_000
@@ -80,6 +83,7 @@ class Counts(Parameters):
     relaxed_columns: int = ranged(150_000, minimum=1)
     fewest_relaxations: int = ranged(20, minimum=1)
     search_share: float = ranged(0.7, minimum=0, maximum=1)
+    undisturbed: float = ranged(10.0, minimum=0)
     longest_search: float = ranged(900.0, minimum=0)
     most_leaves: int = ranged(300_000, minimum=1)
     largest_program: int = ranged(500_000, minimum=0)
@@ -134,21 +138,26 @@ class Counts(Parameters):
         tree = CountTree(program, is_done)
         self._report(state, tree)
         relaxations = max(self.fewest_relaxations, self.relaxed_columns // tree.columns)
-        is_searched = False
-        while not is_done():
-            before = tree.relaxations
-            tree.grow(state.upper_bound, relaxations)
-            state.nodes += tree.relaxations - before
-            self._report(state, tree)
-            if tree.leaves > self.most_leaves or tree.is_stuck:
-                if not state.is_done():
-                    state.stop_reason = "size"
-                return
+
+        def goes_on() -> bool:
+            """Run a phase; return False if the tree cannot grow."""
+            grows = tree.leaves <= self.most_leaves and not tree.is_stuck
+            if grows:
+                before = tree.relaxations
+                tree.grow(state.upper_bound, relaxations)
+                state.nodes += tree.relaxations - before
+                self._report(state, tree)
             if improve is not None:
                 improve()
-            if not is_searched:
-                is_searched = True
-                self._search(problem, state, program, is_done)
+            return grows
+
+        goes_on()
+        if self.search_share and not is_done():
+            self._search(problem, state, program, is_done, goes_on)
+        while not is_done():
+            if not goes_on():
+                state.stop_reason = "size"
+                return
 
     def _search(
         self,
@@ -156,19 +165,28 @@ class Counts(Parameters):
         state: SolveState,
         program: CountProgram,
         is_done: Callable[[], bool],
+        goes_on: Callable[[], bool],
     ) -> None:
-        """Let HiGHS search the program for a share of the time, with one thread."""
-        turn = self.search_share * min(self.longest_search, state.clock.seconds_left())
-        if turn <= 0 or state.is_done():
-            return
-        with state.clock.within(turn):
+        """Let HiGHS search the program with one thread; its polls leave phases their share."""
+        clock, spent = state.clock, 0.0
+        begun = clock.seconds() + self.undisturbed
+
+        def must_stop() -> bool:
+            nonlocal spent
+            now = clock.seconds()
+            if spent < (1 - self.search_share) * (now - begun) and not is_done():
+                goes_on()
+                spent += clock.seconds() - now
+            return is_done()
+
+        with clock.within(self.longest_search):
             IntegerProgram().search_linear(
                 replace(problem, threads=1),
                 state,
                 program.integer_program(),
                 program.values(state.schedule),
                 program.schedule,
-                is_done,
+                must_stop,
             )
 
     def _report(self, state: SolveState, tree: CountTree) -> None:

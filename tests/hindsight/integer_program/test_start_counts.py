@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from hindsight.integer_program.starts import all_starts
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.counts import Counts
+from hindsight.strategies.mip import IntegerProgram
 from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule
 
@@ -102,6 +104,32 @@ def test_what_the_tree_leaves_open_is_closed_by_highs(
         assert result.certified_lower_bound <= optimum
         claimed += result.certified_lower_bound < optimum
     assert claimed
+
+
+def test_the_tree_grows_while_highs_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = []
+    grow, search = CountTree.grow, IntegerProgram.search_linear
+
+    def counted(*arguments: Any) -> None:
+        grown.append(is_searching[-1])
+        grow(*arguments)
+
+    def searched(*arguments: Any, **options: Any) -> None:
+        is_searching.append(True)
+        search(*arguments, **options)
+        is_searching.append(False)
+
+    is_searching = [False]
+    monkeypatch.setattr(CountTree, "grow", counted)
+    monkeypatch.setattr(IntegerProgram, "search_linear", searched)
+    method = replace(LITTLE, search_share=0.3, undisturbed=0.0)
+    for seed in range(12):
+        instance = drawn_instance([seed], (8, 8), (260, 300), prompts=(20, 90), outputs=7)
+        optimum, _ = optimal_total_latency(instance)
+        result = hindsight.solve(instance, 60, 1, method=method)
+        assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
+        assert result.certified_lower_bound <= optimum
+    assert any(grown)
 
 
 def test_schedules_are_points_of_the_integer_program() -> None:
