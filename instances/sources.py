@@ -298,7 +298,3 @@ def imported_names(content: bytes, package: str) -> Iterator[str]:
                 base = importlib.util.resolve_name(written, package)
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def _top(name: str) -> str:
-    return name.partition(".")[0]

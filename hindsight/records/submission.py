@@ -227,6 +227,10 @@ def _of_solution(
         )
     from hindsight.integer_program.solution_files import RefusedSolutionError, solution_in
 
+    if entry.level is not None or not isinstance(entry.instance, Instance):
+        raise RefusedRecordError(
+            f"{entry.name}: solution files are read for schedules in rounds that serve everybody"
+        )
     try:
         schedule = solution_in(content, path, entry.problem)
     except RefusedSolutionError as error:

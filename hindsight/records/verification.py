@@ -284,10 +284,12 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
     latency = np.minimum(limits.latency, limits.first_token + outputs - 1)
     end_of_all = int(instance.arrival_times.max() + outputs.sum())
     ends = arrivals + np.floor(np.minimum(latency[able], end_of_all)).astype(np.int64)
-    for begin in np.unique(arrivals):
-        for end in np.unique(ends):
+    for begin in np.unique(arrivals).tolist():
+        for end in np.unique(ends).tolist():
             volumes = np.sort(some.volumes[(arrivals >= begin) & (ends <= end)])
-            late = max(late, int((volumes.cumsum() > some.memory_limit * (end - begin)).sum()))
+            # Of objects: 64 bits need not hold a sum, nor the room.
+            held = volumes.astype(object).cumsum()
+            late = max(late, int((held > some.memory_limit * (end - begin)).sum()))
     return len(instance) - len(able) + late
 
 

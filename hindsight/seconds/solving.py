@@ -501,6 +501,9 @@ class _Search:
         share = min(SEARCH_SHARE * interval.clock.seconds_left(), LONGEST_DIVISION)
         with interval.clock.within(share):
             for chosen in sorted(range(1, 1 << n), key=int.bit_count):
+                if interval.clock.must_stop():
+                    # Some of the sets alone bound nothing.
+                    return
                 parts[chosen] = part = SecondsInterval(
                     workload.alone(members(chosen)),
                     interval.batch_time,

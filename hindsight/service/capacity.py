@@ -8,7 +8,6 @@ reaches the share, so does one on every larger number. Both ends are found by bi
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from hindsight.runtime.search import Search
 from hindsight.seconds.solving import as_workload, require_instance
 from instances import Instance, Workload
 from instances.batch_time import BatchTime
+from instances.problem.instance import MOST_REPLICAS
 from instances.service_level import AnyLevel
 from instances.validation import as_number
 
@@ -104,7 +104,8 @@ def fewest_replicas(
     share = as_number(share, None, "share", above=0, maximum=1)
     problem = require_instance(problem) if batch_time is None else as_workload(problem)
     # In floats 0.07 times 100 is a little more than 7.
-    needed, most = max(1, math.ceil(share * len(problem) * (1 - 1e-12))), len(problem)
+    needed = max(1, math.ceil(share * len(problem) * (1 - 1e-12)))
+    most = min(len(problem), MOST_REPLICAS)
     clock, known = search.clock, dict[int, AttainmentResult]()
 
     def tried(replicas: int) -> AttainmentResult:
@@ -135,18 +136,24 @@ def fewest_replicas(
     with clock.listening():
         largest = 1
         while tried(largest).lower_bound < needed and largest < most:
-            if is_hopeless(known[largest]):
+            if is_hopeless(known[largest]) or clock.must_stop():
                 break
             largest = min(2 * largest, most)
-        counts = range(1, largest + 1)
-        lower = bisect_left(counts, True, key=lambda one: tried(one).upper_bound >= needed)
-        upper = bisect_left(counts, True, key=lambda one: tried(one).lower_bound >= needed)
-    hopeless = lower == most or is_hopeless(known[largest])
+        for end in ("upper_bound", "lower_bound"):
+            counts = range(1, largest + 1)
+            while counts and not clock.must_stop():
+                middle = len(counts) // 2
+                reached = getattr(tried(counts[middle]), end) >= needed
+                counts = counts[:middle] if reached else counts[middle + 1 :]
+    # More replicas never serve fewer in time.
+    too_few = max((one for one, found in known.items() if found.upper_bound < needed), default=0)
+    enough = [one for one, found in known.items() if found.lower_bound >= needed]
+    hopeless = too_few == len(problem) or is_hopeless(known[largest])
     return CapacityResult(
         problem=problem,
         level=level,
         share=share,
-        lower_bound=None if hopeless else lower + 1,
-        upper_bound=upper + 1 if upper < largest else None,
+        lower_bound=None if hopeless else too_few + 1,
+        upper_bound=min(enough, default=None),
         tried=tuple(known[one] for one in sorted(known)),
     )

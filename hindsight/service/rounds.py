@@ -354,7 +354,7 @@ class _Search:
         fewer = len(self._able) - state.lower - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
         if not any(map(len, allowed)):
-            state.limit(state.lower, state.best_bound)
+            state.limit(state.lower, STATE_PRICES)
             return
         starts = start_sets(self._instance, allowed, optional=True)
         most = min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * state.clock.seconds_left())

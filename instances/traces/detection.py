@@ -13,7 +13,7 @@ from .formats import FORMATS
 from .row import Clock, Measured, any_clock, as_duration, clock_of
 from .trace_format import ABSENT, Container, TraceFormat, lookup
 
-NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan")
+NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan", "[]", "{}")
 """Cells of a column of errors that mean that there was none."""
 
 CLOCKS: dict[str, Callable[[], Clock]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hindsight.runtime.cores import available_cores
 from online import experiment as experiments
 
 from .console import INTERRUPTED_STATUS, Wide, fail
@@ -74,7 +74,7 @@ def experiment(
             outcome = experiments.run_experiment(
                 declared,
                 results,
-                jobs=jobs or os.cpu_count() or 1,
+                jobs=jobs or available_cores(),
                 scheduler=scheduler,
                 retry_failed=retry_failed,
                 progress=update,

@@ -42,6 +42,8 @@ READING = ("format", "columns", "bad_rows")
 
 UNDONE_STATUS = 1
 
+SHARE = 0.99
+
 
 @importing
 def headroom(  # noqa: PLR0913
@@ -126,13 +128,14 @@ def headroom(  # noqa: PLR0913
         ),
     ] = None,
     share: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0.01,
             max=1,
-            help="With --slo and several replicas: how few can have this share on time.",
+            help="With --slo and several replicas: how few can have this share on time. "
+            f"Default: {SHARE}.",
         ),
-    ] = 0.99,
+    ] = None,
     worker_names: Annotated[
         bool,
         typer.Option("--worker-names", help="Show what the log calls the workers."),
@@ -180,8 +183,7 @@ def headroom(  # noqa: PLR0913
     workload, logged, told_of_replicas = replicas_of_log(
         whole, workload, replicas, names=worker_names
     )
-    if router and workload.replicas == 1:
-        fail("--router needs several replicas: give --replicas")
+    _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
     routers = [*([logged] if logged else []), *(router or ROUTERS)]
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
@@ -207,7 +209,7 @@ def headroom(  # noqa: PLR0913
             seed=seed,
             level=level,
             routers=routers,
-            share=share,
+            share=SHARE if share is None else share,
             refits=refits,
             progress=tell,
         )
@@ -229,3 +231,12 @@ def _memory_limit(*limits: int | None) -> int:
     if known is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     return known
+
+
+def _refuse_unused(
+    replicas: int, *, router: list[str] | None, share: float | None, is_told: bool
+) -> None:
+    if router and replicas == 1:
+        fail("--router needs several replicas: give --replicas")
+    if share is not None and (replicas == 1 or not is_told):
+        fail("--share needs --slo and several replicas")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 import instances
+from hindsight.runtime.cores import available_cores
 from instances.files import all_or_nothing, write_atomically
 from online.leaderboard import standings
 from online.leaderboard.scores import SEED, play, scores_csv
@@ -80,7 +80,7 @@ def library_leaderboard(  # noqa: PLR0913
     check_output(results, option="--results")
     try:
         with trial_bar() as update:
-            workers = jobs or os.cpu_count() or 1
+            workers = jobs or available_cores()
             found = play(entries, results, policies=specs, jobs=workers, progress=update)
     except KeyboardInterrupt:
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)

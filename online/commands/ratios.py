@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hindsight.outcomes.results import percent
+from hindsight.runtime.cores import available_cores
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import preset_names
 from instances.errors import printable
@@ -148,7 +148,7 @@ def ratios(  # noqa: PLR0913
             found = compare_many(
                 problems,
                 specs,
-                jobs=jobs or min(os.cpu_count() or 1, len(problems)),
+                jobs=jobs or min(available_cores(), len(problems)),
                 time_limit=limit_of(time_limit, default),
                 seed=seed,
                 threads=threads,

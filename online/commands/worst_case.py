@@ -69,6 +69,8 @@ def worst_case(  # noqa: PLR0913
     spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
     targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
     if exhaustive:
+        if archive is not None or minutes is not None or hints:
+            fail("--exhaustive tries every instance: it takes no --archive, --minutes or --hints")
         for target in targets:
             _exhaust(target)
         return 0
@@ -141,7 +143,10 @@ def _ratio(case: Case) -> str:
 
 
 def _exhaust(target: Target) -> None:
-    found = worst_of_all(target)
+    try:
+        found = worst_of_all(target)
+    except ValueError as error:
+        fail(f"{target.spec.label}, {target.setting}: {error}")
     case = found.case
     say(
         f"{target.spec.label}, {target.setting}: {case.total}/{case.runs * case.optimum} = "

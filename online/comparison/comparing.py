@@ -294,9 +294,12 @@ def check_problem(
     InvalidTypeError
         Neither an instance nor an arrival source, or a workload without a batch time.
     InvalidValueError
-        Several replicas and no router.
+        Several replicas and no router, or a router of one machine.
     """
     replicas = getattr(problem, "replicas", 1)
+    if replicas == 1 and None not in routers:
+        reason = "are given, but there is one machine: they need several replicas"
+        raise InvalidValueError(None, "routers", [*map(str, routers)], reason)
     if replicas > 1 and None in routers:
         reason = "needs a router, as routers=... or --router gives"
         raise InvalidValueError(None, "replicas", replicas, reason)

@@ -105,7 +105,7 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
             _sum([record.optimum_upper for record in completed]),
         ),
     )
-    timed = [record for record in records if record.on_time is not None]
+    timed = [record for record in completed if record.on_time is not None]
     most = [(one.on_time or 0, one.attainable) for one in timed if one.attainable is not None]
     waits = [record.optimum_waiting for record in completed]
     return PolicySummary(

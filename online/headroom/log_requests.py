@@ -141,8 +141,12 @@ def requests_of_log(  # noqa: C901
         facts["measured latency"] = f"left out: the log has it of {known} of {len(kept)} requests"
     elif not whole:
         facts["measured latency"] = "the log has none"
+    elif len(kept) < len(log):
+        facts["measured latency"] = "left out: other requests of the log ran beside these"
+    elif not latencies.any():
+        facts["measured latency"] = "left out: it is 0 throughout"
     first = kept.times_to_first_token if np.isfinite(kept.times_to_first_token).all() else None
-    measured = Measured(latencies, first) if whole and faster == 1 else None
+    measured = Measured(latencies, first) if whole and "measured latency" not in facts else None
     return workload, measured, facts
 
 

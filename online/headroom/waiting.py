@@ -6,6 +6,7 @@ these figures describe and prove nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ MOST = 120
 """Stretches from the first arrival to the last; a run may go on for longer."""
 
 LONGEST = 1000
-"""Stretches that are looked at, however long a run goes on."""
+"""Most stretches of a run: one that goes on for longer has longer ones."""
 
 WORST = 5
 """Stretches shown."""
@@ -70,10 +71,14 @@ def stretch_seconds(workload: Workload) -> float:
 
 
 def over_time(run: Run, seconds: float) -> OverTime:
-    """Average the queue and the memory of a completed run over stretches of so many seconds."""
+    """Average the queue and the memory of a completed run over stretches of so many seconds.
+
+    Where they would be more than `LONGEST`, each is a multiple of that length.
+    """
     assert run.round_end_times is not None
     end = float(run.completion_times.max())
-    count = min(max(1, int(np.ceil(end / seconds))), LONGEST)
+    seconds *= max(1, math.ceil(end / (LONGEST * seconds)))
+    count = max(1, math.ceil(end / seconds))
     edges = np.arange(count + 1, dtype=np.float64) * seconds
     # A stay begins where the first of its rounds does, which is not before its request arrives.
     memory = memory_over_time(run)

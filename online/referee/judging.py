@@ -71,9 +71,9 @@ class Ruling:
         """Total latency over the optimum, certified; unknown without a score."""
         if self.total_latency is None or self.status != SCORED:
             return Interval(None, None)
-        return Interval.of_share(
-            self.total_latency, Interval.between(self.case.lower, self.case.upper)
-        )
+        # Its own run is a schedule too.
+        least = min(self.case.upper, self.total_latency)
+        return Interval.of_share(self.total_latency, Interval.between(self.case.lower, least))
 
 
 def can_be_refereed(entry: LibraryEntry) -> bool:

@@ -305,3 +305,11 @@ def test_what_is_none_of_these_is_no_submission(
     path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(FileFormatError, match=reason):
         submit(path, RecordStore(tmp_path / "own"))
+
+
+@pytest.mark.parametrize("name", ["seconds-azure-conv-n20-00", "service-j25-m1-n20-00"])
+def test_no_solution_is_read_in_seconds_or_of_late_requests(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.sol"
+    path.write_text("x(0_0) 1\n")
+    with pytest.raises(RefusedRecordError, match="in rounds that serve everybody"):
+        submit(path, RecordStore(tmp_path / "own"), library(name))

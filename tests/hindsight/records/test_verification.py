@@ -329,3 +329,9 @@ def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr
     assert " records checked in " in process.stdout
     assert process.stdout.endswith(" s, 0 refused\n")
+
+
+def test_late_by_volume_beyond_64_bits() -> None:
+    # Room for 2^31 tokens over 2^40 rounds is more than 64 bits hold.
+    instance = Instance.from_arrays([1] * 3, [1] * 3, [0, 0, 2**40], memory_limit=2**31 - 1)
+    assert late_by_volume(instance, limits_of(ServiceLevel(latency=1e15), 3)) == 0

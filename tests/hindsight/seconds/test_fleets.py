@@ -13,6 +13,7 @@ from seconds_cases import drawn_workload, exhaustive_optimum, replayed_total
 
 import hindsight
 from hindsight.runtime.clock import never
+from hindsight.seconds import solving
 from hindsight.seconds.fleet_orders import FleetOrders
 from hindsight.seconds.machine_bounds import first_token_bounds, machine_bounds
 from hindsight.seconds.minorants import AffineMinorant
@@ -184,3 +185,18 @@ def test_the_best_division_is_that_of_all_divisions() -> None:
         total, division = least_division(values, 5, machines)
         assert total == min(totals) == sum(values[one] for one in division)
         assert sum(division) == 31
+
+
+def test_no_set_of_requests_is_searched_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    begin = solving._Search.begin
+
+    def counted(search: Any) -> None:
+        searched.append(search)
+        begin(search)
+
+    monkeypatch.setattr(solving._Search, "begin", counted)
+    fleet = Workload([0.0] * 7, [5] * 7, [30 + k for k in range(7)], memory_limit=99, replicas=2)
+    found = hindsight.solve(fleet, 0.0, batch_time=FULL)
+    assert found.lower_bound <= found.upper_bound
+    assert len(searched) == 1

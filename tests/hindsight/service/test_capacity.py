@@ -114,3 +114,14 @@ def test_tiny_fleets_in_rounds(seed: int) -> None:
             one.lower_bound <= truth[one.problem.replicas - 1] <= one.upper_bound
             for one in found.tried
         )
+
+
+def test_nothing_is_tried_once_the_caller_stops() -> None:
+    instance = Instance.from_arrays([1] * 40, [1] * 40, [0] * 40, memory_limit=2)
+    found = hindsight.fewest_replicas(
+        instance, ServiceLevel(latency=1), 1.0, should_stop=lambda: True, threads=1
+    )
+    assert len(found.tried) == 1
+    assert found.lower_bound is not None
+    assert found.lower_bound <= 40
+    assert found.upper_bound is None

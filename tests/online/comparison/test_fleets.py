@@ -94,3 +94,9 @@ def test_what_fails_under_a_router_is_a_trial_that_says_so(starts: list[Any]) ->
     assert "router 'Broken', request 0: KeyError" in str(failed.reason)
     assert served.status == "completed"
     assert np.array_equal(starts[0].assignment, served.run.assignment)
+
+
+def test_a_router_of_one_machine_is_refused() -> None:
+    instance = Instance.from_arrays([1, 2], [2, 1], [0, 0], memory_limit=5)
+    with pytest.raises(InvalidValueError, match="but there is one machine"):
+        online.compare(instance, "fcfs", routers="round-robin")

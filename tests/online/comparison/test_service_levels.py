@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -177,3 +178,10 @@ def test_policies_are_summed_over_instances_and_runs_that_preempt_have_no_share(
 def test_a_comparison_takes_one_level_for_all(level: object) -> None:
     with pytest.raises(InvalidTypeError, match="level"):
         compare(ALIKE, "fcfs", level=level)
+
+
+def test_a_failed_run_enters_no_share_on_time() -> None:
+    (done,) = compare_many([ALIKE], ["fcfs"], level=ServiceLevel(2)).records
+    (summary,) = summarise([done, replace(done, reason="stalled")])
+    assert (summary.trials, summary.failed) == (2, 1)
+    assert summary.share_on_time == Fraction(1, 3)

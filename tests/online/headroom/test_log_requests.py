@@ -29,3 +29,27 @@ def test_shortened_prompts_are_told_with_the_requests_kept(tmp_path: Path) -> No
     assert short.prompt_lengths.tolist() == [1100 - 512, 900 - 512]
     note = "by 1,024 tokens that other requests share (51.2 % of all prompt tokens)"
     assert facts["prompts"] == short.metadata["shared_prefixes"] == f"prompts shortened {note}"
+
+
+def test_a_latency_measured_beside_other_requests_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{at},5,3,{latency}\n" for at, latency in ((0, 1.0), (1, 9.0), (2, 9.5)))
+    path.write_text(f"t,p,o,l\n{rows}")
+    columns = {"arrival": "t", "prompt": "p", "output": "o", "latency": "l"}
+    log = read_log(path, columns=columns)
+    _, measured, facts = requests_of_log(log, 100)
+    assert measured is not None
+    assert "measured latency" not in facts
+    for window in ({"start_seconds": 1}, {"max_requests": 2}, {"duration_seconds": 1.5}):
+        _, measured, facts = requests_of_log(log, 100, **window)
+        assert measured is None
+        assert facts["measured latency"] == "left out: other requests of the log ran beside these"
+
+
+def test_a_latency_of_0_throughout_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("t,p,o,l\n0,5,3,0\n1,5,3,0\n")
+    log = read_log(path, columns={"arrival": "t", "prompt": "p", "output": "o", "latency": "l"})
+    _, measured, facts = requests_of_log(log, 100)
+    assert measured is None
+    assert facts["measured latency"] == "left out: it is 0 throughout"

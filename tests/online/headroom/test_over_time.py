@@ -12,6 +12,7 @@ import instances
 import online
 from instances import Workload
 from instances.batch_time import AffineTime
+from online.headroom import waiting
 from online.headroom.waiting import OverTime, over_time, stretch_seconds
 from online.policy_interface import Decision
 from online.simulation.metrics import memory_over_time
@@ -84,3 +85,13 @@ def test_the_worst_stretches_are_those_in_which_someone_waits(
 def test_stretches_are_round_numbers_of_seconds() -> None:
     for last, expected in ((1.0, 1), (120.0, 1), (121.0, 2), (3543.0, 30), (26_244.0, 300)):
         assert stretch_seconds(Workload([0.0, last], [1, 1], [1, 1], memory_limit=9)) == expected
+
+
+def test_a_long_run_is_seen_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = Workload([0.0, 0.0], [1, 1], [20, 20], memory_limit=21)
+    run = online.simulate(workload, "fcfs", batch_time=AffineTime(1.0))
+    monkeypatch.setattr(waiting, "LONGEST", 7)
+    found = over_time(run, 1.0)
+    # The second request waits for the twenty rounds of the first: forty seconds in seven stretches.
+    assert (found.seconds, len(found.queue)) == (6.0, 7)
+    assert found.waiting.sum() == pytest.approx(20.0)
