@@ -188,7 +188,7 @@ class BenchmarkRun:
         is_derived = latency is None and (count or self._columns["output_lens"][k] == 1)
         if is_derived and first is not None:
             latency = first + (self._sums[k] if count else 0.0)
-        mean = self._sums[k] / count if count else None
+        mean = self._sums[k] / max(1, self._columns["output_lens"][k] - 1) if count else None
         return Measured(latency, first, held if len(held) else None, mean)
 
     def _number(self, key: str, k: int) -> float | None:

@@ -81,7 +81,8 @@ class HeldRows:
         times = measured.inter_token_times
         if times is not None and len(times):
             known = np.asarray(times, np.float64)
-            mean.append(float(known.mean()))
+            # Between chunks of several tokens there are fewer times than tokens.
+            mean.append(float(known.sum()) / max(1, self._lengths[1][-1] - 1))
             if self.is_cut or len(self._between) + len(known) > self._most:
                 self.is_cut = True
             else:

@@ -39,9 +39,9 @@ class RequestLog:
     prompt_lengths, output_lengths : int64 array, shape (n,)
         Tokens, >= 1.
     latencies, times_to_first_token, mean_inter_token_times : float64 array, shape (n,)
-        Seconds, as the log measured them; NaN where it did not. The mean is taken over the times
-        between tokens, or from the latency and the time to the first token where only they are
-        there.
+        Seconds, as the log measured them; NaN where it did not. The mean is that of the times
+        between tokens: their sum, or the latency less the time to the first token, over the tokens
+        after the first.
     inter_token_times : float32 array
         Seconds from token to token, or chunk to chunk: those of request k are at
         ``inter_token_offsets[k] .. inter_token_offsets[k + 1]``.

@@ -66,7 +66,7 @@ class Measured(NamedTuple):
     inter_token_times : sequence of float or None
         From each token, or chunk of tokens, to the next.
     mean_inter_token_time : float or None
-        Their mean, where the log has no more than that.
+        Mean time from token to token, where the log has no more than that.
     """
 
     latency: float | None = None

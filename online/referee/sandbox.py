@@ -109,7 +109,8 @@ class SandboxedPolicy(Policy):
         except BaseException:
             self.close()
             raise
-        self.randomized, self.pauses = made.get("randomized") is True, made.get("pauses") is True
+        for field in ("randomized", "pauses"):
+            setattr(self, field, made.get(field) is True)
         if made.get("counts_memory") or made.get("reads_deadlines"):
             self.close()
             reason = "counts memory itself or needs a service level: the referee takes neither"

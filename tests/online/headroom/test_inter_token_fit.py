@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,3 +191,15 @@ def test_a_log_without_times_between_tokens_is_no_fit() -> None:
     log.mean_inter_token_times[:] = np.nan
     with pytest.raises(InvalidValueError, match="of every request, and 40 of 40 have none"):
         fit_log(log)
+
+
+def test_the_mean_is_that_of_tokens_where_chunks_have_several(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    given = {"request_rate": "inf", "start_times": [0.0, 1.0], "errors": ["", ""]}
+    lengths = {"input_lens": [5, 5], "output_lens": [5, 3]}
+    # Four tokens in two chunks after the first, and two one by one.
+    times = {"ttfts": [0.1, 0.1], "itls": [[0.2, 0.2], [0.05, 0.15]]}
+    path.write_text(json.dumps(given | lengths | times))
+    log = instances.read_log(path)
+    assert log.mean_inter_token_times == pytest.approx([0.1, 0.1])
+    assert log.latencies == pytest.approx([0.5, 0.3])
