@@ -47,7 +47,7 @@ from hindsight.configurations.gibbs_kernels import InTime
 from hindsight.configurations.prices import SCALE, start_values
 from hindsight.configurations.tables import state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
-from hindsight.heuristics.schedule_decoder import fit_in_order, hold
+from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, fit_in_order, hold
 from hindsight.integer_program.highs import LinearResult, Termination, compile_model, solve_linear
 from hindsight.integer_program.models import BUILDERS, Formulation, starts_from_values
 from hindsight.integer_program.starts import latest_starts, start_sets
@@ -121,6 +121,7 @@ def attain_in_rounds(
 def with_late(state: OnTime) -> Schedule | FleetSchedule:
     """Return the best schedule, with each late request at its first start that fits.
 
+    Where rounds are too many to look for one, late requests run one after another at the end.
     Late requests are dealt to the replicas in turn, by volume.
     """
     problem = state.problem
@@ -142,10 +143,18 @@ def with_late(state: OnTime) -> Schedule | FleetSchedule:
     for replica, own in enumerate(by_replica(assignment, problem.replicas)):
         if not len(own):
             continue
+        served, rest = own[starts[own] >= 0], late[assignment[late] == replica]
+        if rounds > LONGEST_PROFILE:
+            # One after another, when everybody else is done.
+            end = int((starts[served] + o[served]).max(initial=0))
+            for i in rest.tolist():
+                starts[i] = max(end, int(columns.arrival_times[i]))
+                end = int(starts[i] + o[i])
+            continue
         profile = np.zeros(rounds, dtype=np.int64)
-        for i in own[starts[own] >= 0].tolist():
+        for i in served.tolist():
             hold(profile, starts[i], s[i], o[i], 1)
-        fit_in_order(columns, late[assignment[late] == replica], starts, profile, False)
+        fit_in_order(columns, rest, starts, profile, False)
     return _schedule(problem, assignment, starts + moved.shifts)
 
 

@@ -13,10 +13,9 @@ from hindsight.testing.verdicts import CheckReport
 from instances import InvalidValueError
 from online.policy_interface.specs import read_policy
 
+from .console import FAILED_STATUS
 from .json_output import JsonFile, answer
 from .options import POLICY_METAVAR, Seed, importing
-
-FAILED_STATUS = 1
 
 
 class Kind(StrEnum):

@@ -33,6 +33,9 @@ from instances.ctrl_c import Interruption
 from instances.errors import printable
 from online.runtime.table import Table
 
+FAILED_STATUS = 1
+"""Exit status where the answer is no, or part of it failed."""
+
 INTERRUPTED_STATUS = 130
 """Exit status that a shell expects of a command ended by Ctrl-C."""
 

@@ -10,11 +10,9 @@ import typer
 from hindsight.runtime.cores import available_cores
 from online import experiment as experiments
 
-from .console import INTERRUPTED_STATUS, Wide, fail
+from .console import FAILED_STATUS, INTERRUPTED_STATUS, Wide, fail
 from .json_output import JsonFile, answer, plain
 from .options import Jobs, importing, trial_bar
-
-FAILED_STATUS = 1
 
 
 @importing

@@ -24,7 +24,15 @@ from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
 from online.report.self_contained import written_by
 
-from .console import INTERRUPTED_STATUS, Wide, check_output, fail, progress_bar, writing
+from .console import (
+    FAILED_STATUS,
+    INTERRUPTED_STATUS,
+    Wide,
+    check_output,
+    fail,
+    progress_bar,
+    writing,
+)
 from .json_output import JsonFile, answer, check_json
 from .options import (
     POLICY_METAVAR,
@@ -39,8 +47,6 @@ from .sources import LOG_SETTINGS, MEMORY_SETTINGS, parse_source, trace_options
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
-
-UNDONE_STATUS = 1
 
 SHARE = 0.99
 
@@ -222,7 +228,7 @@ def headroom(  # noqa: PLR0913
     answer(json_file, "headroom", document, *parts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS
-    return UNDONE_STATUS if found.unfinished or not found.savings else 0
+    return FAILED_STATUS if found.unfinished or not found.savings else 0
 
 
 def _memory_limit(*limits: int | None) -> int:

@@ -22,7 +22,16 @@ from instances.validation import as_number
 from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
 
-from .console import INTERRUPTED_STATUS, Wide, complain, fail, progress_bar, reject, table_of
+from .console import (
+    FAILED_STATUS,
+    INTERRUPTED_STATUS,
+    Wide,
+    complain,
+    fail,
+    progress_bar,
+    reject,
+    table_of,
+)
 from .json_output import JsonFile, answer, check_json
 from .options import OwnRecords, record_store
 from .sources import GOALS, Source
@@ -31,9 +40,6 @@ if TYPE_CHECKING:
     from hindsight.records.improvement import Gain
     from hindsight.records.verification import RecordVerdict
     from online.records.working import Failure
-
-REFUSED_STATUS = 1
-"""A claim was checked and does not hold."""
 
 DEFAULT_SECONDS = 60.0
 
@@ -296,7 +302,7 @@ def _verify(entries: Sequence[LibraryEntry], folder: Path | None, jobs: int, sho
     show(found, _verdict_table(entries, verdicts), line)
     for line in refused:
         reject(line)
-    return REFUSED_STATUS if refused else 0
+    return FAILED_STATUS if refused else 0
 
 
 def _count(number: int, what: str) -> str:
@@ -368,7 +374,7 @@ def _improve(
         reject(line)
     if done.interrupted:
         return INTERRUPTED_STATUS
-    return REFUSED_STATUS if refused or lost else 0
+    return FAILED_STATUS if refused or lost else 0
 
 
 def _gain_table(gains: Sequence[Gain]) -> Table:
@@ -411,7 +417,7 @@ def _submit(
         gains = submit(names[0], store, entry, by=by)
     except RefusedRecordError as error:
         reject(error)
-        return REFUSED_STATUS
+        return FAILED_STATUS
     found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
     show(found, *(f"{gain.entry.name}: {_told(gain)}" for gain in gains))
     _tell_of_refuted(gains)

@@ -22,7 +22,15 @@ from online.comparison.comparing import Comparison, ComparisonProgress, compare_
 from online.comparison.summaries import PolicySummary, summarise
 from online.runtime.table import Table
 
-from .console import INTERRUPTED_STATUS, Wide, check_output, fail, progress_bar, writing
+from .console import (
+    FAILED_STATUS,
+    INTERRUPTED_STATUS,
+    Wide,
+    check_output,
+    fail,
+    progress_bar,
+    writing,
+)
 from .demo_instances import POLICIES, SECONDS, demo_instances
 from .json_output import JsonFile, answer, plain, record_entry
 from .options import (
@@ -42,8 +50,6 @@ from .sources import SourceTexts, goal_notes, parse_source, read_sources, roundi
 
 FEW_RECORDS = 10
 """Trials up to which they are shown one by one without --trials."""
-
-FAILED_STATUS = 1
 
 
 @importing

@@ -23,11 +23,9 @@ from online.referee.judging import (
 from online.referee.sandbox import SEED_VARIABLE, Limits, check_limits, hide_memory
 from online.runtime.table import Table
 
-from .console import Wide, fail, progress_bar
+from .console import FAILED_STATUS, Wide, fail, progress_bar
 from .json_output import JsonFile, answer, check_json
 from .options import POLICY_METAVAR, OwnRecords, record_store
-
-NOT_SCORED_STATUS = 1
 
 
 def referee(  # noqa: PLR0913
@@ -107,7 +105,7 @@ def referee(  # noqa: PLR0913
     if seed is None and fresh:
         lines.append(f"seed of the fresh draws: {secret}")
     answer(json_file, "referee", document, _table(rulings), *lines, wide=wide)
-    return 0 if all(one.status == SCORED for one in rulings) else NOT_SCORED_STATUS
+    return 0 if all(one.status == SCORED for one in rulings) else FAILED_STATUS
 
 
 def _score(rulings: list[Ruling], origin: str) -> Interval | None:

@@ -16,11 +16,8 @@ from hindsight.certificates.format import (
 )
 from instances import FileFormatError
 
-from .console import reject
+from .console import FAILED_STATUS, reject
 from .json_output import JsonFile, answer, check_json
-
-REJECTED_STATUS = 1
-"""A claim was checked and does not hold."""
 
 
 def verify(
@@ -49,7 +46,7 @@ def verify(
         raise FileFormatError(certificate_file, "takes more memory than there is") from error
     except CertificateError as error:
         reject(error)
-        return REJECTED_STATUS
+        return FAILED_STATUS
     seconds = time.monotonic() - began
     unit = "rounds" if verdict.batch_time is None else "seconds"
     found: dict[str, object] = {

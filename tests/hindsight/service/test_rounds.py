@@ -11,6 +11,7 @@ import hindsight
 from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.integer_program.models import build_model, model_size
 from hindsight.integer_program.starts import latest_starts
+from hindsight.service import rounds
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, ServiceLevel
 from instances.service_level import limits_of
 from tests.oracles.on_time import least_quantile, most_on_time
@@ -213,3 +214,16 @@ def test_levels_combine_by_the_smaller_limit() -> None:
     both = ServiceLevel(latency=3, first_token=2) & ServiceLevel(latency=5, time_per_token=1)
     assert both == ServiceLevel(latency=3, first_token=2, time_per_token=1)
     assert str(both) == "latency <= 3, first_token <= 2, time_per_token <= 1"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_late_requests_run_at_the_end_where_rounds_are_too_many(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    instance = tiny(rng)
+    levels = [level(rng) for _ in instance]
+    monkeypatch.setattr(rounds, "LONGEST_PROFILE", 0)
+    found = hindsight.attainment(instance, levels, late="serve")
+    assert found.schedule.is_feasible
+    assert int(found.schedule.on_time(levels).sum()) >= most_on_time(instance, levels)
