@@ -18,6 +18,9 @@ from .trace_format import TraceFormat, duration, durations, lookup
 
 MILLISECOND, MICROSECOND, NANOSECOND = 1e-3, 1e-6, 1e-9
 
+LATEST_STAMP = 1e19
+"""Microseconds beyond which a stamp is none."""
+
 MOONCAKE_BLOCK = 512
 """Tokens of a block in Mooncake's traces."""
 
@@ -205,15 +208,22 @@ def _blis_request(record: dict[str, Any]) -> dict[str, Any]:
             raise InvalidValueError(None, name, value, str(error)) from None
     prompt = counts["server_input_tokens"] or counts["input_tokens"] + counts["prefix_length"]
     sent = record.get("send_time_us")
-    time = record.get("arrival_time_us") if sent in (None, "", "0") else sent
+    time = sent if _microseconds(sent) else record.get("arrival_time_us")
     return {**record, "input_tokens": prompt, "arrival_time_us": time}
 
 
+def _microseconds(stamp: Any) -> float:
+    """Read a stamp, 0 where there is none; tables that were written again have it as 1.0."""
+    try:
+        number = float(stamp)
+    except (TypeError, ValueError):
+        return 0.0
+    return number if 0 < number < LATEST_STAMP else 0.0
+
+
 def _blis_measured(record: dict[str, Any]) -> Measured:
-    stamps = [
-        str(record.get(f"{name}_time_us")) for name in ("arrival", "first_chunk", "last_chunk")
-    ]
-    start, first, last = (int(one) if one.isdecimal() and len(one) < 20 else 0 for one in stamps)
+    names = ("arrival", "first_chunk", "last_chunk")
+    start, first, last = (_microseconds(record.get(f"{name}_time_us")) for name in names)
     is_streamed = str(record.get("streaming")).lower() != "false"
     return Measured(
         (last - start) * MICROSECOND if last and last >= start else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,13 @@ def test_blis_tables_give_the_same_requests(tmp_path: Path) -> None:
     assert log.prompt_lengths.tolist() == [one.prompt for one in KEPT]
     assert log.output_lengths.tolist() == [one.output for one in KEPT]
     assert (log.rows, log.failed, log.workers) == (5, 1, None)
+    np.testing.assert_allclose(log.latencies, [one.latency for one in KEPT], atol=1e-9)
+    np.testing.assert_allclose(log.times_to_first_token, [one.first for one in KEPT], atol=1e-9)
+
+
+def test_a_blis_table_written_again_with_decimals_is_the_same(tmp_path: Path) -> None:
+    log = read_log(write(tmp_path, re.sub(r"\b(\d{16})\b", r"\1.0", blis())))
+    assert log.arrival_times.tolist() == [one.start for one in KEPT]
     np.testing.assert_allclose(log.latencies, [one.latency for one in KEPT], atol=1e-9)
     np.testing.assert_allclose(log.times_to_first_token, [one.first for one in KEPT], atol=1e-9)
 
