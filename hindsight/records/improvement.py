@@ -214,6 +214,43 @@ def _certified(
     return lower, kind, packed
 
 
+def take_result(
+    entry: LibraryEntry,
+    result: AnyResult,
+    store: RecordStore,
+    *,
+    method: str = "solve",
+    time_limit: float | None = None,
+) -> Gain:
+    """Add a result of `hindsight.solve`, or of `hindsight.attainment`, to the records if better.
+
+    Parameters
+    ----------
+    entry : LibraryEntry
+        An entry of the library.
+    result : SolveResult or SecondsResult or AttainmentResult
+        As `record_of` takes it.
+    store : RecordStore
+        Store of the old and the new record.
+    method : str, default "solve"
+        Method to store with the record.
+    time_limit : float or None, default None
+        Seconds for the certificate; see `make_certificate`.
+
+    Raises
+    ------
+    InvalidValueError
+        The result belongs to another instance or another goal.
+    RefusedRecordError
+        The schedule is infeasible.
+    OSError
+        The store cannot be written.
+    """
+    known = store.record(entry)
+    found = record_of(entry, result, known, method=method, time_limit=time_limit)
+    return keep(entry, store, *found)
+
+
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
     """Merge a result, and the certificate of its bound, into the store."""
     known = store.record(entry)

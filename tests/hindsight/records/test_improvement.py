@@ -16,7 +16,7 @@ from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.certificates.writing import bound_of_prices
 from hindsight.configurations.proofs import StatePrices
 from hindsight.records import improvement
-from hindsight.records.improvement import AnyResult, Gain, attempt, compressed, keep
+from hindsight.records.improvement import attempt, compressed, take_result
 from hindsight.records.submission import submit
 from hindsight.records.verification import RefusedRecordError, verify_record
 from hindsight.seconds.minorants import affine_minorants
@@ -38,14 +38,6 @@ from instances.batch_time import LLAMA_2_70B_2XA100
 ENTRY = library(OPEN)
 
 pytestmark = pytest.mark.usefixtures("no_package")
-
-
-def take_result(
-    entry: LibraryEntry, result: AnyResult, store: RecordStore, method: str = "solve"
-) -> Gain:
-    """Put a result into the records, as `attempt` does."""
-    found = improvement.record_of(entry, result, store.record(entry), method=method)
-    return keep(entry, store, *found)
 
 
 def open_result() -> hindsight.SolveResult:
