@@ -245,7 +245,8 @@ class _FleetSearch:
         state, clock = self.state, self.state.clock
         state.phase = "search"
         moves, begun = self._moves * len(self._instance), clock.seconds()
-        if self._pace * moves > clock.seconds_left():
+        # Before the first cycle nothing is known of its pace.
+        if self._pace and self._pace * moves > clock.seconds_left():
             moves = max(1, int(0.97 * clock.seconds_left() / self._pace))
 
         def cycle(search: FleetSchedules) -> None:

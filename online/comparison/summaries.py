@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .ratios import ROUNDS, SECONDS, Interval, Latency, waiting_ratio
+from .ratios import ROUNDS, SECONDS, Interval, waiting_ratio
 from .trial import IN_SECONDS, OPTIMA, Trial
 
 
@@ -98,16 +98,10 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
     completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
     total = sum(r.total_latency for r in completed if r.total_latency is not None)
-    totals = Interval.of_share(
-        total,
-        Interval.between(
-            _sum([record.optimum_lower for record in completed]),
-            _sum([record.optimum_upper for record in completed]),
-        ),
-    )
+    optima = [Interval.between(one.optimum_lower, one.optimum_upper) for one in completed]
     timed = [record for record in completed if record.on_time is not None]
     most = [(one.on_time or 0, one.attainable) for one in timed if one.attainable is not None]
-    waits = [record.optimum_waiting for record in completed]
+    waits = [record.waiting for record in completed if record.waiting is not None]
     return PolicySummary(
         policy=policy,
         trials=len(records),
@@ -115,14 +109,12 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         proved=sum(record.is_proved for record in completed),
         mean_ratio=Interval.mean_of(ratios),
         max_ratio=Interval.largest_of(ratios),
-        ratio_of_totals=totals,
+        ratio_of_totals=Interval.of_share(total, Interval.sum_of(optima)),
         compared_with=compared_with,
         mean_latency=Fraction(total) / sum(r.weight for r in completed) if completed else None,
         ratio_of_waitings=waiting_ratio(
-            _sum([record.waiting for record in completed]),
-            Interval.between(
-                _sum([one.lower for one in waits]), _sum([one.upper for one in waits])
-            ),
+            sum(waits) if len(waits) == len(completed) else None,
+            Interval.sum_of([record.optimum_waiting for record in completed]),
         ),
         share_on_time=Fraction(
             sum(one.on_time or 0 for one in timed), sum(one.requests for one in timed)
@@ -130,16 +122,8 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         if timed
         else None,
         of_attainable=Interval.of_share(
-            sum(count for count, _ in most),
-            Interval.between(
-                _sum([one.lower for _, one in most]), _sum([one.upper for _, one in most])
-            ),
+            sum(count for count, _ in most), Interval.sum_of([one for _, one in most])
         )
         if most
         else None,
     )
-
-
-def _sum(bounds: Sequence[Latency | None]) -> Latency | None:
-    known = [bound for bound in bounds if bound is not None]
-    return sum(known) if known and len(known) == len(bounds) else None
