@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -313,17 +313,6 @@ def print_table(table: Table, *, wide: bool = False) -> None:
     left_out = [name for name in table.columns if name not in shown.columns]
     if left_out:
         say(f"left out: {'; '.join(left_out)} (--wide shows all columns)")
-
-
-def table_of(
-    rows: Sequence[Mapping[str, str]],
-    text: Collection[str],
-    main: tuple[str, ...] = (),
-    prose: Collection[str] = (),
-) -> Table:
-    """A table without a title, from its rows by heading; see `Table` for the rest."""
-    cells = tuple(tuple(row.values()) for row in rows)
-    return Table("", tuple(rows[0]), cells, frozenset(text), main, frozenset(prose))
 
 
 def fitting(table: Table, width: float) -> Table:

@@ -12,8 +12,9 @@ import typer
 import instances
 from instances import Instance, InvalidValueError
 from instances.files import all_or_nothing
+from online.runtime.table import table_of
 
-from .console import Wide, check_output, fail, parameters_text, table_of
+from .console import Wide, check_output, fail, parameters_text
 from .json_output import JsonFile, answer
 from .options import importing
 from .sources import SourceTexts, in_rounds, parse_source, read_sources, rounding_notes
@@ -36,7 +37,7 @@ def generate(
     if list_:
         known = _catalogue()
         main, prose = ("generator", "what", "parameters"), ("what", "parameters")
-        table = table_of(known, text=main, main=main, prose=prose)
+        table = table_of("", known, text=main, main=main, prose=prose)
         answer(json_file, "generate", {"generators": known}, table, wide=wide)
         return
     if not sources:
@@ -68,7 +69,7 @@ def generate(
         for one in found
     ]
     order = ("instance", "n", "M", "file", "digest")
-    table = table_of(shown, text=("instance", "digest", "file"), main=order)
+    table = table_of("", shown, text=("instance", "digest", "file"), main=order)
     notes = read.notes + rounding_notes(drawn)
     answer(json_file, "generate", {"instances": found, "notes": notes}, *notes, table, wide=wide)
 

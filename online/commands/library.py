@@ -20,7 +20,7 @@ from hindsight.outcomes.results import percent
 from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.validation import as_number
 from online.records.gaps import median_gap, open_gaps
-from online.runtime.table import Table
+from online.runtime.table import Table, table_of
 
 from .console import (
     FAILED_STATUS,
@@ -30,7 +30,6 @@ from .console import (
     fail,
     progress_bar,
     reject,
-    table_of,
 )
 from .json_output import JsonFile, answer, check_json
 from .options import OwnRecords, record_store
@@ -174,7 +173,7 @@ def _set_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | Non
         }
         rows.append(row)
     main = ("set", "instances", "closed", "open", "median gap", "what", "n", "no record")
-    return table_of(rows, text=("set", "what"), main=main, prose=("what",))
+    return table_of("", rows, text=("set", "what"), main=main, prose=("what",))
 
 
 def _entry_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | None]) -> Table:
@@ -197,7 +196,7 @@ def _entry_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | N
         rows.append(row)
     text = ("instance", "goal", "status", "proof", "date")
     main = ("instance", "optimum", "gap", "status", "n", "goal")
-    return table_of(rows, text=text, main=main, prose=("goal", "status"))
+    return table_of("", rows, text=text, main=main, prose=("goal", "status"))
 
 
 def _fields(entry: LibraryEntry, of: instances.LibrarySet, record: Record | None) -> dict[str, str]:
@@ -328,7 +327,7 @@ def _verdict_table(entries: Sequence[LibraryEntry], verdicts: Sequence[RecordVer
             "refused": kinds["refused"],
         }
         rows.append({column: str(cell) for column, cell in row.items()})
-    return table_of(rows, text=("set",))
+    return table_of("", rows, text=("set",))
 
 
 def _improve(
@@ -391,7 +390,7 @@ def _gain_table(gains: Sequence[Gain]) -> Table:
         for gain in gains
     ]
     main = ("instance", "now", "gap now", "before", "gap before", "proof", "claimed")
-    return table_of(rows, text=("instance", "proof"), main=main)
+    return table_of("", rows, text=("instance", "proof"), main=main)
 
 
 def _gained(gain: Gain) -> dict[str, Any]:

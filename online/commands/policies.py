@@ -12,8 +12,9 @@ from online.policy_interface.policy import (
 )
 from online.policy_interface.router import router_names
 from online.policy_interface.specs import RouterSpec
+from online.runtime.table import table_of
 
-from .console import Wide, parameters_text, table_of
+from .console import Wide, parameters_text
 from .json_output import JsonFile, answer
 from .options import importing
 
@@ -40,7 +41,9 @@ def policies(wide: Wide = False, json_file: JsonFile = None) -> None:
         }
         for name in router_names()
     ]
-    tables = [table_of(one, text=one[0], prose=("what", "parameters")) for one in (found, routers)]
+    tables = [
+        table_of("", one, text=one[0], prose=("what", "parameters")) for one in (found, routers)
+    ]
     parts = (tables[0], "", tables[1])
     answer(json_file, "policies", {"policies": found, "routers": routers}, *parts, wide=wide)
 

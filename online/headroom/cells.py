@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from online.comparison.ratios import Interval, rounded
-from online.runtime.table import Table
 
 DECIMALS = 3
 """Of seconds; shares in per cent have one."""
@@ -28,24 +26,6 @@ def per_cent(value: Fraction | float | Interval | None) -> str:
     if isinstance(value, Interval):
         return value.times(100).text(1)
     return rounded(100 * value, 1)
-
-
-def table_of(
-    title: str,
-    rows: Sequence[Mapping[str, str]],
-    text_columns: Sequence[str] = (),
-    main_columns: Sequence[str] = (),
-    prose_columns: Sequence[str] = (),
-) -> Table:
-    """Make a table of rows whose cells stand below their headings, alike in all rows."""
-    return Table(
-        title,
-        tuple(rows[-1]) if rows else (),
-        tuple(tuple(row.values()) for row in rows),
-        frozenset(text_columns),
-        tuple(main_columns),
-        frozenset(prose_columns),
-    )
 
 
 def told(error: float) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
-from online.runtime.table import Table
+from online.runtime.table import Table, table_of
 
 from .answer import LOGGED, Headroom, PolicyRun
-from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of
+from .cells import DECIMALS, NOTHING, per_cent, seconds
 from .on_time import MEASURED
 from .on_time_tables import within
 

@@ -11,10 +11,10 @@ from instances import ServiceLevel
 from instances.service_level import BoolArray
 from online.comparison.ratios import NOTHING as NOTHING_KNOWN
 from online.comparison.ratios import rounded_down, rounded_up
-from online.runtime.table import Table
+from online.runtime.table import Table, table_of
 
 from .answer import Headroom
-from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of
+from .cells import DECIMALS, NOTHING, per_cent, seconds
 from .on_time import CAUSES, MEASURED, OnTimePoint, causes_of, share
 
 LEVELS = "Requests on time with shorter or longer limits"

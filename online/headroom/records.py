@@ -11,10 +11,10 @@ from typing import Any
 from instances import FileFormatError
 from instances.files import parse_json
 from online.comparison.ratios import Interval
-from online.runtime.table import Table
+from online.runtime.table import Table, table_of
 
 from .answer import BestPossible, Headroom, PolicyRun
-from .cells import NOTHING, per_cent, seconds, table_of
+from .cells import NOTHING, per_cent, seconds
 from .fleet_tables import fleet_record
 from .on_time_tables import on_time_record
 from .tables import sentence

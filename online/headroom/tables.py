@@ -10,10 +10,10 @@ import numpy as np
 from instances.arrays import FloatArray
 from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
-from online.runtime.table import Table
+from online.runtime.table import Table, table_of
 
 from .answer import NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving, percentile
-from .cells import DECIMALS, NOTHING, per_cent, seconds, table_of, told
+from .cells import DECIMALS, NOTHING, per_cent, seconds, told
 from .fleet_tables import (
     LOSSES,
     REPLICAS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,6 +123,19 @@ class Table:
                 lines.append("\\midrule")
         lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), "\\end{table}"]
         return "\n".join(lines) + "\n"
+
+
+def table_of(
+    title: str,
+    rows: Sequence[Mapping[str, str]],
+    text: Collection[str] = (),
+    main: Sequence[str] = (),
+    prose: Collection[str] = (),
+) -> Table:
+    """Make a table of rows whose cells stand below their headings, alike in all rows."""
+    cells = tuple(tuple(row.values()) for row in rows)
+    headings = tuple(rows[-1]) if rows else ()
+    return Table(title, headings, cells, frozenset(text), tuple(main), frozenset(prose))
 
 
 _LATEX = str.maketrans(
