@@ -65,7 +65,7 @@ class Counts(Parameters):
         Share of the time that HiGHS has after the first phase. Its polls let the tree, and the
         search for schedules, have the rest.
     undisturbed : float, default 10.0
-        Seconds that it has before: what it closes, it mostly closes soon.
+        Seconds that HiGHS has to itself first: what it closes, it mostly closes soon.
     longest_search : float, default 900.0
         Most seconds until HiGHS ends: its tree has no limit on memory.
     most_leaves : int, default 300_000
@@ -139,7 +139,7 @@ class Counts(Parameters):
         self._report(state, tree)
         relaxations = max(self.fewest_relaxations, self.relaxed_columns // tree.columns)
 
-        def goes_on() -> bool:
+        def run_phase() -> bool:
             """Run a phase; return False if the tree cannot grow."""
             grows = tree.leaves <= self.most_leaves and not tree.is_stuck
             if grows:
@@ -151,11 +151,11 @@ class Counts(Parameters):
                 improve()
             return grows
 
-        goes_on()
+        run_phase()
         if self.search_share and not is_done():
-            self._search(problem, state, program, is_done, goes_on)
+            self._search(problem, state, program, is_done, run_phase)
         while not is_done():
-            if not goes_on():
+            if not run_phase() and not is_done():
                 state.stop_reason = "size"
                 return
 
@@ -165,9 +165,9 @@ class Counts(Parameters):
         state: SolveState,
         program: CountProgram,
         is_done: Callable[[], bool],
-        goes_on: Callable[[], bool],
+        run_phase: Callable[[], bool],
     ) -> None:
-        """Let HiGHS search the program with one thread; its polls leave phases their share."""
+        """Let HiGHS search the program with one thread, and run phases in its polls."""
         clock, spent = state.clock, 0.0
         begun = clock.seconds() + self.undisturbed
 
@@ -175,7 +175,7 @@ class Counts(Parameters):
             nonlocal spent
             now = clock.seconds()
             if spent < (1 - self.search_share) * (now - begun) and not is_done():
-                goes_on()
+                run_phase()
                 spent += clock.seconds() - now
             return is_done()
 
