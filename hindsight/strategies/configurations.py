@@ -40,7 +40,7 @@ from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.clock import Clock, never
 from instances import Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
@@ -267,6 +267,8 @@ class ConfigurationSearch:
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
+        # Also where the first prices are a proof.
+        self._must_stop = never
         self._anneal(self._parameters.move_slice, self.state)
         self._start_prices()
         self._improve_prices(1)
