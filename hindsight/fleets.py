@@ -244,10 +244,8 @@ class _FleetSearch:
         """Run one cycle on every core, each longer than the last, and keep the best schedule."""
         state, clock = self.state, self.state.clock
         state.phase = "search"
-        moves, begun = self._moves * len(self._instance), clock.seconds()
-        # Before the first cycle nothing is known of its pace.
-        if self._pace and self._pace * moves > clock.seconds_left():
-            moves = max(1, int(0.97 * clock.seconds_left() / self._pace))
+        begun = clock.seconds()
+        moves = clock.affordable(self._moves * len(self._instance), self._pace)
 
         def cycle(search: FleetSchedules) -> None:
             search.offer(self._best)

@@ -90,6 +90,16 @@ class Clock:
         left = self.seconds_left()
         return None if math.isinf(left) else max(0.0, left)
 
+    def affordable(self, steps: int, seconds_each: float) -> int:
+        """Return ``steps``, or as many as are likely to end in the time left, but at least one.
+
+        With ``seconds_each`` 0 nothing is known of them yet, and all are affordable.
+        """
+        left = self.seconds_left()
+        if not seconds_each or seconds_each * steps <= left:
+            return steps
+        return max(1, int(0.97 * left / seconds_each))
+
     def must_stop(self) -> bool:
         """Tell whether the time is up or the computation was interrupted; poll this often."""
         if self._should_stop is not None and self._should_stop():

@@ -446,7 +446,8 @@ class LargeSearch:
         interval, search = self._interval, self._search
         search.offer(interval.schedule.start_times)
         begun, made = interval.clock.seconds(), search.moves
-        search.cycle(settings, self._affordable(most_moves), interval.clock.must_stop)
+        moves = interval.clock.affordable(most_moves, self._seconds_per_move)
+        search.cycle(settings, moves, interval.clock.must_stop)
         self._offer_shifted(search.best_starts)
         made = search.moves - made
         interval.nodes += made
@@ -506,15 +507,6 @@ class LargeSearch:
         if self._rng.random() < self._parameters.exploring or not rates.any():
             return int(self._rng.choice(kinds))
         return int(self._rng.choice(kinds, p=rates / rates.sum()))
-
-    def _affordable(self, moves: int) -> int:
-        """Return ``moves``, or as many of them as are likely to end in the time left."""
-        left = self._interval.clock.seconds_left()
-        needed = self._seconds_per_move * moves
-        # Before the first cycle nothing is known of its moves.
-        if not needed or needed <= left:
-            return moves
-        return max(1, int(0.97 * left / self._seconds_per_move))
 
     def _key(self, ranking: str) -> FloatArray:
         if ranking == "start":

@@ -19,7 +19,7 @@ from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
 from online.headroom.engine_settings import settings_told, stated_memory, with_settings
 from online.headroom.log_requests import replicas_of_log, requests_of_log
-from online.headroom.measuring import BASELINE, CHALLENGER, ROUTERS
+from online.headroom.measuring import BASELINE, CHALLENGER, ROUTERS, SHARE
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
 from online.report.self_contained import written_by
@@ -47,8 +47,6 @@ from .sources import LOG_SETTINGS, MEMORY_SETTINGS, parse_source, trace_options
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
-
-SHARE = 0.99
 
 
 @importing

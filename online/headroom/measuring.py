@@ -70,6 +70,9 @@ LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
 NEAREST = 4
 """Of these points, which come before most policies."""
 
+SHARE = 0.99
+"""What part of the requests the fewest replicas are to serve on time."""
+
 BASELINE = PolicySpec("vllm")
 """What stands for what is there today: first come, first served."""
 
@@ -149,7 +152,7 @@ class Task:
     on_time: OnTimePoint | None = None
     router: RouterSpec | None = None
     routing_limit: float = 0.0
-    share: float = 0.99
+    share: float = SHARE
     refits: tuple[BatchTime, ...] = ()
 
     def follows(self, result: Any) -> list[Task]:
@@ -203,7 +206,7 @@ def measure_headroom(  # noqa: PLR0913
     seed: int = 0,
     level: ServiceLevel | None = None,
     routers: Sequence[AnyRouter] = ROUTERS,
-    share: float = 0.99,
+    share: float = SHARE,
     refits: Sequence[BatchTime] = (),
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:

@@ -134,3 +134,13 @@ def test_nothing_else_reads_the_time() -> None:
     assert reads == {
         "runtime/clock.py",
     }
+
+
+def test_what_is_affordable_in_the_time_left() -> None:
+    clock = Clock(100.0)
+    assert clock.affordable(50, 1.0) == 50
+    assert 90 <= clock.affordable(1000, 1.0) <= 97
+    assert Clock().affordable(1000, 1.0) == 1000
+    over = Clock(-1.0)
+    # Nothing is known of the steps, or one is the least.
+    assert (over.affordable(1000, 0.0), over.affordable(1000, 1.0)) == (1000, 1)
