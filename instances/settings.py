@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from .errors import InvalidValueError
+
+_PLAIN = re.compile(r"[\w./:+*?-]+")
+
+
+def quoted(text: str) -> str:
+    """The text as it is in the brackets of a source: in quotes where it has other signs."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def parse_value(text: str) -> bool | int | float | str:

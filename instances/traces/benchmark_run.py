@@ -68,7 +68,7 @@ class BenchmarkRun:
         self._between, self._sums = array("f"), array("d")
         self._rate: Any = None
         self._bad: dict[int, BadRow] = {}
-        self.seen: dict[str, None] = {}
+        self.seen: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}
         self.is_cut = False
 
@@ -106,7 +106,7 @@ class BenchmarkRun:
         elif key in ENGINE_SETTINGS or key == "server_info":
             self._take_settings(key, stream.value())
         elif key not in _COLUMNS:
-            stream.skip()
+            self.seen[key] = stream.skip()
         elif stream.opening() != "[":
             raise FileFormatError(self._path, f"{key} {shown(stream.value())} is not a list")
         else:

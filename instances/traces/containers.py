@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import chain, islice
@@ -19,12 +19,13 @@ from typing import IO, Any, NamedTuple
 from instances.errors import FileFormatError
 from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, unique_keys
 
+from .advice import all_paths, listed, refuse_text_without_requests, refuse_totals, refuse_unknown
 from .benchmark_run import SUMMARY, BenchmarkRun
-from .detection import MAP_COLUMNS, detect_format, fits, fitting, listed, with_worker
+from .detection import detect_format, fits, with_worker
 from .formats import FORMATS
 from .row import FAILED, BadRow, Cells
 from .streams import FIRST_YAML_LINE, LONGEST_ITEM, Document, JsonStream, YamlStream
-from .trace_format import ABSENT, TraceFormat, lookup
+from .trace_format import ABSENT, PHASES, TraceFormat, lookup
 
 DELIMITERS = (",", ";", "\t", "|")
 """Tried in turn, until the columns named by the user are all there."""
@@ -37,12 +38,11 @@ DOCUMENTS = {one.marks[0]: one for one in FORMATS.values() if one.requests is no
 
 VLLM_BENCH, SGLANG_BENCH = FORMATS["vllm-bench"], FORMATS["sglang-bench"]
 
-DOCUMENT_KEYS = {*DOCUMENTS, "input_lens", "output_lens", SUMMARY}
+RUN_KEYS = {"input_lens", "output_lens"}
+DOCUMENT_KEYS = {*DOCUMENTS, *RUN_KEYS, SUMMARY}
 
-NO_REQUESTS = (
-    "holds a benchmark's totals and none of its requests: run it with --save-detailed (vLLM) or "
-    "--output-details (SGLang)"
-)
+LONGEST_ROW = 2**20
+"""Characters of a row of a table whose cells have line breaks."""
 
 
 class Opened(NamedTuple):
@@ -73,7 +73,11 @@ class Opened(NamedTuple):
 
 
 def open_rows(
-    stream: IO[str], path: object, wanted: TraceFormat | None, worker: str | None = None
+    stream: IO[str],
+    path: object,
+    wanted: TraceFormat | None,
+    worker: str | None = None,
+    run: int | None = None,
 ) -> Opened:
     """Tell what a text is, and stand before its first row.
 
@@ -87,6 +91,8 @@ def open_rows(
         What the user says that it is.
     worker : str or None, default None
         The column that names the replica, where the user says so; None leaves it to the format.
+    run : int or None, default None
+        Which of several runs is read, the first being 1; None refuses several.
 
     Raises
     ------
@@ -101,8 +107,18 @@ def open_rows(
         return _open_table(head, stream, path, wanted, worker, skipped)
     start = head.lstrip()[:1]
     json_stream = JsonStream(stream, path, head)
+    if wanted is None and start != "{":
+        refuse_text_without_requests(path, head)
+    is_yaml = FIRST_YAML_LINE.match(head) is not None
+    if wanted is not None and wanted.records and (is_yaml or start in ("{", "[")):
+        whole: Document = YamlStream(stream, path, head) if is_yaml else json_stream
+        path_inside = [step for one in wanted.records for step in _steps_of(one)] + [[]]
+        outer = json_stream.items() if start == "[" else whole.documents()
+        steps = (None for _ in outer for _ in whole.inside(*path_inside))
+        return _open_records(_values(whole, steps), path, wanted, worker)
     if start == "[":
-        return _open_records(_values(json_stream, json_stream.items()), path, wanted, worker)
+        records = _values(json_stream, json_stream.items())
+        return _open_records(records, path, wanted, worker, run)
     is_whole = _is_whole(head) and head.rstrip()[-1:] not in ("{", "[", ",", ":")
     if start == "{" and not is_whole and container != "document" and wanted is not None:
         return _open_records(_values(json_stream, json_stream.documents()), path, wanted, worker)
@@ -112,17 +128,21 @@ def open_rows(
         with suppress(FileFormatError):
             first = _parsed(head, path, skipped + 1)
     is_document = start == "{" and (not is_whole or bool(DOCUMENT_KEYS & set(first)))
-    is_yaml = FIRST_YAML_LINE.match(head) is not None
     looks_so = wanted is None and (is_document or (is_yaml and "," not in head))
     if looks_so or container == "document":
         document = YamlStream(stream, path, head) if is_yaml else json_stream
-        return _open_document(document, path, wanted, worker)
+        return _open_document(document, path, wanted, worker, run)
     if start == "{" or container == "json":
         lines = chain([head], bounded_lines(stream, path, skipped + 1, LONGEST_ITEM))
         numbered = enumerate(lines, skipped + 1)
         filled = ((k, line) for k, line in numbered if line.strip())
         return _open_records(filled, path, wanted, worker)
     return _open_table(head, stream, path, wanted, worker, skipped)
+
+
+def _steps_of(key: str) -> list[list[str]]:
+    """Steps of `Document.inside` to the items of a key that ends with ``[]``, or to its value."""
+    return [[key.removesuffix("[]")], *[[]][: key.endswith("[]")]]
 
 
 def _first_line(stream: IO[str], path: object) -> tuple[str, int]:
@@ -170,18 +190,64 @@ def _open_table(
     skipped: int,
 ) -> Opened:
     delimiter = _delimiter(head, wanted)
-    columns = _split(head, delimiter)
-    kind = with_worker(wanted or detect_format(path, "csv", dict.fromkeys(columns)), worker)
-    there = _columns_there(kind, dict.fromkeys(columns), columns, path)
+    lines = chain([head], bounded_lines(stream, path, skipped + 1))
+    rows = _split_rows(enumerate(lines, skipped + 1), delimiter)
+    _, first = next(rows)
+    if isinstance(first, csv.Error):
+        raise first
+    columns = [one.strip() for one in first]
+    if wanted is None:
+        # Cells show which column holds what.
+        tried = list(islice(rows, MOST_TRIED))
+        rows = chain(tried, rows)
+        cells = [dict.fromkeys(columns)]
+        split = [one for _, one in tried if isinstance(one, list)]
+        cells += [dict(zip(columns, one, strict=False)) for one in split]
+    kind = with_worker(wanted or detect_format(path, "csv", cells), worker)
+    there = _columns_there(kind, [dict.fromkeys(columns)], path)
     for name in kind.read:
         if columns.count(name) > 1:
             raise FileFormatError(path, f"column {name!r} is there twice")
-    lines = enumerate(bounded_lines(stream, path, skipped + 1), skipped + 2)
-    return Opened(kind, _table_cells(lines, kind, columns, delimiter), there)
+    return Opened(kind, _table_cells(rows, kind, columns), there, kind.note)
+
+
+Rows = Iterator[tuple[int, list[str] | csv.Error]]
+"""Rows of a table, split into cells, or why that cannot be done, with their line numbers."""
+
+
+def _split_rows(lines: Iterator[tuple[int, str]], delimiter: str) -> Rows:
+    """Split lines into cells; a quoted cell may go on in the lines after it.
+
+    A quote that is not closed within `LONGEST_ROW` characters is wrong in its own line only.
+    """
+    waiting: list[tuple[int, str]] = []
+    while True:
+        number, line = waiting.pop(0) if waiting else next(lines, (0, ""))
+        if not number:
+            return
+        try:
+            yield number, _split(line, delimiter)
+        except csv.Error as error:
+            later: list[tuple[int, str]] = []
+            row, ahead = line, chain(waiting, lines)
+            found: list[str] | csv.Error = error
+            while isinstance(found, csv.Error) and row.count('"') % 2 and len(row) < LONGEST_ROW:
+                following = next(ahead, None)
+                if following is None:
+                    break
+                later.append(following)
+                row += following[1]
+                with suppress(csv.Error):
+                    found = _split(row, delimiter)
+            if isinstance(found, csv.Error):
+                waiting = [*later, *waiting[len(later) :]]
+            else:
+                waiting = waiting[len(later) :]
+            yield number, found
 
 
 def _split(line: str, delimiter: str) -> list[str]:
-    """The cells of a line; a quote that is not closed in it would swallow the lines after it."""
+    """The cells of a row, whose quotes are all closed."""
     if '"' in line:
         return next(csv.reader((line,), strict=True, delimiter=delimiter))
     text = line.rstrip("\r\n")
@@ -189,27 +255,29 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _delimiter(header: str, wanted: TraceFormat | None) -> str:
-    """A comma, unless only another one gives the columns the user has named."""
+    """A comma, unless another one gives the columns the user has named, or none are and it more."""
+    cells = {one: next(csv.reader([header], delimiter=one), []) for one in DELIMITERS}
     if wanted is not None and wanted.container is None:
-        for delimiter in DELIMITERS:
-            if set(wanted.required) <= set(next(csv.reader([header], delimiter=delimiter), [])):
-                return delimiter
-    return DELIMITERS[0]
+        names = {*wanted.required}
+        return next(
+            (one for one in DELIMITERS if names <= {*map(str.strip, cells[one])}), DELIMITERS[0]
+        )
+    return max(DELIMITERS, key=lambda one: len(cells[one])) if wanted is None else DELIMITERS[0]
 
 
 def _table_cells(
-    lines: Iterable[tuple[int, str]], kind: TraceFormat, columns: list[str], delimiter: str
+    rows: Rows, kind: TraceFormat, columns: list[str]
 ) -> Iterator[tuple[int, Cells | BadRow]]:
     is_plain = kind.has_failed is None and kind.measured is None and kind.worker is None
+    is_plain &= not {*PHASES} & {*columns}
     names = (kind.time or kind.prompt, kind.prompt, kind.output)
     time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
     width = len(columns)
-    for number, line in lines:
-        try:
-            cells: list[Any] = _split(line, delimiter)
-        except csv.Error as error:
-            yield number, BadRow("a quote in it is wrong", f"has a quote that is wrong: {error}")
+    for number, found in rows:
+        if isinstance(found, csv.Error):
+            yield number, BadRow("a quote in it is wrong", f"has a quote that is wrong: {found}")
             continue
+        cells: list[Any] = found
         if len(cells) != width:
             if not cells:
                 continue
@@ -230,7 +298,7 @@ Records = Iterator[tuple[int, Any]]
 """Objects with their numbers; lines of text are parsed when it is known how."""
 
 
-def _values(stream: JsonStream, steps: Iterator[None]) -> Records:
+def _values(stream: Document, steps: Iterator[None]) -> Records:
     for number, _ in enumerate(steps, 1):
         yield number, stream.value()
     if stream.opening():
@@ -238,30 +306,45 @@ def _values(stream: JsonStream, steps: Iterator[None]) -> Records:
 
 
 def _open_records(
-    records: Records, path: object, wanted: TraceFormat | None, worker: str | None
+    records: Records,
+    path: object,
+    wanted: TraceFormat | None,
+    worker: str | None,
+    run: int | None = None,
 ) -> Opened:
     tried: list[tuple[int, Any]] = []
-    kind, first, fitted = wanted, None, None
+    found: list[dict[str, Any]] = []
     broken: FileFormatError | None = None
     for number, raw in islice(records, MOST_TRIED):
         tried.append((number, raw))
         try:
-            record = _parsed(raw, path, number)
+            found.append(_parsed(raw, path, number))
         except FileFormatError as error:
             # It is judged with the other rows, if there is a row that tells what they are.
             broken = broken or error
             continue
-        first = record if first is None else first
-        found = fitting("json", record) if wanted is None else [wanted] * fits(wanted, record)
-        if len(found) == 1:
-            kind, fitted = found[0], record
+        if wanted is not None and fits(wanted, found[-1]):
             break
-    if first is None and broken is not None:
+    if not found and broken is not None:
         raise broken
-    first = first or {}
-    kind = with_worker(kind or detect_format(path, "json", first), worker)
-    there = _columns_there(kind, fitted or first, first, path)
-    return Opened(kind, _record_cells(chain(tried, records), kind, path), there)
+    if found and found[0].keys() >= RUN_KEYS and wanted in (None, VLLM_BENCH, SGLANG_BENCH):
+        runs = [raw for _, raw in chain(tried, records)]
+        chosen = json.dumps(runs[_run_among(path, len(runs), run) - 1])
+        return _open_document(JsonStream(io.StringIO(chosen), path), path, wanted, worker)
+    kind = with_worker(wanted or detect_format(path, "json", found), worker)
+    there = _columns_there(kind, found, path)
+    return Opened(kind, _record_cells(chain(tried, records), kind, path), there, kind.note)
+
+
+def _run_among(path: object, count: int, run: int | None) -> int:
+    """Return the number of the run that is read; refuse several without one that is chosen."""
+    if run is None and count > 1:
+        reason = f"holds {count} runs, each with a clock of its own: say which with run=1"
+        reason += f" to run={count} (in a command FILE(run=1), in Python columns={{'run': 1}})"
+        raise FileFormatError(path, reason)
+    if run is not None and run > count:
+        raise FileFormatError(path, f"run={run} is not in the file, which holds {count} runs")
+    return run or 1
 
 
 def _record_cells(
@@ -296,48 +379,59 @@ def _parsed(raw: Any, path: object, number: int, *, exact: bool = False) -> dict
     return row
 
 
-def _columns_there(
-    kind: TraceFormat,
-    first: dict[str, Any],
-    columns: Iterable[str],
-    path: object,
-) -> bool:
+def _columns_there(kind: TraceFormat, records: Sequence[dict[str, Any]], path: object) -> bool:
     """Refuse a file without what its format needs; whether it has arrival times."""
+
+    def is_there(*names: str) -> bool:
+        return any(lookup(one, *names, missing=ABSENT) is not ABSENT for one in records)
+
     for column in kind.required:
-        if lookup(first, *column.split("|"), missing=ABSENT) is ABSENT:
-            way_out = "" if kind.container is None else f"; {MAP_COLUMNS}"
-            raise FileFormatError(
-                path, f"column {column!r} is missing (found: {listed(list(columns))}){way_out}"
-            )
-    time = kind.time
-    return time is not None and (kind.is_log or lookup(first, time, missing=ABSENT) is not ABSENT)
+        if not is_there(*column.split("|")):
+            why = f"column {column!r} is missing"
+            if kind.container is None:
+                raise FileFormatError(path, f"{why} (found: {listed(all_paths(records))})")
+            refuse_unknown(path, records, why)
+    return kind.time is not None and (kind.is_log or is_there(kind.time))
 
 
 # --- requests inside a document -----------------------------------------------------------------
 
 
 def _open_document(
-    stream: Document, path: object, wanted: TraceFormat | None, worker: str | None
+    stream: Document,
+    path: object,
+    wanted: TraceFormat | None,
+    worker: str | None,
+    run: int | None = None,
 ) -> Opened:
-    run = BenchmarkRun(path)
+    for before in range(1, run or 1):
+        stream.skip()
+        if not stream.opening():
+            _run_among(path, before, run)
+    found = BenchmarkRun(path)
     members = stream.members()
     for key in members:
         kind = DOCUMENTS.get(key)
         if kind is not None and wanted in (None, kind):
             kind = with_worker(kind, worker)
             rows = enumerate(_requests(stream, chain([key], members), kind), 1)
-            return Opened(kind, _record_cells(rows, kind, path), True)
-        run.take(key, stream)
-    if wanted in (None, VLLM_BENCH, SGLANG_BENCH):
-        if run.has_requests:
-            return _open_run(run, stream, path, wanted)
-        if SUMMARY in run.seen:
-            raise FileFormatError(path, NO_REQUESTS)
+            among = rows if kind.among is None else kind.among(rows)
+            return Opened(kind, _record_cells(among, kind, path), True)
+        found.take(key, stream)
+    if wanted in (None, VLLM_BENCH, SGLANG_BENCH) and found.has_requests:
+        if run is None and stream.opening():
+            count = 1
+            while stream.opening():
+                stream.skip()
+                count += 1
+            _run_among(path, count, run)
+        return _open_run(found, path, wanted)
     if wanted is not None:
+        refuse_totals(path, found.seen)
         missing = ", ".join(wanted.required)
-        raise FileFormatError(path, f"has no {missing} (found: {listed(run.seen)})")
-    detect_format(path, "json", run.seen)
-    raise FileFormatError(path, f"is one object ({listed(run.seen)}) and none of requests")
+        raise FileFormatError(path, f"has no {missing} (found: {listed(found.seen)})")
+    detect_format(path, "json", [found.seen])
+    raise FileFormatError(path, f"is one object ({listed(found.seen)}) and none of requests")
 
 
 def _requests(stream: Document, members: Iterator[str], kind: TraceFormat) -> Iterator[Any]:
@@ -350,14 +444,7 @@ def _requests(stream: Document, members: Iterator[str], kind: TraceFormat) -> It
                 stream.skip()
 
 
-def _open_run(
-    run: BenchmarkRun, stream: Document, path: object, wanted: TraceFormat | None
-) -> Opened:
-    if stream.opening():
-        raise FileFormatError(
-            path,
-            "holds several runs, each with a clock of its own: give one of them, as sed -n 2p does",
-        )
+def _open_run(run: BenchmarkRun, path: object, wanted: TraceFormat | None) -> Opened:
     run.check()
     kind = VLLM_BENCH if run.has_start_times else SGLANG_BENCH
     if wanted is VLLM_BENCH and not run.has_start_times:

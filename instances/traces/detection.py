@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.validation import as_integer
 
+from .advice import refuse_totals, refuse_unknown
 from .formats import FORMATS
-from .row import Clock, Measured, any_clock, as_duration, clock_of
-from .trace_format import ABSENT, Container, TraceFormat, lookup
+from .plausibility import likely_unit
+from .row import (
+    MILLISECONDS,
+    PER_SECOND,
+    SECONDS,
+    TICKS_PER_SECOND,
+    Clock,
+    Measured,
+    as_duration,
+    name_words,
+    named_unit,
+)
+from .trace_format import ABSENT, Container, TraceFormat, lookup, path_of
 
-NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan", "[]", "{}")
-"""Cells of a column of errors that mean that there was none."""
+NO_ERROR = (
+    *("", "0", "0.0", "false", "none", "null", "nan", "[]", "{}", "ok", "success", "successful"),
+    *("succeeded", "complete", "completed", "done", "finished", "stop", "length", "tool_calls"),
+)
+"""Cells of a column of errors that mean that there was none; so do statuses of HTTP below 400."""
 
-CLOCKS: dict[str, Callable[[], Clock]] = {
-    "arrival": any_clock,
-    "arrival_ms": clock_of(10**3),
-    "arrival_us": clock_of(10**6),
-    "arrival_ns": clock_of(10**9),
+NO_SUCCESS = ("", "0", "0.0", "false", "none", "null", "nan", "no", "failed", "failure", "error")
+"""Cells of a column of successes that mean that a request failed."""
+
+ARRIVALS = {
+    "arrival": None,
+    "arrival_ms": MILLISECONDS,
+    "arrival_us": "microseconds",
+    "arrival_ns": "nanoseconds",
 }
-"""Clocks by the role of a column of arrivals: seconds or dates, or parts of a second."""
+"""Units by the role of a column of arrivals; None is told by its name and its cells."""
 
 MEASUREMENTS = {
     "latency": "latency",
@@ -31,19 +51,11 @@ MEASUREMENTS = {
 }
 """Fields of `Measured` by the role of their column, which is in seconds or ends in ``_ms``."""
 
+STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
+"""Fields of `Measured` by the role of a column with the time at which they end."""
+
 _DURATIONS = [f"{name}{unit}" for name in MEASUREMENTS for unit in ("", "_ms")]
-ROLES = (*CLOCKS, "prompt", "output", *_DURATIONS, "error", "worker")
-
-MOST_LISTED = 30
-"""Columns of a file that an error lists."""
-
-LONGEST_LISTED = 40
-"""Characters of a column's name that an error repeats."""
-
-MAP_COLUMNS = (
-    "say which column holds what with columns (in a command FILE(arrival=NAME, prompt=NAME, "
-    "output=NAME))"
-)
+ROLES = (*ARRIVALS, "prompt", "output", *_DURATIONS, *STAMPS, "error", "worker", "requests", "run")
 
 
 def format_of(columns: Mapping[str, str]) -> TraceFormat:
@@ -54,10 +66,13 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
     columns : Mapping[str, str]
         ``{"arrival": ..., "prompt": ..., "output": ...}``, the first may be missing (all arrive at
         once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a name may
-        be a path, as in ``"usage.prompt_tokens"``. What the log measured may be named too:
-        ``"latency"``, ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each in seconds
-        or with ``_ms``; ``"error"``, which is empty, 0 or false where a request succeeded; and
-        ``"worker"``, the replica that served it.
+        be a path, as in ``"usage.prompt_tokens"``; a dot in a key has a backslash before it. What
+        the log measured may be named too: ``"latency"``, ``"time_to_first_token"``,
+        ``"inter_token_time"`` (the mean), each with ``_ms`` or in the unit that ends its name, else
+        in seconds; ``"end"`` and ``"first_token"``, times on the clock of arrivals; ``"error"``,
+        which is empty, 0, false, a success or a status below 400 where a request succeeded;
+        ``"worker"``, the replica that served it; and ``"requests"``, the list of requests in a
+        larger object. ``"run"`` is the number of one of several runs.
 
     Raises
     ------
@@ -68,53 +83,98 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
     InvalidValueError
         Two columns of arrivals or of one measurement, or no prompts or outputs.
     """
+    chosen, kinds = _chosen(columns)
+    for role in ("prompt", "output"):
+        if role not in chosen:
+            reason = f"does not say which column holds {role}s"
+            raise InvalidValueError(None, "columns", dict(columns), reason)
+    arrival, error = kinds.pop("arrivals", None), chosen.get("error")
+    time, unit = (chosen[arrival], ARRIVALS[arrival]) if arrival else (None, None)
+    durations: dict[str, tuple[str, float]] = {}
+    stamps: dict[str, str] = {}
+    named: list[str] = []
+    for kind, role in kinds.items():
+        name = chosen[role]
+        if role in STAMPS:
+            if time is None:
+                raise InvalidValueError("columns", role, name, "needs a column of arrivals")
+            stamps[kind] = name
+        elif role in _DURATIONS:
+            of_name = None if role.endswith("_ms") else named_unit(name)
+            if of_name not in (None, SECONDS):
+                named.append(f"{name!r} is in {of_name}, as its name says")
+            seconds = 1e-3 if role.endswith("_ms") else 1 / PER_SECOND[of_name or SECONDS]
+            durations[kind] = name, seconds
+    further = [error, chosen.get("worker"), *[name for name, _ in durations.values()]]
+
+    def measured(record: dict[str, Any]) -> Measured:
+        found: dict[str, Any] = {
+            kind: _text_duration(record, *at) for kind, at in durations.items()
+        }
+        for kind, name in stamps.items():
+            clock = made.new_clock()
+            found[kind] = _text_since(clock, lookup(record, str(time)), lookup(record, name), name)
+        return Measured(**found)
+
+    made = TraceFormat(
+        name="columns",
+        source="columns named by the user",
+        container=None,
+        time=time,
+        prompt=chosen["prompt"],
+        output=chosen["output"],
+        unit=unit,
+        has_failed=None if error is None else (lambda record: _is_error(record, error)),
+        measured=measured if durations or stamps else None,
+        further=tuple(one for one in (*further, *stamps.values()) if one is not None),
+        worker=chosen.get("worker"),
+        records=path_of(chosen["requests"]) if "requests" in chosen else (),
+        note="; ".join(named) or None,
+    )
+    return made
+
+
+def _chosen(columns: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Check the roles: columns by role, and roles by the one thing that each of them holds."""
     if not isinstance(columns, Mapping):
         raise InvalidTypeError(None, "columns", columns, "is not a mapping")
     chosen: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
+    chosen.pop("run", None)
     kinds: dict[str, str] = {}
     for role, name in chosen.items():
         if role not in ROLES:
             raise UnknownNameError("column role", role, list(ROLES))
         if not isinstance(name, str):
             raise InvalidTypeError("columns", role, name, "is not the name of a column")
-        kind = "arrivals" if role in CLOCKS else role.removesuffix("_ms")
+        kind = "arrivals" if role in ARRIVALS else role.removesuffix("_ms")
+        kind = STAMPS.get(kind, MEASUREMENTS.get(kind, kind))
         if kind in kinds:
-            reason = f"names two columns of {kind}"
+            reason = f"names two columns of {kind.replace('_', ' ')}"
             raise InvalidValueError(None, "columns", dict(columns), reason)
         kinds[kind] = role
-    for role in ("prompt", "output"):
-        if role not in chosen:
-            reason = f"does not say which column holds {role}s"
-            raise InvalidValueError(None, "columns", dict(columns), reason)
-    arrival, error = kinds.get("arrivals"), chosen.get("error")
-    units = {
-        MEASUREMENTS[kind]: (chosen[role], 1e-3 if role.endswith("_ms") else 1.0)
-        for kind, role in kinds.items()
-        if kind in MEASUREMENTS
-    }
+    return chosen, kinds
 
-    further = [error, chosen.get("worker"), *[column for column, _ in units.values()]]
 
-    def has_failed(record: dict[str, Any]) -> bool:
-        return str(lookup(record, str(error))).strip().lower() not in NO_ERROR
+def _is_error(record: dict[str, Any], column: str) -> bool:
+    """Return True if a cell says that a request failed, in a column of errors or of successes."""
+    value = str(lookup(record, column)).strip().lower()
+    if {*name_words(column)} & {"success", "successful", "succeeded", "ok"}:
+        return value in NO_SUCCESS
+    status = re.match(r"(\d{3})(\.0)?\b", value)
+    return value not in NO_ERROR and not (status and 200 <= int(status[1]) < 400)
 
-    def measured(record: dict[str, Any]) -> Measured:
-        found: dict[str, Any] = {name: _text_duration(record, *at) for name, at in units.items()}
-        return Measured(**found)
 
-    return TraceFormat(
-        name="columns",
-        source="columns named by the user",
-        container=None,
-        time=chosen[arrival] if arrival else None,
-        prompt=chosen["prompt"],
-        output=chosen["output"],
-        new_clock=CLOCKS[arrival or "arrival"],
-        has_failed=has_failed if error is not None else None,
-        measured=measured if units else None,
-        further=tuple(column for column in further if column is not None),
-        worker=chosen.get("worker"),
-    )
+def _text_since(clock: Clock, start: Any, end: Any, name: str) -> float | None:
+    """Seconds from one stamp to another; None where it is blank."""
+    if end is None or (isinstance(end, str) and not end.strip()):
+        return None
+    try:
+        begin, ticks = clock(start), clock(end)
+    except ValueError as error:
+        raise InvalidTypeError(None, name, end, str(error)) from None
+    if ticks < begin:
+        raise InvalidValueError(None, name, end, "is before the arrival")
+    return (ticks - begin) / TICKS_PER_SECOND
 
 
 def _text_duration(record: Any, name: str, seconds: float) -> float | None:
@@ -134,15 +194,15 @@ def _text_duration(record: Any, name: str, seconds: float) -> float | None:
 def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat | None:  # noqa: A002
     """Choose the format that the caller asks for; None leaves it to `detect_format`.
 
-    Columns that name the worker only do not make a format.
+    Columns that name the worker or the run only do not make a format.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
         No name of a format, columns that `format_of` refuses, or both are given.
     """
-    if isinstance(columns, Mapping) and [*columns] == ["worker"]:
-        if not isinstance(columns["worker"], str):
+    if isinstance(columns, Mapping) and columns and {*columns} <= {"worker", "run"}:
+        if not isinstance(columns.get("worker", ""), str):
             name = columns["worker"]
             raise InvalidTypeError("columns", "worker", name, "is not the name of a column")
         columns = None
@@ -177,11 +237,24 @@ def fitting(container: Container, record: Mapping[str, Any]) -> list[TraceFormat
     return [one for one in FORMATS.values() if one.container == container and fits(one, record)]
 
 
-def detect_format(path: Any, container: Container, record: Mapping[str, Any]) -> TraceFormat:
-    """Detect the format whose columns a file has.
+def run_of(columns: Mapping[str, Any] | None) -> int | None:
+    """Return the number of the run that columns name, the first being 1; None where they do not.
 
-    Where none fits, but just one shares a column with the file, it is that one with a column
-    missing, and the reader says which.
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        Not such a number.
+    """
+    run: Any = None if columns is None else columns.get("run")
+    if isinstance(run, str) and run.isdecimal() and len(run) < 10:
+        run = int(run)
+    return None if run is None else as_integer(run, "columns", "run", minimum=1)
+
+
+def detect_format(
+    path: Any, container: Container, records: Sequence[Mapping[str, Any]]
+) -> TraceFormat:
+    """Detect the format whose columns a file has.
 
     Parameters
     ----------
@@ -189,42 +262,36 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
         What errors call the file.
     container : Literal[csv, json, document]
         What kind of rows it has.
-    record : Mapping[str, Any]
-        One of them, or a table's columns.
+    records : sequence of mapping
+        Some of them; of a table one may be its columns without cells.
 
     Raises
     ------
     FileFormatError
         No format or several fit; the message says what can be done.
     """
-    if not record:
+    filled = [one for one in records if one]
+    if not filled:
         raise FileFormatError(path, "holds no record that has fields")
-    alike = [one for one in FORMATS.values() if one.container == container]
-    found = fitting(container, record)
+    found = next((some for one in filled if len(some := fitting(container, one)) == 1), None)
+    found = found or fitting(container, filled[0])
+    if {one.name for one in found} == {"mooncake", "qwen-bailian"}:
+        unit = likely_unit(filled, found[0].time or "", found[0].prompt)
+        found = [one for one in found if unit in (None, one.unit)]
+    if len(found) > 1:
+        ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
+        raise FileFormatError(path, f"fits several formats: which is it? Say {ways}")
     if not found:
-        # Tables of logs have columns that any table may have.
-        alike_tables = [one for one in alike if container != "csv" or not one.is_log]
-        found = [one for one in alike_tables if set(one.read) & set(record)]
-    if len(found) != 1:
-        if container == "json":
-            alike = [one for one in FORMATS.values() if one.container != "csv"]
-        known = "; ".join(f"{one.name}: {', '.join(one.required)}" for one in alike)
-        how_many = "several formats" if found else "no format"
-        way_out = "name one with format=" if found else MAP_COLUMNS
-        raise FileFormatError(
-            path, f"the columns ({listed(record)}) fit {how_many} ({known}); {way_out}"
-        )
+        refuse_totals(path, filled[0])
+        refuse_unknown(path, filled, f"fits no format{_nearly(container, filled[0])}")
     return found[0]
 
 
-def listed(columns: Collection[str]) -> str:
-    """List the columns of a file in a message, the first `MOST_LISTED` only.
-
-    Names are cut: in a file without a header they are cells of its first row.
-    """
-    names = [
-        one if len(one) <= LONGEST_LISTED else f"{one[:LONGEST_LISTED]}..."
-        for one in list(columns)[:MOST_LISTED]
-    ]
-    shown = ", ".join(names) or "none"
-    return f"{shown}, ... {len(columns)} in all" if len(columns) > MOST_LISTED else shown
+def _nearly(container: Container, record: Mapping[str, Any]) -> str:
+    """Name the one column that a file lacks of a known format."""
+    for one in FORMATS.values():
+        missing = {*one.required} - {*record}
+        is_near = len(missing) == 1 and len({*one.read} & {*record}) > 1
+        if one.container == container and is_near and not one.is_log:
+            return f" (of {one.name} column {missing.pop()!r} is missing)"
+    return ""

@@ -12,17 +12,27 @@ import numpy as np
 
 from instances.errors import InvalidValueError
 
-from .row import Measured, any_clock, as_count, as_duration, as_durations, clock_of, date_clock
+from .plausibility import MOONCAKE_BLOCK, QWEN_BLOCK
+from .row import (
+    DATES,
+    MILLISECONDS,
+    OUTER_SPAN,
+    Cells,
+    Measured,
+    as_count,
+    as_duration,
+    as_durations,
+)
 from .streams import Document
 from .trace_format import TraceFormat, duration, durations, lookup
 
 MILLISECOND, MICROSECOND, NANOSECOND = 1e-3, 1e-6, 1e-9
 
+LONGEST_ATTRIBUTE = 256
+"""Characters of an attribute of a span that is held."""
+
 LATEST_STAMP = 1e19
 """Microseconds beyond which a stamp is none."""
-
-MOONCAKE_BLOCK = 512
-"""Tokens of a block in Mooncake's traces."""
 
 # --- GuideLLM -----------------------------------------------------------------------------------
 
@@ -124,8 +134,8 @@ def _trtllm_since(record: dict[str, Any], column: str) -> float | None:
 _PROMPTS = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens")
 _OUTPUTS = ("gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens")
 _VALUES = ("value.intValue", "value.doubleValue", "value.stringValue")
-
-
+_SPAN_IDS = ("traceId", "spanId", "parentSpanId")
+_SPAN_TIMES = ("startTimeUnixNano", "endTimeUnixNano", "status")
 _WORKERS = ("service.instance.id", "k8s.pod.name", "host.name")
 
 
@@ -153,14 +163,42 @@ def _attributes(record: Any) -> dict[str, Any]:
     return {key: value for key, value in pairs if isinstance(key, str)}
 
 
-def _span_request(record: dict[str, Any]) -> dict[str, Any] | None:
-    """The attributes of a span and its resource, and its times; None where it counts no tokens."""
-    found = _attributes(record)
-    if all(lookup(found, *columns) is None for columns in (_PROMPTS, _OUTPUTS)):
-        return None
-    names = ("startTimeUnixNano", "endTimeUnixNano", "status")
-    times = {name: lookup(record, name) for name in names}
-    return _attributes(record.get("resource")) | found | times
+def _innermost(spans: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Yield the spans that count tokens, as their attributes, times and those of their resource.
+
+    A client, its library and the engine each count the tokens of a request, and an agent counts
+    those of all its calls: of spans inside one another the innermost is kept, and of spans that
+    were sent twice the first. All are held, because a span may be before or after those inside it.
+    """
+    parents: dict[Any, Any] = {}
+    counting: list[tuple[int, Any, Any]] = []
+    for number, span in spans:
+        record, place = span, None
+        if isinstance(span, dict):
+            trace, own, parent = (str(span.get(name) or "") for name in _SPAN_IDS)
+            # Without an identity a span is inside nothing.
+            if own:
+                place = trace, own
+                parents[place] = (trace, parent) if parent != own else None
+            record = _attributes(span)
+            if all(lookup(record, *columns) is None for columns in (_PROMPTS, _OUTPUTS)):
+                continue
+            record = _attributes(span.get("resource")) | record
+            # Some have whole prompts among their attributes.
+            record = {key: one for key, one in record.items() if len(str(one)) < LONGEST_ATTRIBUTE}
+            record |= {name: span.get(name) for name in _SPAN_TIMES}
+        counting.append((number, place, record))
+    outer = set()
+    for _, place, record in counting:
+        around = parents.get(place)
+        has_output = isinstance(record, dict) and lookup(record, *_OUTPUTS) is not None
+        while has_output and around is not None and around not in outer:
+            outer.add(around)
+            around = parents.get(around)
+    for number, place, record in counting:
+        yield number, {OUTER_SPAN: True} if place in outer else record
+        if place is not None:
+            outer.add(place)
 
 
 def _span_measured(record: dict[str, Any]) -> Measured:
@@ -234,9 +272,17 @@ def _blis_measured(record: dict[str, Any]) -> Measured:
 # --- OpenAI-style APIs --------------------------------------------------------------------------
 
 
-def _response(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of a batch's output with what its response holds, or a response as it is."""
+def _response(record: dict[str, Any]) -> dict[str, Any] | None:
+    """A record of a batch's output with what its response holds, or a response as it is.
+
+    None for a piece of a stream before its last, which may count tokens too.
+    """
     body = lookup(record, "response.body")
+    choices = record.get("choices")
+    if isinstance(choices, list) and choices:
+        reasons = [lookup(one, "finish_reason", missing="") for one in choices]
+        if all(reason is None for reason in reasons):
+            return None
     return body | record if isinstance(body, dict) else record
 
 
@@ -256,7 +302,7 @@ _TABLE = (
         time="TIMESTAMP",
         prompt="ContextTokens",
         output="GeneratedTokens",
-        new_clock=date_clock,
+        unit=DATES,
         is_in_order=True,
     ),
     # ChatGPT and GPT-4 calls, in seconds since midnight of the first day. A failed call has no
@@ -280,8 +326,19 @@ _TABLE = (
         time="timestamp",
         prompt="input_length",
         output="output_length",
-        new_clock=clock_of(10**3),
+        unit=MILLISECONDS,
         blocks=lambda record: (MOONCAKE_BLOCK, record.get("hash_ids")),
+        is_in_order=True,
+    ),
+    # The same columns in seconds; `detection` says which of both a file is.
+    TraceFormat(
+        "qwen-bailian",
+        "Qwen traces of Alibaba Cloud Bailian",
+        "json",
+        time="timestamp",
+        prompt="input_length",
+        output="output_length",
+        blocks=lambda record: (QWEN_BLOCK, record.get("hash_ids")),
         is_in_order=True,
     ),
     # Processed traces of the simulator; those that are lengths only have no arrivals.
@@ -354,7 +411,7 @@ _TABLE = (
         time="metadata.request_start_ns",
         prompt="metrics.input_sequence_length.value",
         output="metrics.output_sequence_length.value",
-        new_clock=clock_of(10**9),
+        unit="nanoseconds",
         marks=("metadata.request_start_ns", "metrics"),
         names={
             "metrics.output_sequence_length.value": (
@@ -396,7 +453,7 @@ _TABLE = (
         time="start_timestamp",
         prompt="num_input_tokens",
         output="output_tokens",
-        new_clock=clock_of(10**9),
+        unit="nanoseconds",
         marks=("start_timestamp", "num_input_tokens"),
         names={"output_tokens": ("output_tokens", "num_output_tokens")},
         has_failed=_trtllm_failed,
@@ -413,12 +470,13 @@ _TABLE = (
         time="startTimeUnixNano",
         prompt=_PROMPTS[0],
         output=_OUTPUTS[0],
-        new_clock=clock_of(10**9),
+        unit="nanoseconds",
         marks=("resourceSpans",),
         names={_PROMPTS[0]: _PROMPTS, _OUTPUTS[0]: _OUTPUTS, _WORKERS[0]: _WORKERS},
         worker=_WORKERS[0],
         requests=_spans,
-        request=_span_request,
+        request=lambda record: Cells(left_out=OUTER_SPAN) if OUTER_SPAN in record else record,
+        among=_innermost,
         has_failed=lambda record: lookup(record, "status.code") in (2, "STATUS_CODE_ERROR"),
         measured=_span_measured,
     ),
@@ -432,7 +490,7 @@ _TABLE = (
         time="request_received_ms",
         prompt="input_tokens",
         output="output_tokens",
-        new_clock=clock_of(10**3),
+        unit=MILLISECONDS,
         marks=("event.schema|schema", "event.event_type|event_type"),
         names={"input_tokens": ("input_tokens", "replay.input_length")},
         worker="decode_worker",
@@ -457,7 +515,7 @@ _TABLE = (
         time="arrival_time_us",
         prompt="input_tokens",
         output="output_tokens",
-        new_clock=clock_of(10**6),
+        unit="microseconds",
         marks=("arrival_time_us", "first_chunk_time_us", "input_tokens", "output_tokens"),
         request=_blis_request,
         has_failed=lambda record: str(record.get("status") or "ok").strip().lower() != "ok",
@@ -472,7 +530,7 @@ _TABLE = (
         time="created",
         prompt="usage.prompt_tokens",
         output="usage.completion_tokens",
-        new_clock=any_clock,
+        unit=None,
         marks=("usage|response.body|custom_id",),
         names={
             "created": ("created", "created_at"),

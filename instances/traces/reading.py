@@ -7,18 +7,23 @@ import gzip
 import io
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import IO, Any, Self
 
+import numpy as np
+
 from instances.errors import FileFormatError
 from instances.validation import as_flag
 
+from .advice import MAP_COLUMNS
 from .containers import open_rows
-from .detection import MAP_COLUMNS, wanted_format
+from .detection import run_of, wanted_format
 from .held_rows import HeldRows
 from .row import (
+    FAILED_REQUEST,
     WAY_OUT,
     BadRow,
     OnBadRows,
@@ -34,6 +39,8 @@ MOST_COUNTED = 100_000
 """Rows after the first bad one that are read to count the bad ones among them."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
+PARQUET = b"PAR1"
+LONGEST_MAGIC = 6
 
 
 class TraceReader:
@@ -65,9 +72,12 @@ class TraceReader:
         Whether some times between tokens were too many to be held.
     settings : Mapping[str, Any]
         Settings of the engine that the file states, by the engine's names.
-    failed, without_output : int
-        Rows so far that are passed over because they failed or were broken off, and rows of a log
-        that say nothing of their output, which counts as 0.
+    left_out : Counter[str]
+        Rows so far that can be read and are no requests to be served, by reason.
+    without_output : int
+        Rows so far of a log that say nothing of their output, which counts as 0.
+    time_unit : str or None
+        Unit of arrivals, or ``"dates"``; None before the first row, and without arrivals.
     out_of_order : int
         Rows so far that came after a later one.
     skipped : SkippedRows
@@ -98,13 +108,16 @@ class TraceReader:
         self._bad_rows = check_bad_rows(bad_rows)
         self.path = path
         self.skipped = SkippedRows()
-        self.failed = self.without_output = self.out_of_order = 0
+        self.left_out: Counter[str] = Counter()
+        self.without_output = self.out_of_order = 0
+        self.time_unit: str | None = None
         self._sort = None if sort is None else as_flag(sort, None, "sort")
         self._file = io.FileIO(path)
         try:
             with self._complaints():
                 worker = None if columns is None else columns.get("worker")
-                opened = open_rows(_text(self._file), path, wanted, worker)
+                run = run_of(columns)
+                opened = open_rows(_text(self._file, path), path, wanted, worker, run)
             (
                 self.format,
                 self._cells,
@@ -113,6 +126,9 @@ class TraceReader:
                 self.inter_token_times_are_cut,
                 self.settings,
             ) = opened
+            if run is not None and "output_lens" not in self.format.marks:
+                reason = "holds no runs of vLLM's or SGLang's benchmark: leave out run"
+                raise FileFormatError(path, reason)
         except BaseException:
             self.close()
             raise
@@ -126,6 +142,11 @@ class TraceReader:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    @property
+    def failed(self) -> int:
+        """Rows so far that are passed over because they failed or were broken off."""
+        return self.left_out[FAILED_REQUEST]
 
     @property
     def sorts(self) -> bool:
@@ -161,7 +182,7 @@ class TraceReader:
                 if self._bad_rows == "refuse":
                     reason = f"{row.message}; {self._count_bad_rows(judged)}"
                     raise FileFormatError(self.path, reason, row=number)
-        if self.skipped.counts and latest is None and not self.failed:
+        if self.skipped.counts and latest is None and not self.left_out:
             raise FileFormatError(
                 self.path, f"none of its rows can be read: {self.skipped.reasons()}"
             )
@@ -175,13 +196,14 @@ class TraceReader:
                 yield number, cells
                 continue
             time, prompt, output = cells[:3]
-            if cells.has_failed:
-                self.failed += 1
+            if cells.left_out is not None:
+                self.left_out[cells.left_out] += 1
                 continue
             column, value, ticks = kind.time or "", time, 0
             try:
                 if has_times:
                     ticks = clock(time)
+                    self.time_unit = clock.unit
                 column, value = kind.prompt, prompt
                 prompt_tokens = as_count(prompt)
                 column, value = kind.output, output
@@ -245,10 +267,12 @@ def open_trace(
         A name in `FORMATS`; None tells it from the columns.
     columns : Mapping[str, str] or None, default None
         Instead of a format, which column holds what: ``{"arrival": "created_at", "prompt":
-        "usage.prompt_tokens", "output": ...}``. Arrivals are seconds or dates, as the first is;
-        ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a second; without any
-        all arrive at once. Keys inside JSON objects are joined by dots. ``{"worker": "pod"}`` alone
-        says which column names the replica that served a request, in a file of any format.
+        "usage.prompt_tokens", "output": ...}``. Arrivals are seconds or dates, as the first is and
+        the name of their column says; ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count
+        parts of a second; without any all arrive at once. Keys inside JSON objects are joined by
+        dots. `read_log` reads further roles, such as ``"latency_ms"`` and ``"end"``. ``{"worker":
+        "pod"}`` alone says which column names the replica that served a request, in a file of any
+        format, and ``{"run": 2}`` which of a benchmark's runs is read.
     sort : bool or None, default None
         Put the rows in order of arrival first, which holds all of them in memory, or take a row
         that goes back in time for an error. None sorts what does not promise an order: logs, and
@@ -279,12 +303,49 @@ class _Rejoined(io.RawIOBase):
         return size
 
 
-def _text(file: io.RawIOBase) -> IO[str]:
+OTHER_FILES = {
+    b"PK\x03\x04": "a ZIP archive, as Excel's .xlsx files are",
+    b"\x28\xb5\x2f\xfd": "compressed by Zstandard",
+    b"BZh": "compressed by bzip2",
+    b"\xfd7zXZ": "compressed by xz",
+    b"SQLite": "a SQLite database",
+    b"ARROW1": "an Arrow (Feather) file",
+    b"ORC": "an ORC file",
+}
+"""Names of files that are not read, by their first bytes."""
+
+
+def _text(file: io.RawIOBase, path: object) -> IO[str]:
     """The text of a file, unpacked if it is compressed; a pipe cannot be opened or read twice."""
     head = b""
-    while len(head) < len(_GZIP_MAGIC) and (more := file.read(len(_GZIP_MAGIC) - len(head))):
+    while len(head) < LONGEST_MAGIC and (more := file.read(LONGEST_MAGIC - len(head))):
         head += more
     stream: Any = io.BufferedReader(_Rejoined(head, file), 2**16)
-    if head == _GZIP_MAGIC:
+    if head.startswith(PARQUET):
+        return _rows_of_parquet(stream.read(), path)
+    for magic, name in OTHER_FILES.items():
+        if head.startswith(magic):
+            reason = f"is {name}: give it as CSV or JSON lines, plain or compressed with gzip"
+            raise FileFormatError(path, reason)
+    if head.startswith(_GZIP_MAGIC):
         stream = gzip.GzipFile(fileobj=stream, mode="rb")
     return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+def _rows_of_parquet(content: bytes, path: object) -> IO[str]:
+    """Give the rows of a Parquet file as a table, or as JSON lines where cells are nested."""
+    try:
+        import pandas
+
+        frame = pandas.read_parquet(io.BytesIO(content))
+    except ImportError:
+        reason = "is a Parquet file: install what reads it (pip install pandas pyarrow)"
+        raise FileFormatError(path, reason) from None
+    except Exception as error:  # noqa: BLE001 (each engine has errors of its own)
+        raise FileFormatError(path, f"is not a whole Parquet file: {error}") from None
+    cells = [one for row in frame.head(1).to_dict("records") for one in row.values()]
+    if any(isinstance(one, dict | list | np.ndarray) for one in cells):
+        return io.StringIO(
+            frame.to_json(orient="records", lines=True, date_format="iso", date_unit="us")
+        )
+    return io.StringIO(frame.to_csv(index=False))

@@ -16,7 +16,7 @@ from instances.errors import FileFormatError, InvalidValueError, printable
 from .held_rows import HeldRows
 from .prefixes import shared_prefixes
 from .reading import TraceReader
-from .row import MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
+from .row import DATES, FAILED_REQUEST, MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
 
 PIECE = 2**14
 """Requests whose times between tokens are put in order at once."""
@@ -53,14 +53,17 @@ class RequestLog:
         Line of the file, or record of the document, the first being 1.
     rows : int
         Requests in the file, with those left out.
-    failed : int
-        Left out because they failed or were broken off.
+    left_out : Mapping[str, int]
+        Rows that can be read and are no requests to be served, by reason: those that failed or were
+        broken off, those of a warm-up, and spans that count the tokens of others.
     dropped_empty : int
         Left out because they have no prompt or no output tokens.
     without_output : int
         Those of them that finished and have no output length.
     out_of_order : int
         Requests that went back in time.
+    time_unit : str or None
+        Unit in which the file has arrivals, or ``"dates"``; None where it has none.
     note : str or None
         What was assumed in reading it.
     skipped : SkippedRows
@@ -90,10 +93,11 @@ class RequestLog:
     inter_token_times_are_cut: bool
     row_numbers: IntArray
     rows: int
-    failed: int
+    left_out: Mapping[str, int]
     dropped_empty: int
     without_output: int
     out_of_order: int
+    time_unit: str | None = None
     note: str | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
     workers: npt.NDArray[np.object_] | None = None
@@ -103,6 +107,11 @@ class RequestLog:
 
     def __len__(self) -> int:
         return len(self.arrival_times)
+
+    @property
+    def failed(self) -> int:
+        """Requests left out because they failed or were broken off."""
+        return self.left_out.get(FAILED_REQUEST, 0)
 
     @property
     def ids(self) -> list[str]:
@@ -192,7 +201,7 @@ class RequestLog:
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
         left_out = {
-            "failed": self.failed,
+            **self.left_out,
             "without output length": self.without_output,
             "empty": self.dropped_empty - self.without_output,
             "skipped": len(self.skipped),
@@ -202,8 +211,7 @@ class RequestLog:
             parts[0] += f" ({told})"
         if self.out_of_order:
             parts.append(f"sorted, {self.out_of_order} out of order")
-        if not self.has_arrival_times:
-            parts.append("no arrival times, all at second 0")
+        parts.append(arrivals_note(self.time_unit, float(self.arrival_times[-1])))
         counts = {
             "latency": np.isfinite(self.latencies).sum(),
             "time to first token": np.isfinite(self.times_to_first_token).sum(),
@@ -264,7 +272,8 @@ def read_log(
     if not len(held):
         raise FileFormatError(
             path,
-            f"no request is left of {reader.skipped.rows} ({reader.failed} failed, "
+            f"no request is left of {reader.skipped.rows} "
+            f"({''.join(f'{count} {why}, ' for why, count in reader.left_out.items())}"
             f"{reader.without_output} without output length, {empty - reader.without_output} "
             f"empty{f', {reader.skipped}' if reader.skipped else ''})",
         )
@@ -279,14 +288,22 @@ def read_log(
         **arrays,
         inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
         rows=reader.skipped.rows,
-        failed=reader.failed,
+        left_out=dict(reader.left_out),
         dropped_empty=empty,
         without_output=reader.without_output,
         out_of_order=reader.out_of_order,
+        time_unit=reader.time_unit,
         note=reader.note,
         skipped=reader.skipped,
         settings=reader.settings,
     ).select(held.order())
+
+
+def arrivals_note(unit: str | None, span: float, origin: str = "second 0") -> str:
+    """Say in which unit a file has arrivals, and how many seconds they span."""
+    if unit is None:
+        return f"no arrival times, all at {origin}"
+    return f"arrivals are {unit if unit == DATES else f'in {unit}'} and span {span:,.6g} s"
 
 
 def _taken(

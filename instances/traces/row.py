@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +24,23 @@ TICKS_PER_SECOND: int = 10**TICK_DIGITS
 _PLAIN = re.compile(r"(\d{1,25})(?:\.(\d*))?", re.ASCII)
 _WHOLE = re.compile(r"(-?)(\d+)(?:\.0*)?", re.ASCII)
 """Whole numbers also as pandas writes them where a cell of their column is empty: 12.0."""
+
+_MINUS_ZERO = re.compile(r"-0+(?:\.0*)?(?:[eE][+-]?\d+)?", re.ASCII)
+"""Zero as arithmetic with floats leaves it."""
+
+DATES, SECONDS, MILLISECONDS = "dates", "seconds", "milliseconds"
+PER_SECOND = {SECONDS: 1, MILLISECONDS: 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+"""Units of time, and how many of each are a second."""
+
+_UNIT_WORDS = {
+    SECONDS: "s sec secs second seconds",
+    MILLISECONDS: "ms msec msecs milli millis millisecond milliseconds",
+    "microseconds": "us usec usecs micro micros microsecond microseconds",
+    "nanoseconds": "ns nsec nsecs nano nanos nanosecond nanoseconds",
+}
+_UNIT_OF_WORD = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_IN_BRACKETS = re.compile(r"[(\[{]\s*([A-Za-z]+)\.?\s*[)\]}]")
 
 _LATEST = 10**16 * TICKS_PER_SECOND
 _STAMP = re.compile(
@@ -49,9 +66,6 @@ MOST_NAMED = 3
 """Rows that are named for each reason."""
 
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
-
-Clock = Callable[[Any], int]
-"""From a cell to its time in ticks; raises ValueError where it holds none."""
 
 
 class Measured(NamedTuple):
@@ -99,8 +113,9 @@ class Cells(NamedTuple):
         Cells; an output of None is not known.
     measured : Measured or None
         What was measured, checked.
-    has_failed : bool
-        Whether the request failed or was broken off; nothing else is looked at then.
+    left_out : str or None
+        Why the record is not a request to be served, such as `FAILED_REQUEST`; nothing else is
+        looked at then.
     worker : Any
         The cell that names the replica which served the request.
     blocks : PromptBlocks or None
@@ -111,12 +126,15 @@ class Cells(NamedTuple):
     prompt: Any = None
     output: Any = None
     measured: Measured | None = None
-    has_failed: bool = False
+    left_out: str | None = None
     worker: Any = None
     blocks: PromptBlocks | None = None
 
 
-FAILED = Cells(has_failed=True)
+FAILED_REQUEST, WARM_UP, OUTER_SPAN = "failed", "warm-up", "counted by another span"
+"""Reasons for leaving out a record that can be read."""
+
+FAILED = Cells(left_out=FAILED_REQUEST)
 
 
 class TraceRow(NamedTuple):
@@ -152,12 +170,46 @@ class TraceRow(NamedTuple):
         return Fraction(self.ticks, TICKS_PER_SECOND)
 
 
-def date_clock() -> Clock:
-    """Cells that are a date with a time of day; all with a time zone or none."""
-    zoned: bool | None = None
+class Clock:
+    """Reads the cells of a column of times, all in one unit; ``clock(cell)`` is in ticks.
 
-    def ticks(value: Any) -> int:
-        nonlocal zoned
+    It raises ValueError where a cell holds no time, or one in another unit.
+
+    Parameters
+    ----------
+    unit : str or None, default None
+        `DATES`, all with a time zone or none, or a key of `PER_SECOND`; None takes the unit of the
+        first cell that can be read. A number is of seconds then, unless that would be after the
+        year 5000: then it is a Unix time in milli-, micro- or nanoseconds.
+    coarsest : str, default SECONDS
+        Coarsest unit that a number may be in, as the name of the column says.
+    """
+
+    def __init__(self, unit: str | None = None, coarsest: str = SECONDS) -> None:
+        self.unit = unit
+        self._is_given = unit is not None
+        self._coarsest = coarsest
+        self._has_zone: bool | None = None
+
+    def __call__(self, value: Any) -> int:
+        """Return the time in ticks."""
+        found = self.unit
+        if not self._is_given and found != DATES:
+            found = _unit_of(value, self._coarsest)
+        if self.unit is None and found == DATES:
+            ticks = self._date(value)
+        elif found == DATES and self.unit != DATES:
+            raise ValueError("is not a time")
+        elif self.unit not in (None, found):
+            as_ticks(value)
+            raise ValueError("is in another unit than the rows before")
+        else:
+            ticks = self._date(value) if found == DATES else as_ticks(value, found or SECONDS)
+        # Only a cell that can be read says what the others are.
+        self.unit = found
+        return ticks
+
+    def _date(self, value: Any) -> int:
         stamp = _STAMP.fullmatch(str(value).strip())
         if stamp is None:
             raise ValueError("is not a time")
@@ -167,67 +219,53 @@ def date_clock() -> Clock:
             moment = datetime.fromisoformat(whole + ("Z" if at_zero else zone or ""))
         except ValueError:
             raise ValueError("is not a time") from None
-        if zoned is None:
-            zoned = zone is not None
-        elif zoned != (zone is not None):
+        has_zone = zone is not None
+        if self._has_zone not in (None, has_zone):
             raise ValueError("has a time zone, or none, unlike the rows before")
-        elapsed = moment - (_EPOCH_IN_ZONE if zoned else _EPOCH)
+        self._has_zone = has_zone
+        elapsed = moment - (_EPOCH_IN_ZONE if has_zone else _EPOCH)
         count: int = (elapsed.days * 86_400 + elapsed.seconds) * TICKS_PER_SECOND
         return count + (int(digits.ljust(TICK_DIGITS, "0")) if digits else 0)
 
-    return ticks
+
+def _unit_of(value: Any, coarsest: str) -> str:
+    """Return the unit that the size of a number shows, this one or a finer one, or `DATES`."""
+    text = _text(value)
+    if _STAMP.fullmatch(text):
+        return DATES
+    whole = _PLAIN.fullmatch(text)
+    if whole or _EXPONENT.fullmatch(text):
+        number = int(whole[1]) if whole else int(Decimal(text))
+        for unit, per_second in reversed(PER_SECOND.items()):
+            if number >= 10**8 * per_second or unit == coarsest:
+                return unit
+    return coarsest
 
 
-def clock_of(per_second: int) -> Callable[[], Clock]:
-    """Cells that are a number >= 0 of parts of a second, of which ``per_second`` make one."""
+def named_unit(column: str) -> str | None:
+    """Return the unit that the name of a column has in brackets, or ends or begins with.
 
-    def clock() -> Clock:
-        return lambda value: as_ticks(value, TICKS_PER_SECOND // per_second)
-
-    return clock
-
-
-def any_clock() -> Clock:
-    """Cells that are dates, or numbers of one unit: as the first one is.
-
-    A number is of seconds, unless that would be after the year 5000: then it is a Unix time in
-    milli-, micro- or nanoseconds.
+    Examples
+    --------
+    >>> named_unit("startTimeMs"), named_unit("Wait (us), mean"), named_unit("status")
+    ('milliseconds', 'microseconds', None)
     """
-    dates: Clock | None = None
-    unit: int | None = None
-
-    def ticks(value: Any) -> int:
-        nonlocal dates, unit
-        if dates is not None:
-            return dates(value)
-        if unit is None and _STAMP.fullmatch(str(value).strip()):
-            clock = date_clock()
-            found = clock(value)
-            dates = clock
-            return found
-        text = _text(value)
-        whole = _PLAIN.fullmatch(text)
-        found = TICKS_PER_SECOND
-        if whole or _EXPONENT.fullmatch(text):
-            found = _unit_of(int(whole[1]) if whole else int(Decimal(text)))
-        if unit is not None and found != unit:
-            raise ValueError("is in another unit than the rows before")
-        time = as_ticks(value, found)
-        # Only a cell that can be read says what the others are.
-        unit = found
-        return time
-
-    return ticks
+    column = column.replace("\u00b5", "u").replace("\u03bc", "u")
+    words = name_words(column)
+    # A name that begins with s or us has hardly a unit there.
+    first = [one for one in words[:1] if one in ("ms", "ns")]
+    for word in (*map(str.lower, _IN_BRACKETS.findall(column)), *words[-1:], *first):
+        if word in _UNIT_OF_WORD:
+            return _UNIT_OF_WORD[word]
+    return None
 
 
-def _unit_of(number: int) -> int:
-    for per_second in (1_000_000_000, 1_000_000, 1_000):
-        if number >= 10**8 * per_second:
-            return TICKS_PER_SECOND // per_second
-    return TICKS_PER_SECOND
+def name_words(column: str) -> list[str]:
+    """Split the name of a column into words, as in ``startTime`` or ``start_time``."""
+    return [word.lower() for word in _WORD.findall(column)]
 
 
-def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
+def as_ticks(value: Any, unit: str = SECONDS) -> int:
     """A number of units >= 0, as text, int, float or Decimal, in ticks; what is finer is cut.
 
     Raises
@@ -235,15 +273,15 @@ def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
     ValueError
         Not such a number, or 10^16 seconds or more.
     """
-    text = _text(value)
+    text, ticks_per_unit = _text(value), TICKS_PER_SECOND // PER_SECOND[unit]
     plain = _PLAIN.fullmatch(text)
     if plain is not None:
         whole, digits = plain.groups()
-        ticks = int(whole) * unit
+        ticks = int(whole) * ticks_per_unit
         if ticks < _LATEST:
-            return ticks + int(digits) * unit // 10 ** len(digits) if digits else ticks
+            return ticks + int(digits) * ticks_per_unit // 10 ** len(digits) if digits else ticks
     if _EXPONENT.fullmatch(text):
-        ticks = int(Fraction(Decimal(text)) * unit)
+        ticks = int(Fraction(Decimal(text)) * ticks_per_unit)
         if ticks < LARGEST_INTEGER * TICKS_PER_SECOND:
             return ticks
     raise ValueError("is not a time")
@@ -272,12 +310,13 @@ def as_count(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
+    text = ""
     if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        text = value.strip()
+    elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         # The shortest text that gives a float is what its writer has written.
-        return str(value)
-    return ""
+        text = str(value)
+    return "0" if text[:1] == "-" and _MINUS_ZERO.fullmatch(text) else text
 
 
 def as_label(value: Any) -> str | None:

@@ -26,6 +26,18 @@ FIRST_YAML_LINE = re.compile(r"\ufeff?(---|%YAML|[A-Za-z_][\w-]*:)(\s|$)")
 """The beginning of a YAML document, which no table and no JSON has."""
 
 
+MOST_KEYS = 64
+"""Keys of an object that is passed over, and characters of a text, that are shown."""
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_cut(one) for one in value[:1]]
+    if isinstance(value, dict):
+        return {key: _cut(one) for key, one in [*value.items()][:MOST_KEYS]}
+    return value[:MOST_KEYS] if isinstance(value, str) else value
+
+
 class Document(ABC):
     """A pointer into a document; whoever is given an item or a member must take or skip it.
 
@@ -83,14 +95,23 @@ class Document(ABC):
         while self.opening():
             yield
 
-    def skip(self) -> None:
-        """Pass over what comes next, item by item."""
+    def skip(self) -> Any:
+        """Pass over what comes next, item by item; return its first item or members, cut short."""
         opening = self.opening()
         if opening not in ("[", "{"):
-            self.value()
-            return
-        for _ in self.items() if opening == "[" else self.members():
-            self.value()
+            return _cut(self.value())
+        first: Any = None
+        if opening == "[":
+            for place, _ in enumerate(self.items()):
+                value = self.value()
+                first = first if place else [_cut(value)]
+            return first
+        first = {}
+        for key in self.members():
+            value = self.value()
+            if len(first) < MOST_KEYS:
+                first[key] = _cut(value)
+        return first
 
     def inside(self, *path: Sequence[str]) -> Iterator[None]:
         """Stand before each value at a path: names of members to go into, none for all items."""

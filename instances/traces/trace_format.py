@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -9,12 +10,24 @@ from typing import Any, Literal
 
 from instances.errors import InvalidTypeError, InvalidValueError
 
-from .row import FAILED, BadRow, Cells, Clock, Measured, as_blocks, as_duration, clock_of
+from .row import (
+    FAILED,
+    SECONDS,
+    WARM_UP,
+    BadRow,
+    Cells,
+    Clock,
+    Measured,
+    as_blocks,
+    as_duration,
+    named_unit,
+)
 from .streams import Document
 
 ABSENT = object()
 
-_IN_SECONDS = clock_of(1)
+PHASES = ("phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is_warm_up")
+"""Keys, at the top of a record or in its metadata, that say whether it is of a warm-up."""
 
 Container = Literal["csv", "json", "document"]
 
@@ -34,8 +47,8 @@ class TraceFormat:
         ``"document"``, requests inside a larger object; None is told from the file.
     time, prompt, output : str or None, str, str
         The columns or keys that are read; others are passed over. No ``time``: lengths only.
-    new_clock : Callable[[], Clock]
-        Called once a file; reads the cells of ``time``, which are seconds unless it is given.
+    unit : str or None
+        Unit of ``time``, as in `Clock`.
     time_is_optional : bool
         Whether files without ``time`` are of this format too.
     marks : tuple[str, ...]
@@ -44,8 +57,11 @@ class TraceFormat:
         Where a column may be, looked up in turn; others are only where their name says.
     requests : Callable[[Document], Iterator[Any]] or None
         The records below the key ``marks[0]`` of a document; None for one that has failed.
-    request : Callable[[dict[str, Any]], dict[str, Any] or None] or None
-        From a record to the one whose columns are read; None for a record that is no request.
+    among : Callable[[Iterator[tuple[int, Any]]], Iterator[tuple[int, Any]]] or None
+        From all numbered records of a document to those that may be requests.
+    request : Callable[[dict[str, Any]], dict[str, Any] or Cells or None] or None
+        From a record to the one whose columns are read, or the cells of one that is left out; None
+        for a record that is no request.
     has_failed : Callable[[dict[str, Any]], Any] or None
         Whether a record's request failed or was broken off.
     measured : Callable[[dict[str, Any]], Measured] or None
@@ -56,6 +72,10 @@ class TraceFormat:
         The column that names the replica which served a request.
     blocks : Callable[[dict[str, Any]], tuple[Any, Any]] or None
         The tokens of a block and the hashes of the blocks of a record's prompt.
+    records : tuple[str, ...]
+        Keys inside one another below which the list of requests is, where the user says so.
+    note : str or None
+        What was assumed of the columns.
     is_in_order : bool
         Whether rows promise to be in order of time; others are sorted unless told otherwise.
     """
@@ -66,18 +86,25 @@ class TraceFormat:
     time: str | None
     prompt: str
     output: str
-    new_clock: Callable[[], Clock] = _IN_SECONDS
+    unit: str | None = SECONDS
     time_is_optional: bool = False
     marks: tuple[str, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     requests: Callable[[Document], Iterator[Any]] | None = None
-    request: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
+    among: Callable[[Iterator[tuple[int, Any]]], Iterator[tuple[int, Any]]] | None = None
+    request: Callable[[dict[str, Any]], dict[str, Any] | Cells | None] | None = None
     has_failed: Callable[[dict[str, Any]], Any] | None = None
     measured: Callable[[dict[str, Any]], Measured] | None = None
     further: tuple[str, ...] = ()
     worker: str | None = None
     blocks: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None
+    records: tuple[str, ...] = ()
+    note: str | None = None
     is_in_order: bool = False
+
+    def new_clock(self) -> Clock:
+        """Return a clock that reads the cells of ``time`` of one file."""
+        return Clock(self.unit, named_unit(self.time or "") or SECONDS)
 
     @property
     def is_log(self) -> bool:
@@ -103,8 +130,10 @@ class TraceFormat:
         """The cells of a record, or why they cannot be read; None if it is no request."""
         try:
             found = record if self.request is None else self.request(record)
-            if found is None:
-                return None
+            if found is None or isinstance(found, Cells):
+                return found
+            if is_warm_up(record):
+                return Cells(left_out=WARM_UP)
             if self.has_failed is not None and self.has_failed(found):
                 return FAILED
             measured = None if self.measured is None else self.measured(found)
@@ -128,7 +157,8 @@ def lookup(record: Any, *names: str, missing: Any = None) -> Any:
     record : Any
         A JSON object.
     *names : str
-        Keys, or keys inside one another, joined by dots.
+        Keys, or keys inside one another, joined by dots; a dot of a key itself has a backslash
+        before it, unless the whole name is a key.
     missing : Any, default None
         What is returned where none is there.
     """
@@ -136,7 +166,7 @@ def lookup(record: Any, *names: str, missing: Any = None) -> Any:
         if isinstance(record, dict) and name in record:
             return record[name]
         found = record
-        for key in _keys(name):
+        for key in path_of(name):
             if not isinstance(found, dict) or key not in found:
                 break
             found = found[key]
@@ -146,8 +176,26 @@ def lookup(record: Any, *names: str, missing: Any = None) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _keys(name: str) -> tuple[str, ...]:
-    return tuple(name.split("."))
+def path_of(name: str) -> tuple[str, ...]:
+    """Split a path at its dots; a dot after a backslash belongs to a key."""
+    return tuple(key.replace("\\.", ".") for key in re.split(r"(?<!\\)\.", name))
+
+
+def is_warm_up(record: Mapping[str, Any]) -> bool:
+    """Return True if a record says that its request was sent to warm the server up, or to cool it.
+
+    Benchmarks measure none of these, and their requests were not sent at the benchmark's times.
+    """
+    metadata = record.get("metadata")
+    for one in (record, metadata if isinstance(metadata, dict) else {}):
+        for key in PHASES:
+            if key in one:
+                value = re.sub("[^a-z0-9]", "", str(one[key]).lower())
+                if value.startswith(("warm", "cooldown")) or (
+                    "warm" in key and value in ("true", "1", "yes")
+                ):
+                    return True
+    return False
 
 
 def durations(**columns: tuple[str, float]) -> Callable[[dict[str, Any]], Measured]:

@@ -28,7 +28,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, Required, TypedDict, Unpack
 
@@ -41,7 +41,8 @@ from instances.validation import LARGEST_TOKEN_COUNT, as_flag, check_ranges, ran
 
 from .detection import wanted_format
 from .reading import TraceReader
-from .row import TICKS_PER_SECOND, OnBadRows, SkippedRows, TraceRow, check_bad_rows
+from .request_log import arrivals_note
+from .row import FAILED_REQUEST, TICKS_PER_SECOND, OnBadRows, SkippedRows, TraceRow, check_bad_rows
 
 COUNTS = ("rows_in_window", "dropped_empty", "dropped_too_long", "clipped")
 """Fields of `TraceReport` that count rows while a window is read."""
@@ -78,8 +79,13 @@ class TraceReport:
     out_of_order : int or None
         Rows that arrived before the row above them in a file that was sorted; None if the file
         was not sorted.
-    failed : int
-        Failed requests of the log up to the window's end; they do not count as rows.
+    left_out : Mapping[str, int]
+        Rows up to the window's end that are no requests to be served, by reason; they do not count
+        as rows.
+    time_unit : str or None
+        Unit in which the file has arrivals, or ``"dates"``; None where it has none.
+    span_seconds : float
+        From the first to the last arrival in the window.
     note : str or None
         What had to be assumed in reading the file.
     skipped : SkippedRows or None
@@ -100,9 +106,16 @@ class TraceReport:
     duration_seconds: float | None
     columns: Mapping[str, str] | None = None
     out_of_order: int | None = None
-    failed: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    time_unit: str | None = None
+    span_seconds: float = 0.0
     note: str | None = None
     skipped: SkippedRows | None = None
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed or were broken off."""
+        return self.left_out.get(FAILED_REQUEST, 0)
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -114,9 +127,9 @@ class TraceReport:
             f"{self.source}: {self.kept} of {self.rows_in_window} rows kept "
             f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
             f"{self.clipped} clipped); {unit}"
-            f"{'' if self.has_arrival_times else f'; no arrival times, all at {origin}'}"
+            f"; {arrivals_note(self.time_unit, self.span_seconds, origin)}"
             f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
-            f"{f'; {self.failed} failed and left out' if self.failed else ''}"
+            f"{''.join(f'; {count} {why} and left out' for why, count in self.left_out.items())}"
             f"{'' if self.note is None else f'; {self.note}'}"
             f"{'' if self.skipped is None else f'; {self.skipped}'}"
         )
@@ -356,6 +369,7 @@ class _Window:
         self._requests: list[Request] = []
         self._seconds: list[float] = []
         self._counts = dict.fromkeys(COUNTS, 0)
+        self._first = self._last = Fraction(0)
 
     @property
     def is_full(self) -> bool:
@@ -365,6 +379,9 @@ class _Window:
     def add(self, row: TraceRow, elapsed: Fraction) -> None:
         """Take a row, ``elapsed`` seconds after the first of the file."""
         rule, counts = self._rule, self._counts
+        self._last = elapsed
+        if not counts["rows_in_window"]:
+            self._first = elapsed
         counts["rows_in_window"] += 1
         prompt = -(-row.prompt_tokens // rule.token_scale)
         output = -(-row.output_tokens // rule.token_scale)
@@ -436,7 +453,9 @@ class _Window:
             duration_seconds=rule.duration_seconds,
             columns=None if rule.columns is None else dict(rule.columns),
             out_of_order=self._reader.out_of_order if self._reader.sorts else None,
-            failed=self._reader.failed,
+            left_out=dict(self._reader.left_out),
+            time_unit=self._reader.time_unit,
+            span_seconds=float(self._last - self._first),
             note=self._reader.note,
             skipped=deepcopy(skipped) if skipped else None,
         )

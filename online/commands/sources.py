@@ -37,7 +37,7 @@ from instances import (
     Workload,
 )
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
-from instances.settings import parse_texts, parse_value
+from instances.settings import parse_texts, parse_value, quoted
 from instances.traces.detection import ROLES
 from instances.traces.window import workload_windows
 from instances.validation import as_integer
@@ -84,7 +84,6 @@ _FORM = re.compile(
     rf"(?:(?P<kind>[a-z-]{{2,}}):)?(?P<name>.+?)(?:\((?P<settings>(?:[^()\"']|{_QUOTED})*)\))?",
     re.DOTALL,
 )
-_PLAIN = re.compile(r"[\w./:+*?-]+")
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Source:
 
     def __str__(self) -> str:
         """The text that `parse_source` reads as this source."""
-        given = ", ".join(f"{key}={_quoted(text)}" for key, text in self.settings.items())
+        given = ", ".join(f"{key}={quoted(text)}" for key, text in self.settings.items())
         # A name that ends like settings needs empty ones of its own.
         return f"{self.kind}:{self.name}({given})"
 
@@ -207,12 +206,6 @@ def _settings(text: str, settings: str) -> dict[str, str]:
         raise
     except ValueError as error:
         raise InvalidValueError(None, "source", text, f"cannot be read: {error}") from None
-
-
-def _quoted(text: str) -> str:
-    if _PLAIN.fullmatch(text):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass

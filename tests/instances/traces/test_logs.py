@@ -124,7 +124,7 @@ def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path
 
 
 def test_a_file_of_several_runs_is_no_log(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="several runs.*give one of them"):
+    with pytest.raises(FileFormatError, match="2 runs.*run=1 to run=2"):
         read_log(write(tmp_path, sglang_bench(1.0) + sglang_bench(4.0)))
 
 

@@ -23,7 +23,8 @@ def test_a_log_is_in_order_of_arrival_whatever_the_file_is(tmp_path: Path) -> No
     assert log.ids == ["row3", "row5", "row2"]
     assert (log.rows, log.dropped_empty, log.failed, log.out_of_order) == (4, 1, 0, 2)
     assert str(log) == (
-        "trace.txt (columns): 3 of 4 requests kept (1 empty); sorted, 2 out of order"
+        "trace.txt (columns): 3 of 4 requests kept (1 empty); sorted, 2 out of order; "
+        "arrivals are in seconds and span 2.75 s"
     )
 
 

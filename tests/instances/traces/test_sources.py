@@ -255,7 +255,7 @@ def test_unknown_columns_are_told_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError) as caught:
         read(path)
     message = str(caught.value)
-    for part in ("x, created_at, in, out", "ContextTokens", "columns", "FILE(arrival=NAME"):
+    for part in ("x, created_at, in, out", "(arrival=created_at, prompt=in, output=out)'"):
         assert part in message
     wide = write(tmp_path, ",".join(f"c{k}" for k in range(5000)) + "\n")
     with pytest.raises(FileFormatError, match="5000 in all") as caught:

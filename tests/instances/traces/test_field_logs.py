@@ -1,0 +1,349 @@
+"""Logs as they are found: each is read right, or refused with the line that reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trace_files import write
+
+from instances import FileFormatError, InvalidValueError, read_log, read_trace
+from online.commands.sources import parse_source, trace_options
+
+FIELD = Path(__file__).parents[2] / "data" / "field"
+NAMES = {"arrival": "t", "prompt": "in", "output": "out"}
+
+
+def refusal(path: Path, **options: Any) -> str:
+    with pytest.raises(FileFormatError) as caught:
+        read_log(path, **options)
+    return str(caught.value)
+
+
+def advised(path: Path) -> dict[str, str]:
+    """The columns of the line to type, as a shell and the command read it."""
+    found = re.search(r"type (.*) \(in Python columns=(\{.*?\})\)", refusal(path))
+    assert found is not None
+    (word,) = shlex.split(found[1])
+    columns: dict[str, str] = trace_options(parse_source(word))["columns"]
+    assert repr(columns) == found[2]
+    return columns
+
+
+# --- units --------------------------------------------------------------------------------------
+
+
+def test_qwen_traces_are_in_seconds_and_have_blocks_of_16(tmp_path: Path) -> None:
+    path = FIELD / "qwen_bailian.jsonl"
+    log = read_log(path, block_hashes=True)
+    assert (log.format, log.time_unit, log.arrival_times[-1]) == ("qwen-bailian", "seconds", 120.5)
+    assert "arrivals are in seconds and span 120.5 s" in str(log)
+    assert [one.block_size for one in log.prompt_blocks] == [16] * 4
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    read = ("timestamp", "input_length", "output_length", "hash_ids")
+    bare = [{key: one[key] for key in read} for one in records]
+    # The blocks alone say it; without them the times may be either, and one line asks.
+    assert read_log(lines(tmp_path, bare)).arrival_times[-1] == 120.5
+    for one in bare:
+        del one["hash_ids"]
+    asked = refusal(lines(tmp_path, bare))
+    assert "format=mooncake (times in milliseconds) or format=qwen-bailian" in asked
+    assert read_log(lines(tmp_path, bare), format="mooncake").arrival_times[-1] == 0.1205
+
+
+def lines(tmp_path: Path, records: list[dict[str, Any]]) -> Path:
+    return write(tmp_path, "".join(json.dumps(one) + "\n" for one in records))
+
+
+@pytest.mark.parametrize(
+    ("stamps", "unit"),
+    [
+        ([0, 3000, 3000, 9000], "milliseconds"),
+        ([0.25, 4000.5, 9000.75], "milliseconds"),
+        ([0, 0, 1, 1, 1, 2], "seconds"),
+        ([0.0, 0.811, 1.5, 2.25], "seconds"),
+        ([0, 0], "milliseconds"),
+    ],
+)
+def test_sizes_and_fractions_tell_seconds_from_milliseconds(tmp_path, stamps, unit) -> None:
+    rows = [{"timestamp": one, "input_length": 9, "output_length": 2} for one in stamps]
+    assert read_log(lines(tmp_path, rows)).time_unit == unit
+
+
+def test_mooncakes_blocks_are_512_and_its_times_milliseconds() -> None:
+    log = read_log(FIELD / "shared_prefix.jsonl", block_hashes=True)
+    assert (log.format, log.arrival_times[-1]) == ("mooncake", 60.0)
+    assert [one.block_size for one in log.prompt_blocks] == [512] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "seconds"),
+    [
+        ("Lat (ms)", 5000, 5.0),
+        ("durationMs", 5000, 5.0),
+        ("took_us", 5000, 0.005),
+        ("ElapsedNanos", 5_000_000, 0.005),
+        ("latency_s", 5, 5.0),
+        ("took", 5, 5.0),
+        ("status", 5, 5.0),
+    ],
+)
+def test_the_name_of_a_column_says_its_unit(tmp_path: Path, name, value, seconds) -> None:
+    path = write(tmp_path, f"t,in,out,{name}\n0,9,2,{value}\n")
+    log = read_log(path, columns={**NAMES, "latency": name})
+    assert log.latencies.tolist() == [pytest.approx(seconds)]
+    assert ("as its name says" in str(log)) == (name not in ("latency_s", "took", "status"))
+    path = write(tmp_path, f"{name},in,out\n0,9,2\n{value},9,2\n")
+    assert read_log(path, columns={**NAMES, "arrival": name}).arrival_times[-1] == seconds
+
+
+def test_what_a_window_says_of_its_arrivals(tmp_path: Path) -> None:
+    path = write(tmp_path, "t_ms,in,out\n0,9,2\n1500,9,2\n4000,9,2\n")
+    _, report = read_trace(path, memory_limit=99, columns={**NAMES, "arrival": "t_ms"})
+    assert "; arrivals are in milliseconds and span 4 s" in str(report)
+
+
+# --- requests that count once, warm-ups ----------------------------------------------------------
+
+
+def test_of_spans_inside_one_another_the_innermost_counts(tmp_path: Path) -> None:
+    path = FIELD / "otlp_client_and_server.jsonl"
+    log = read_log(path)
+    assert (log.prompt_lengths.tolist(), log.output_lengths.tolist()) == ([17, 22], [40, 22])
+    assert log.latencies.tolist() == [0.8486, 0.4883]
+    assert "2 of 3 requests kept (1 counted by another span)" in str(log)
+    # An exporter that tried again, and a file that ends with the outer spans.
+    again = write(tmp_path, path.read_text() * 2)
+    assert read_log(again).prompt_lengths.tolist() == [17, 22]
+
+
+def span(own: str, parent: str, tokens: tuple[int, int] | None, start: int = 1) -> dict[str, Any]:
+    names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
+    counts = zip(names, tokens, strict=True) if tokens else ()
+    return {
+        "traceId": "t",
+        "spanId": own,
+        "parentSpanId": parent,
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(start + 10**9),
+        "attributes": [{"key": key, "value": {"intValue": str(one)}} for key, one in counts],
+    }
+
+
+def test_an_agents_sums_over_its_calls_are_no_request(tmp_path: Path) -> None:
+    spans = [
+        span("agent", "", (30, 12)),
+        span("step", "agent", None),
+        span("call 1", "step", (10, 5), 2),
+        span("sdk", "agent", (20, 7), 3),
+        span("engine", "sdk", (20, 7), 4),
+    ]
+    for order in (spans, spans[::-1]):
+        document = {"resourceSpans": [{"scopeSpans": [{"spans": [one]}]} for one in order]}
+        log = read_log(write(tmp_path, json.dumps(document)))
+        assert log.prompt_lengths.tolist() == [10, 20]
+        assert log.left_out == {"counted by another span": 2}
+
+
+def test_pieces_of_a_stream_are_no_requests(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    piece = {"created": 5, "choices": [{"finish_reason": None}], "usage": usage}
+    last = {"created": 5, "choices": [], "usage": usage}
+    assert len(read_log(lines(tmp_path, [piece, piece, last]))) == 1
+
+
+def test_a_warm_up_is_left_out_of_every_format(tmp_path: Path) -> None:
+    log = read_log(FIELD / "aiperf_warmup.jsonl")
+    assert "1 of 2 requests kept (1 warm-up)" in str(log)
+    rows = [{"t": k, "in": 9, "out": 2, "phase": p} for k, p in enumerate(("warm_up", "main"))]
+    assert len(read_log(lines(tmp_path, rows), columns=NAMES)) == 1
+    table = write(tmp_path, "t,in,out,is_warmup\n0,9,2,True\n1,9,2,False\n")
+    _, report = read_trace(table, memory_limit=99, columns=NAMES)
+    assert "1 of 1 rows kept" in str(report)
+    assert "1 warm-up and left out" in str(report)
+
+
+# --- logs that fit no format ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "kept"),
+    [
+        ("one.jsonl", "ts input_tokens output_tokens error:status", 1),
+        ("two.jsonl", "ts input_tokens output_tokens error:status", 1),
+        ("generic_timestamp.jsonl", "timestamp prompt_tokens completion_tokens", 1),
+        ("servegen.jsonl", "timestamp data.input_tokens data.output_tokens", 2),
+        (
+            "dynamo_alias.jsonl",
+            "arrival_ms:created_time prompt:input_tokens output:output_tokens",
+            2,
+        ),
+        ("moon_no_time.jsonl", "prompt:input_length output:output_length", 2),
+        (
+            "litellm_spend.csv",
+            "startTime prompt_tokens completion_tokens error:status latency_ms:request_duration_ms",
+            2,
+        ),
+        (
+            "langfuse_trace.json",
+            "requests:observations startTime promptTokens completionTokens latency:latency",
+            1,
+        ),
+    ],
+)
+def test_the_line_to_type_reads_the_log(name: str, columns: str, kept: int) -> None:
+    roles = iter(("arrival", "prompt", "output"))
+    pairs = [one.partition(":") for one in columns.split()]
+    wanted = {role if colon else next(roles): one or role for role, colon, one in pairs}
+    assert advised(FIELD / name) == wanted
+    assert len(read_log(FIELD / name, columns=wanted)) == kept
+
+
+def test_names_with_spaces_quotes_and_dots_are_typed_so_that_they_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, '"Start, time",Prompt (tokens),"Output ""n"" tokens"\n0,9,2\n')
+    assert read_log(path, columns=advised(path)).output_lengths.tolist() == [2]
+    record = {"meta": {"start.time": 0}, "llm.usage": {"in.tokens": 9, "out.tokens": 2}}
+    path = lines(tmp_path, [record])
+    columns = advised(path)
+    assert columns["prompt"] == r"llm\.usage.in\.tokens"
+    assert read_log(path, columns=columns).prompt_lengths.tolist() == [9]
+
+
+def test_a_log_whose_columns_say_nothing_has_names_to_fill_in(tmp_path: Path) -> None:
+    message = refusal(write(tmp_path, "a;b;c\n1;2;3\n"))
+    assert "its columns are a, b, c; type 'trace:" in message
+    assert "(arrival=NAME, prompt=NAME, output=NAME)', with a column for each NAME" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("aiperf_summary.json", "profile_export.jsonl"),
+        ("aiperf_summary.csv", "profile_export.jsonl"),
+        ("vllm_server.log", "vllm bench serve --save-result --save-detailed"),
+        ("metrics.prom", "vllm bench serve --save-result --save-detailed"),
+    ],
+)
+def test_totals_and_texts_say_where_the_requests_are(name: str, where: str) -> None:
+    message = refusal(FIELD / name)
+    assert where in message
+    assert "arrival=" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('INFO:     10.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK\n', "a server's log"),
+        ("[2026-02-25 09:00:01 TP0] Decode batch. #running-req: 3\n", "a server's log"),
+        ("vllm:num_requests_running 3.0\n", "Prometheus"),
+        ("============ Serving Benchmark Result ============\n", "totals as text"),
+        ("2026-02-25 09:00:01,123 - INFO - request done\n", "log of text"),
+        ('{"load_summary": {"count": 5}, "successes": {}}', "per_request_lifecycle_metrics"),
+    ],
+)
+def test_other_files_without_requests(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refusal(write(tmp_path, text))
+
+
+def test_one_of_several_runs_is_chosen(tmp_path: Path) -> None:
+    path = FIELD / "vllm_sweep_two.json"
+    assert "holds 2 runs" in refusal(path)
+    assert "run=1 to run=2" in refusal(path)
+    runs = json.loads(path.read_text())
+    for where in (path, lines(tmp_path, runs)):
+        log = read_log(where, columns={"run": "2"})
+        assert (log.format, log.arrival_times.tolist()) == ("vllm-bench", [0.0, 0.5])
+        assert read_log(where, columns={"run": 1}).arrival_times.tolist() == [0.0, 1.0]
+        assert "run=3 is not in the file, which holds 2 runs" in refusal(where, columns={"run": 3})
+    with pytest.raises(InvalidValueError, match="run"):
+        read_log(path, columns={"run": 0})
+    assert "holds no runs" in refusal(FIELD / "shared_prefix.jsonl", columns={"run": 1})
+
+
+# --- roles ---------------------------------------------------------------------------------------
+
+
+def test_ends_instead_of_latencies() -> None:
+    columns = {
+        "arrival": "startTime",
+        "prompt": "prompt_tokens",
+        "output": "completion_tokens",
+        "end": "endTime",
+        "first_token": "completionStartTime",
+        "error": "status",
+    }
+    log = read_log(FIELD / "litellm_spend.csv", columns=columns)
+    assert log.latencies.tolist() == [0.949, 0.629]
+    assert log.times_to_first_token.tolist() == [0.153, 0.203]
+    assert log.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("status", "success", "failure"),
+        ("status", "200", "503"),
+        ("status", "204.0", "499"),
+        ("status", "200 OK", "429 Too Many Requests"),
+        ("error", "", "timeout"),
+        ("finish_reason", "stop", "error"),
+        ("success", "True", "False"),
+        ("is_ok", "1", "0"),
+    ],
+)
+def test_what_a_column_of_errors_says(tmp_path: Path, name: str, good: str, bad: str) -> None:
+    path = write(tmp_path, f"t,in,out,{name}\n0,9,2,{good}\n1,8,2,{bad}\n")
+    log = read_log(path, columns={**NAMES, "error": name})
+    assert (log.prompt_lengths.tolist(), log.failed) == ([9], 1)
+
+
+def test_a_key_that_only_failed_records_have(tmp_path: Path) -> None:
+    rows = [{"t": 0, "in": 9, "out": 2}, {"t": 1, "error": "timeout"}]
+    log = read_log(lines(tmp_path, rows), columns={**NAMES, "error": "error"})
+    assert (len(log), log.failed) == (1, 1)
+
+
+# --- cells and files ------------------------------------------------------------------------------
+
+
+def test_cells_with_line_breaks(tmp_path: Path) -> None:
+    rows = 't,in,out,"the\nprompt"\n0,9,2,"two\nlines, ""quoted"""\n1,8,2,"a\n\nb"\n2,7,2,x\n'
+    log = read_log(write(tmp_path, rows), columns=NAMES)
+    assert log.prompt_lengths.tolist() == [9, 8, 7]
+    assert log.row_numbers.tolist() == [3, 5, 8]
+
+
+@pytest.mark.parametrize("zero", ["-0.0", "-0", "-0e0"])
+def test_minus_zero_is_a_time(tmp_path: Path, zero: str) -> None:
+    log = read_log(write(tmp_path, f"t,in,out\n{zero},9,2\n1.5,9,2\n"), columns=NAMES)
+    assert log.arrival_times.tolist() == [0.0, 1.5]
+
+
+def test_parquet_is_read_by_pandas_or_refused_by_name(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"PAR1 made up")
+    pandas = pytest.importorskip("pandas")
+    for cells in (["a, b", 'c "d"'], [{"in": 5}, {"in": 6}]):
+        stamps = pandas.to_datetime(["2026-01-01 00:00:00.25", "2026-01-01 00:00:01.00"])
+        frame = pandas.DataFrame({"t": stamps, "in": [9.0, 8.0], "out": [2, 3], "other": cells})
+        monkeypatch.setattr(pandas, "read_parquet", lambda _, frame=frame: frame)
+        log = read_log(path, columns=NAMES)
+        assert (log.arrival_times.tolist(), log.prompt_lengths.tolist()) == ([0, 0.75], [9, 8])
+    assert advised(path)["prompt"] in ("in", "other.in")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert "is a Parquet file: install" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [(b"PK\x03\x04", "ZIP"), (b"\x28\xb5\x2f\xfd", "Zstandard"), (b"BZh9", "bzip2")],
+)
+def test_files_of_other_kinds_are_named(tmp_path: Path, start: bytes, name: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(start + b"\0\0\0\0")
+    assert name in refusal(path)
