@@ -15,6 +15,7 @@ from instances import read_log
 from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
+from instances.traces.plausibility import doubts
 from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
 from online.headroom.engine_settings import settings_told, stated_memory, with_settings
@@ -222,7 +223,8 @@ def headroom(  # noqa: PLR0913
             write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
     document = {**headroom_record(found), "skipped_rows": whole.skipped}
     shown = [part for table in tables(found).values() for part in ("", table)]
-    parts = (sentence(found), "", fields(found, facts), *shown, "", *notes(found))
+    in_doubt = [part for line in doubts(whole, found.load) for part in (line, "")]
+    parts = (*in_doubt, sentence(found), "", fields(found, facts), *shown, "", *notes(found))
     answer(json_file, "headroom", document, *parts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS
