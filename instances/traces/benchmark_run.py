@@ -34,7 +34,7 @@ from .row import (
     as_durations,
     bad_cell,
 )
-from .streams import Document
+from .streams import JsonStream
 
 SUMMARY = "request_throughput"
 """A key of every run, also of those that were saved without their requests."""
@@ -90,7 +90,7 @@ class BenchmarkRun:
         except (InvalidTypeError, InvalidValueError):
             return None
 
-    def take(self, key: str, stream: Document) -> None:
+    def take(self, key: str, stream: JsonStream) -> None:
         """Read the member that comes next, if it says something of requests.
 
         Raises
@@ -120,7 +120,7 @@ class BenchmarkRun:
             if name in ENGINE_SETTINGS and isinstance(number, bool | int | float):
                 self.settings[name] = number
 
-    def _take_list(self, key: str, stream: Document) -> None:
+    def _take_list(self, key: str, stream: JsonStream) -> None:
         code, read = _COLUMNS[key]
         column = self._columns[key] = array(code)
         for row, _ in enumerate(stream.items(), 1):

@@ -24,7 +24,7 @@ from .benchmark_run import SUMMARY, BenchmarkRun
 from .detection import detect_format, fits, with_worker
 from .formats import FORMATS
 from .row import FAILED, BadRow, Cells
-from .streams import FIRST_YAML_LINE, LONGEST_ITEM, Document, JsonStream, YamlStream
+from .streams import FIRST_YAML_LINE, LONGEST_ITEM, JsonStream, YamlStream
 from .trace_format import ABSENT, PHASES, TraceFormat, lookup
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -111,7 +111,7 @@ def open_rows(
         refuse_text_without_requests(path, head)
     is_yaml = FIRST_YAML_LINE.match(head) is not None
     if wanted is not None and wanted.records and (is_yaml or start in ("{", "[")):
-        whole: Document = YamlStream(stream, path, head) if is_yaml else json_stream
+        whole: JsonStream = YamlStream(stream, path, head) if is_yaml else json_stream
         path_inside = [step for one in wanted.records for step in _steps_of(one)] + [[]]
         outer = json_stream.items() if start == "[" else whole.documents()
         steps = (None for _ in outer for _ in whole.inside(*path_inside))
@@ -141,7 +141,7 @@ def open_rows(
 
 
 def _steps_of(key: str) -> list[list[str]]:
-    """Steps of `Document.inside` to the items of a key that ends with ``[]``, or to its value."""
+    """Steps of `JsonStream.inside` to the items of a key that ends with ``[]``, or to its value."""
     return [[key.removesuffix("[]")], *[[]][: key.endswith("[]")]]
 
 
@@ -298,7 +298,7 @@ Records = Iterator[tuple[int, Any]]
 """Objects with their numbers; lines of text are parsed when it is known how."""
 
 
-def _values(stream: Document, steps: Iterator[None]) -> Records:
+def _values(stream: JsonStream, steps: Iterator[None]) -> Records:
     for number, _ in enumerate(steps, 1):
         yield number, stream.value()
     if stream.opening():
@@ -398,7 +398,7 @@ def _columns_there(kind: TraceFormat, records: Sequence[dict[str, Any]], path: o
 
 
 def _open_document(
-    stream: Document,
+    stream: JsonStream,
     path: object,
     wanted: TraceFormat | None,
     worker: str | None,
@@ -434,7 +434,7 @@ def _open_document(
     raise FileFormatError(path, f"is one object ({listed(found.seen)}) and none of requests")
 
 
-def _requests(stream: Document, members: Iterator[str], kind: TraceFormat) -> Iterator[Any]:
+def _requests(stream: JsonStream, members: Iterator[str], kind: TraceFormat) -> Iterator[Any]:
     """The requests of the document whose members these are, and of those that follow."""
     for following in chain([members], (stream.members() for _ in stream.documents())):
         for key in following:

@@ -23,7 +23,7 @@ from .row import (
     as_duration,
     as_durations,
 )
-from .streams import Document
+from .streams import JsonStream
 from .trace_format import TraceFormat, duration, durations, lookup
 
 MILLISECOND, MICROSECOND, NANOSECOND = 1e-3, 1e-6, 1e-9
@@ -37,7 +37,7 @@ LATEST_STAMP = 1e19
 # --- GuideLLM -----------------------------------------------------------------------------------
 
 
-def _guidellm_requests(stream: Document) -> Iterator[Any]:
+def _guidellm_requests(stream: JsonStream) -> Iterator[Any]:
     """Requests below ``benchmarks``: errored and incomplete ones have failed.
 
     Several benchmarks of a file are one log: their clock is the same.
@@ -139,7 +139,7 @@ _SPAN_TIMES = ("startTimeUnixNano", "endTimeUnixNano", "status")
 _WORKERS = ("service.instance.id", "k8s.pod.name", "host.name")
 
 
-def _spans(stream: Document) -> Iterator[Any]:
+def _spans(stream: JsonStream) -> Iterator[Any]:
     """Spans, each with the resource that it came from, which stands before them."""
     for _ in stream.items():
         resource = None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from types import SimpleNamespace
 from typing import IO, Any, NoReturn
 
@@ -19,8 +18,8 @@ CHUNK = 2**18
 LONGEST_ITEM = 2**24
 """Characters of a JSON value that is taken as a whole."""
 
-MOST_VALUES = 2**20
-"""Values of a YAML value that is taken as a whole."""
+PIECES = 2**14
+"""Pieces of JSON into which YAML is rewritten at a time."""
 
 FIRST_YAML_LINE = re.compile(r"\ufeff?(---|%YAML|[A-Za-z_][\w-]*:)(\s|$)")
 """The beginning of a YAML document, which no table and no JSON has."""
@@ -38,43 +37,45 @@ def _cut(value: Any) -> Any:
     return value[:MOST_KEYS] if isinstance(value, str) else value
 
 
-class Document(ABC):
-    """A pointer into a document; whoever is given an item or a member must take or skip it.
+# --- JSON ---------------------------------------------------------------------------------------
 
-    Every method raises `FileFormatError` where the text is not what is asked for.
+_WHITE = " \t\n\r"
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+
+
+class JsonStream:
+    """A pointer into JSON text; an item or a member that is given must be taken or skipped.
+
+    Values are parsed by the standard library, which reads NaN and Infinity as vLLM's and SGLang's
+    benchmarks write them; ijson does not.
 
     Parameters
     ----------
+    stream : IO[str]
+        The text that has not been read yet.
     path : object
         What errors call the document.
+    head : str, default ""
+        Text before it that has.
     """
 
-    def __init__(self, path: object) -> None:
+    def __init__(self, stream: IO[str], path: object, head: str = "") -> None:
         self._path = path
+        self._stream = stream
+        self._text = head
+        self._at = 0
+        self._dropped = 0
+        self._ended = False
 
-    @abstractmethod
     def opening(self) -> str:
-        """``"{"`` before an object, ``"["`` before a list, empty at the end of the text."""
-
-    @abstractmethod
-    def _begin(self, opening: str, closing: str) -> bool:
-        """Enter the list or object that comes next, or pass it if nothing is in it."""
-
-    @abstractmethod
-    def _goes_on(self, closing: str) -> bool:
-        """Pass what follows an item or a member; False if it was the last."""
-
-    @abstractmethod
-    def _key(self) -> str:
-        """Take the key of a member."""
-
-    @abstractmethod
-    def value(self) -> Any:
-        """Take what comes next as a whole, which bounds its length and depth."""
-
-    @abstractmethod
-    def refuse(self, reason: str) -> NoReturn:
-        """Say what is wrong, and where."""
+        """The first character of what comes next; empty at the end of the text."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _WHITE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
 
     def items(self) -> Iterator[None]:
         """Stand before each item of the list that comes next."""
@@ -126,47 +127,6 @@ class Document(ABC):
                     yield from self.inside(*path[1:])
                 else:
                     self.skip()
-
-
-# --- JSON ---------------------------------------------------------------------------------------
-
-_WHITE = " \t\n\r"
-_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
-
-
-class JsonStream(Document):
-    """A pointer into JSON text.
-
-    Values are parsed by the standard library, which reads NaN and Infinity as vLLM's and SGLang's
-    benchmarks write them; ijson does not.
-
-    Parameters
-    ----------
-    stream : IO[str]
-        The text that has not been read yet.
-    path : object
-        What errors call the document.
-    head : str, default ""
-        Text before it that has.
-    """
-
-    def __init__(self, stream: IO[str], path: object, head: str = "") -> None:
-        super().__init__(path)
-        self._stream = stream
-        self._text = head
-        self._at = 0
-        self._dropped = 0
-        self._ended = False
-
-    def opening(self) -> str:
-        """The first character of what comes next; empty at the end of the text."""
-        while True:
-            while self._at < len(self._text):
-                if self._text[self._at] not in _WHITE:
-                    return self._text[self._at]
-                self._at += 1
-            if not self._more():
-                return ""
 
     def _begin(self, opening: str, closing: str) -> bool:
         self._expect(opening)
@@ -254,8 +214,10 @@ _NAMED = {
 }
 
 
-class YamlStream(Document):
-    """A pointer into the events of a YAML document. Aliases are not followed: they are None.
+class YamlStream(JsonStream):
+    """A pointer into a YAML document, rewritten as JSON while it is read.
+
+    Aliases are not followed: they are None.
 
     Parameters
     ----------
@@ -273,88 +235,51 @@ class YamlStream(Document):
     """
 
     def __init__(self, stream: IO[str], path: object, head: str = "") -> None:
-        super().__init__(path)
+        texts = chain([head] if head else [], iter(lambda: stream.read(CHUNK), ""))
+        pieces = self._pieces(SimpleNamespace(read=lambda size: next(texts, "")))
+        joined: Any = SimpleNamespace(read=lambda size: "".join(islice(pieces, PIECES)))
+        super().__init__(joined, path)
+
+    def _pieces(self, text: Any) -> Iterator[str]:
+        """Yield JSON piece by piece; of every open list or object the parts are counted."""
         try:
             import yaml
         except ImportError:
             self.refuse("is YAML: install PyYAML (pip install 'llm-hindsight[yaml]')")
-        self._yaml = yaml
-        pieces = chain([head] if head else [], iter(lambda: stream.read(CHUNK), ""))
-        text = SimpleNamespace(read=lambda size: next(pieces, ""))
-        events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        # What is left are the events that are nodes, or end them.
-        nodes = (yaml.NodeEvent, yaml.CollectionEndEvent)
-        self._events = (event for event in events if isinstance(event, nodes))
-        self._event: Any = None
-        self._advance()
-
-    def opening(self) -> str:
-        """``"{"`` before an object, ``"["`` before a list, empty at the end of the document."""
-        if isinstance(self._event, self._yaml.MappingStartEvent):
-            return "{"
-        if isinstance(self._event, self._yaml.SequenceStartEvent):
-            return "["
-        return "" if self._event is None else "."
-
-    def _begin(self, opening: str, closing: str) -> bool:
-        if self.opening() != opening:
-            self.refuse(f"{self._place()} is no {'list' if opening == '[' else 'mapping'}")
-        self._advance()
-        return self._goes_on(closing)
-
-    def _goes_on(self, closing: str) -> bool:
-        ends = (self._yaml.SequenceEndEvent, self._yaml.MappingEndEvent)
-        is_over = isinstance(self._event, ends)
-        if is_over:
-            self._advance()
-        return not is_over
-
-    def _key(self) -> str:
-        if not isinstance(self._event, self._yaml.ScalarEvent):
-            self.refuse(f"{self._place()} is no key")
-        key = str(self._event.value)
-        self._advance()
-        return key
-
-    def value(self) -> Any:
-        """Take what comes next as a whole: no more than `MOST_VALUES`, and `DEEPEST` levels."""
-        self._left = MOST_VALUES
-        return self._value(0)
-
-    def _value(self, depth: int) -> Any:
-        self._left -= 1
-        if depth > DEEPEST or not self._left:
-            what = "nested too deeply" if depth > DEEPEST else f"more than {MOST_VALUES} values"
-            self.refuse(f"{self._place()} is {what}")
-        opening = self.opening()
-        if opening == "[":
-            return [self._value(depth + 1) for _ in self.items()]
-        if opening == "{":
-            found: dict[str, Any] = {}
-            for key in self.members():
-                if key in found:
-                    self.refuse(f"key {key[:40]!r} is there twice")
-                found[key] = self._value(depth + 1)
-            return found
-        event = self._event
-        self._advance()
-        if not isinstance(event, self._yaml.ScalarEvent):
-            return None
-        return _resolved(event.value) if event.implicit[0] else event.value
-
-    def _advance(self) -> None:
+        counts: list[int] = []
+        closings: list[str] = []
         try:
-            self._event = next(self._events, None)
-        except self._yaml.YAMLError as error:
+            for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                if isinstance(event, yaml.CollectionEndEvent):
+                    counts.pop()
+                    yield closings.pop()
+                if not isinstance(event, yaml.NodeEvent):
+                    continue
+                is_key = bool(closings) and closings[-1] == "}" and counts[-1] % 2 == 0
+                if counts:
+                    yield "" if not counts[-1] else "," if is_key or closings[-1] == "]" else ":"
+                    counts[-1] += 1
+                if isinstance(event, yaml.ScalarEvent):
+                    is_plain = event.implicit[0] and not is_key
+                    yield json.dumps(_resolved(event.value) if is_plain else event.value)
+                elif is_key:
+                    self.refuse(f"line {event.start_mark.line + 1} is no key")
+                elif isinstance(event, yaml.CollectionStartEvent):
+                    is_list = isinstance(event, yaml.SequenceStartEvent)
+                    counts.append(0)
+                    closings.append("]" if is_list else "}")
+                    yield "[" if is_list else "{"
+                    if len(counts) > DEEPEST:
+                        self.refuse("is nested too deeply")
+                else:
+                    yield "null"
+                yield "" if counts else "\n"
+        except yaml.YAMLError as error:
             self.refuse(f"is cut off, or not YAML: {' '.join(str(error).split())[:200]}")
 
-    def _place(self) -> str:
-        mark = getattr(self._event, "start_mark", None)
-        return f"line {mark.line + 1}" if mark else "its end"
-
     def refuse(self, reason: str) -> NoReturn:
-        """Say what is wrong; the reason tells where."""
-        raise FileFormatError(self._path, reason) from None
+        """Say what is wrong."""
+        raise FileFormatError(self._path, reason.replace("not JSON", "not YAML")) from None
 
 
 def _resolved(text: str) -> Any:

@@ -22,7 +22,7 @@ from .row import (
     as_duration,
     named_unit,
 )
-from .streams import Document
+from .streams import JsonStream
 
 ABSENT = object()
 
@@ -55,7 +55,7 @@ class TraceFormat:
         Keys by which a tool's log is told; datasets are told by the columns that are read.
     names : Mapping[str, tuple[str, ...]]
         Where a column may be, looked up in turn; others are only where their name says.
-    requests : Callable[[Document], Iterator[Any]] or None
+    requests : Callable[[JsonStream], Iterator[Any]] or None
         The records below the key ``marks[0]`` of a document; None for one that has failed.
     among : Callable[[Iterator[tuple[int, Any]]], Iterator[tuple[int, Any]]] or None
         From all numbered records of a document to those that may be requests.
@@ -90,7 +90,7 @@ class TraceFormat:
     time_is_optional: bool = False
     marks: tuple[str, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    requests: Callable[[Document], Iterator[Any]] | None = None
+    requests: Callable[[JsonStream], Iterator[Any]] | None = None
     among: Callable[[Iterator[tuple[int, Any]]], Iterator[tuple[int, Any]]] | None = None
     request: Callable[[dict[str, Any]], dict[str, Any] | Cells | None] | None = None
     has_failed: Callable[[dict[str, Any]], Any] | None = None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from instances import FileFormatError
 from instances.traces import streams
-from instances.traces.streams import Document, JsonStream, YamlStream
+from instances.traces.streams import JsonStream, YamlStream
 
 NUMBERS = st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8)
@@ -25,7 +25,7 @@ DOCUMENTS = st.recursive(
 )
 
 
-def rebuilt(stream: Document) -> Any:
+def rebuilt(stream: JsonStream) -> Any:
     """What comes next, taken apart as far as it goes."""
     if stream.opening() == "[":
         return [rebuilt(stream) for _ in stream.items()]
