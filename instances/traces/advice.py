@@ -62,7 +62,8 @@ TOTALS = {
 
 _SIZE = {"token", "tokens", "length", "len", "lengths", "lens", "size", "count", "tok", "toks"}
 _PROMPT = {"prompt", "prompts", "input", "in", "context", "prefill", "isl", "request", "question"}
-_OUTPUT = {"completion", "output", "out", "generated", "generation", "decode", "osl", "response"}
+_OUTPUT = {"completion", "output", "out", "gen", "generated", "generation", "decode", "osl"}
+_OUTPUT |= {"response", "answer"}
 _START = ({"arrival", "arrived"}, {"start", "started", "sent", "send", "received", "begin"})
 _TIME = (*_START, {"created", "submitted", "enqueued"}, {"timestamp", "time", "ts", "date"})
 _END = {"end", "ended", "finish", "finished", "completed"}
@@ -111,6 +112,8 @@ def refuse_unknown(path: object, records: Sequence[Mapping[str, Any]], why: str)
         Always.
     """
     cells = all_paths(records)
+    if len(cells) > 1 and 2 * sum(_unit_seen(one) is not None for one in cells) > len(cells):
+        raise FileFormatError(path, "has no header line: names of columns come before its rows")
     found = guessed(cells)
     inside = found.get("prompt", "").rpartition("[].")[0]
     if inside:

@@ -223,8 +223,8 @@ def headroom(  # noqa: PLR0913
             write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
     document = {**headroom_record(found), "skipped_rows": whole.skipped}
     shown = [part for table in tables(found).values() for part in ("", table)]
-    in_doubt = [part for line in doubts(whole, found.load) for part in (line, "")]
-    parts = (*in_doubt, sentence(found), "", fields(found, facts), *shown, "", *notes(found))
+    said_first = "\n".join([*doubts(whole, found.load), sentence(found)])
+    parts = (said_first, "", fields(found, facts), *shown, "", *notes(found))
     answer(json_file, "headroom", document, *parts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS

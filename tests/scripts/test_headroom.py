@@ -188,7 +188,7 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
     script: Script, tmp_path: Path
 ) -> None:
     log = tmp_path / "idle.csv"
-    rows = "".join(f"{10 * k},40,20\n" for k in range(6))
+    rows = "".join(f"{3 * k},40,20\n" for k in range(6))
     log.write_text(f"arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}", "utf-8")
     answer = answers(script, log, "affine:0.02,2e-4,1e-6", tmp_path)
     # Alone: 20 rounds, 40 + 19 tokens processed, 41 + .. + 60 tokens held.
@@ -206,7 +206,7 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
 def test_requests_on_time_come_first(script: Script, tmp_path: Path) -> None:
     """Requests that are alone: half of them take 60 rounds of 0.02 s, and no scheduler less."""
     log, figures = tmp_path / "idle.csv", tmp_path / "figures.json"
-    rows = "".join(f"{10 * k},40,{20 + 40 * (k % 2)}\n" for k in range(6))
+    rows = "".join(f"{8 * k},40,{20 + 40 * (k % 2)}\n" for k in range(6))
     log.write_text(f"arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}", "utf-8")
     process = measured(
         script,
@@ -254,6 +254,32 @@ def test_settings_that_a_log_states_need_not_be_said(
     assert names == ["vllm(max_num_seqs=4)", "vllm(max_num_seqs=4, order=shortest-output)"]
     said = facts(measured(script, f"{path}(max_requests=5)", *options, "--memory-rule", "blocks:8"))
     assert said["memory limit M"] == "1600 tokens in blocks of 8; tokens are stored next"
+
+
+@pytest.mark.parametrize(
+    ("role", "step", "doubt"),
+    [
+        (
+            "latency",
+            12.8,
+            "the mean latency of 4,650 s is longer than the log, whose arrivals span",
+        ),
+        ("latency_ms", 6.4, None),
+        ("latency_ms", 12800, "the load of"),
+        ("latency_ms", 0.001, "is above 20: are arrivals (seconds) and the batch time"),
+    ],
+)
+def test_units_in_doubt_are_asked_about_above_the_answer(
+    script: Script, tmp_path: Path, role: str, step: float, doubt: str | None
+) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"{k * step},1000,100,{4600 + 10 * k}\n" for k in range(11)]
+    path.write_text("t,in,out,took\n" + "".join(rows), "utf-8")
+    named = f"{path}(arrival=t, prompt=in, output=out, {role}=took)"
+    given = ("--memory-limit", 9999, "--batch-time", "affine:0.01,1e-5,0")
+    above = measured(script, named, *SMALL, *given).stdout.splitlines()[0]
+    assert above.startswith("In doubt: ") == (doubt is not None)
+    assert doubt is None or doubt in above
 
 
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:

@@ -243,6 +243,7 @@ def test_totals_and_texts_say_where_the_requests_are(name: str, where: str) -> N
         ("vllm:num_requests_running 3.0\n", "Prometheus"),
         ("============ Serving Benchmark Result ============\n", "totals as text"),
         ("2026-02-25 09:00:01,123 - INFO - request done\n", "log of text"),
+        ("2026-02-25 09:00:01,9,2\n2026-02-25 09:00:02,9,2\n", "no header line"),
         ('{"load_summary": {"count": 5}, "successes": {}}', "per_request_lifecycle_metrics"),
     ],
 )
