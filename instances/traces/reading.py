@@ -72,10 +72,11 @@ class TraceReader:
         Whether some times between tokens were too many to be held.
     settings : Mapping[str, Any]
         Settings of the engine that the file states, by the engine's names.
+    failed, without_output : int
+        Rows so far that are passed over because they failed or were broken off, and rows of a log
+        that say nothing of their output, which counts as 0.
     left_out : Counter[str]
-        Rows so far that can be read and are no requests to be served, by reason.
-    without_output : int
-        Rows so far of a log that say nothing of their output, which counts as 0.
+        Rows so far that are not requests to be served for another reason, by reason.
     time_unit : str or None
         Unit of arrivals, or ``"dates"``; None before the first row, and without arrivals.
     out_of_order : int
@@ -109,7 +110,7 @@ class TraceReader:
         self.path = path
         self.skipped = SkippedRows()
         self.left_out: Counter[str] = Counter()
-        self.without_output = self.out_of_order = 0
+        self.failed = self.without_output = self.out_of_order = 0
         self.time_unit: str | None = None
         self._sort = None if sort is None else as_flag(sort, None, "sort")
         self._file = io.FileIO(path)
@@ -142,11 +143,6 @@ class TraceReader:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    @property
-    def failed(self) -> int:
-        """Rows so far that are passed over because they failed or were broken off."""
-        return self.left_out[FAILED_REQUEST]
 
     @property
     def sorts(self) -> bool:
@@ -182,7 +178,7 @@ class TraceReader:
                 if self._bad_rows == "refuse":
                     reason = f"{row.message}; {self._count_bad_rows(judged)}"
                     raise FileFormatError(self.path, reason, row=number)
-        if self.skipped.counts and latest is None and not self.left_out:
+        if self.skipped.counts and latest is None and not self.failed:
             raise FileFormatError(
                 self.path, f"none of its rows can be read: {self.skipped.reasons()}"
             )
@@ -197,7 +193,9 @@ class TraceReader:
                 continue
             time, prompt, output = cells[:3]
             if cells.left_out is not None:
-                self.left_out[cells.left_out] += 1
+                is_failed = cells.left_out == FAILED_REQUEST
+                self.failed += is_failed
+                self.left_out[cells.left_out] += not is_failed
                 continue
             column, value, ticks = kind.time or "", time, 0
             try:

@@ -16,7 +16,7 @@ from instances.errors import FileFormatError, InvalidValueError, printable
 from .held_rows import HeldRows
 from .prefixes import shared_prefixes
 from .reading import TraceReader
-from .row import DATES, FAILED_REQUEST, MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
+from .row import DATES, MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
 
 PIECE = 2**14
 """Requests whose times between tokens are put in order at once."""
@@ -53,15 +53,17 @@ class RequestLog:
         Line of the file, or record of the document, the first being 1.
     rows : int
         Requests in the file, with those left out.
-    left_out : Mapping[str, int]
-        Rows that can be read and are no requests to be served, by reason: those that failed or were
-        broken off, those of a warm-up, and spans that count the tokens of others.
+    failed : int
+        Left out because they failed or were broken off.
     dropped_empty : int
         Left out because they have no prompt or no output tokens.
     without_output : int
         Those of them that finished and have no output length.
     out_of_order : int
         Requests that went back in time.
+    left_out : Mapping[str, int]
+        Left out for another reason, by reason: those of a warm-up, and spans that count the tokens
+        of others.
     time_unit : str or None
         Unit in which the file has arrivals, or ``"dates"``; None where it has none.
     note : str or None
@@ -93,10 +95,11 @@ class RequestLog:
     inter_token_times_are_cut: bool
     row_numbers: IntArray
     rows: int
-    left_out: Mapping[str, int]
+    failed: int
     dropped_empty: int
     without_output: int
     out_of_order: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
     time_unit: str | None = None
     note: str | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
@@ -107,11 +110,6 @@ class RequestLog:
 
     def __len__(self) -> int:
         return len(self.arrival_times)
-
-    @property
-    def failed(self) -> int:
-        """Requests left out because they failed or were broken off."""
-        return self.left_out.get(FAILED_REQUEST, 0)
 
     @property
     def ids(self) -> list[str]:
@@ -201,6 +199,7 @@ class RequestLog:
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
         left_out = {
+            "failed": self.failed,
             **self.left_out,
             "without output length": self.without_output,
             "empty": self.dropped_empty - self.without_output,
@@ -272,8 +271,8 @@ def read_log(
     if not len(held):
         raise FileFormatError(
             path,
-            f"no request is left of {reader.skipped.rows} "
-            f"({''.join(f'{count} {why}, ' for why, count in reader.left_out.items())}"
+            f"no request is left of {reader.skipped.rows} ({reader.failed} failed, "
+            f"{''.join(f'{count} {why}, ' for why, count in (+reader.left_out).items())}"
             f"{reader.without_output} without output length, {empty - reader.without_output} "
             f"empty{f', {reader.skipped}' if reader.skipped else ''})",
         )
@@ -288,7 +287,8 @@ def read_log(
         **arrays,
         inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
         rows=reader.skipped.rows,
-        left_out=dict(reader.left_out),
+        failed=reader.failed,
+        left_out=+reader.left_out,
         dropped_empty=empty,
         without_output=reader.without_output,
         out_of_order=reader.out_of_order,

@@ -42,7 +42,7 @@ from instances.validation import LARGEST_TOKEN_COUNT, as_flag, check_ranges, ran
 from .detection import wanted_format
 from .reading import TraceReader
 from .request_log import arrivals_note
-from .row import FAILED_REQUEST, TICKS_PER_SECOND, OnBadRows, SkippedRows, TraceRow, check_bad_rows
+from .row import TICKS_PER_SECOND, OnBadRows, SkippedRows, TraceRow, check_bad_rows
 
 COUNTS = ("rows_in_window", "dropped_empty", "dropped_too_long", "clipped")
 """Fields of `TraceReport` that count rows while a window is read."""
@@ -79,9 +79,10 @@ class TraceReport:
     out_of_order : int or None
         Rows that arrived before the row above them in a file that was sorted; None if the file
         was not sorted.
+    failed : int
+        Failed requests of the log up to the window's end; they do not count as rows.
     left_out : Mapping[str, int]
-        Rows up to the window's end that are no requests to be served, by reason; they do not count
-        as rows.
+        Rows that are not requests to be served for another reason, by reason.
     time_unit : str or None
         Unit in which the file has arrivals, or ``"dates"``; None where it has none.
     span_seconds : float
@@ -106,16 +107,12 @@ class TraceReport:
     duration_seconds: float | None
     columns: Mapping[str, str] | None = None
     out_of_order: int | None = None
+    failed: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     time_unit: str | None = None
     span_seconds: float = 0.0
     note: str | None = None
     skipped: SkippedRows | None = None
-
-    @property
-    def failed(self) -> int:
-        """Requests that failed or were broken off."""
-        return self.left_out.get(FAILED_REQUEST, 0)
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -129,6 +126,7 @@ class TraceReport:
             f"{self.clipped} clipped); {unit}"
             f"; {arrivals_note(self.time_unit, self.span_seconds, origin)}"
             f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
+            f"{f'; {self.failed} failed and left out' if self.failed else ''}"
             f"{''.join(f'; {count} {why} and left out' for why, count in self.left_out.items())}"
             f"{'' if self.note is None else f'; {self.note}'}"
             f"{'' if self.skipped is None else f'; {self.skipped}'}"
@@ -453,7 +451,8 @@ class _Window:
             duration_seconds=rule.duration_seconds,
             columns=None if rule.columns is None else dict(rule.columns),
             out_of_order=self._reader.out_of_order if self._reader.sorts else None,
-            left_out=dict(self._reader.left_out),
+            failed=self._reader.failed,
+            left_out=dict(+self._reader.left_out),
             time_unit=self._reader.time_unit,
             span_seconds=float(self._last - self._first),
             note=self._reader.note,

@@ -15,7 +15,7 @@ from instances import read_log
 from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
-from instances.traces.plausibility import doubts
+from instances.traces.doubts import doubts
 from online.headroom import HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
 from online.headroom.engine_settings import settings_told, stated_memory, with_settings

@@ -114,7 +114,7 @@ def test_a_log_read_has_no_texts_and_no_ids(text: str, tmp_path: Path) -> None:
 def test_a_table_without_a_header_is_not_quoted_at_length(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(f"{'a prompt ' * 99}{SECRET},12,13\n", "utf-8")
-    with pytest.raises(ValueError, match="fits no format") as refused:
+    with pytest.raises(ValueError, match="has no header line") as refused:
         instances.read_log(path)
     assert "SECRET" not in str(refused.value)
 
