@@ -51,8 +51,9 @@ def doubts(log: RequestLog, load: float | None = None) -> list[str]:
             )
     if load is not None and not LEAST_LOAD <= load <= LARGEST_LOAD:
         bound = f"below {LEAST_LOAD:g}" if load < 1 else f"above {LARGEST_LOAD:g}"
+        hint = "? arrival_ms names arrivals in milliseconds" if log.format == "columns" else "?"
         found.append(
             f"the load of {load:.2g} is {bound}: are arrivals ({log.time_unit}) and the batch time "
-            "(seconds) in these units? arrival_ms names arrivals in milliseconds"
+            f"(seconds) in these units{hint}"
         )
     return [f"In doubt: {one}" for one in found]
