@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_number
+from instances.validation import as_number, decimal
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -88,12 +88,12 @@ class Limits(NamedTuple):
     def on_time(
         self, latency: npt.NDArray[Any], first_token: npt.NDArray[Any], output_lengths: IntArray
     ) -> BoolArray:
-        """Tell which requests are on time, shape (n,); NaN is late.
+        """Return which requests are on time, shape (n,); NaN is late.
 
         Parameters
         ----------
         latency, first_token : array, shape (n,)
-            Time from arrival to the last and to the first token.
+            Time from arrival to the last and to the first token; fractions need limits `exactly`.
         output_lengths : int64 array, shape (n,)
             Tokens.
         """
@@ -103,6 +103,15 @@ class Limits(NamedTuple):
             & (first_token <= self.first_token)
             & (per_token <= self.time_per_token)
         )
+
+    def of(self, chosen: IntArray | BoolArray) -> Limits:
+        """Return the limits of some requests."""
+        return Limits(*(one[chosen] for one in self))
+
+    def exactly(self) -> Limits:
+        """Return the decimals that the limits are written as, infinite where none is set."""
+        exact = np.frompyfunc(lambda one: one if np.isinf(one) else decimal(one), 1, 1)
+        return Limits(*map(exact, self))
 
     def decode(self, output_lengths: IntArray) -> FloatArray:
         """Return the most time from the first token to the last, infinite for a single token."""

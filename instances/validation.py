@@ -118,6 +118,11 @@ def as_fraction(value: Any, owner: str | None, field: str, **bounds: float) -> F
     return Fraction(value) if isinstance(value, Rational) else Fraction(str(number))
 
 
+def decimal(value: float) -> Fraction:
+    """Return the decimal number that ``value`` is written as: 0.1 is a tenth."""
+    return Fraction(repr(float(value)))
+
+
 def as_exact(value: Any, owner: str | None, field: str, *, largest: float = math.inf) -> Fraction:
     """``value``, a whole number or a fraction, in Python's own integers; no float has that claim.
 

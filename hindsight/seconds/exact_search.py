@@ -81,9 +81,10 @@ from instances import SecondsSchedule, Workload
 from instances.batch_time import AffineTime, BatchTime, IterationTime, UnitTime
 from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.memory_rule import TOKENS
+from instances.validation import decimal
 
 from .machine_bounds import SecondsBound
-from .minorants import affine_minorants, decimal
+from .minorants import affine_minorants
 from .remaining_latency import MOST_REQUESTS, RemainingLatency, RoundCosts
 
 NAME = "exact search"

@@ -81,8 +81,9 @@ from typing import NamedTuple
 
 from instances import Workload
 from instances.problem.memory_translation import relaxed
+from instances.validation import decimal
 
-from .minorants import AffineMinorant, affine_minorants, decimal, is_known
+from .minorants import AffineMinorant, affine_minorants, is_known
 
 MEAN_UNIT = 2**60
 """Mean busy times are rounded down to multiples of its inverse, to keep denominators small."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -12,13 +11,13 @@ from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import (
     AffineTime,
-    BatchStretch,
     IterationTime,
     PiecewiseLinearTime,
     TiledTime,
     UnitTime,
 )
-from instances.validation import as_fraction
+from instances.batch_time.exact import interpolation
+from instances.validation import as_fraction, decimal
 
 
 class AffineMinorant(NamedTuple):
@@ -60,11 +59,6 @@ def own_seconds(
     )
 
 
-def decimal(value: float) -> Fraction:
-    """Return the decimal number that ``value`` is written as: 0.1 is a tenth."""
-    return Fraction(repr(float(value)))
-
-
 @runtime_checkable
 class DeclaresMinorants(Protocol):
     """A batch time that declares affine lower bounds on the length of its rounds."""
@@ -85,58 +79,6 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
     return hull
 
 
-def _interpolation(
-    tokens: Sequence[float], seconds: Sequence[float]
-) -> Callable[[Fraction | int], Fraction]:
-    """Return a table in fractions: its first entry up to there, the last slope beyond it."""
-    table = [decimal(one) for one in tokens]
-    values = [decimal(one) for one in seconds]
-
-    def at(place: Fraction | int) -> Fraction:
-        if place <= table[0]:
-            return values[0]
-        right = min(bisect_left(table, place), len(table) - 1)
-        slope = (values[right] - values[right - 1]) / (table[right] - table[right - 1])
-        return values[right] + slope * (place - table[right])
-
-    return at
-
-
-def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
-    """Return a function for the exact seconds of one round, or None if they are not known."""
-    if type(batch_time) is IterationTime:
-        d0, d1 = decimal(batch_time.d0), decimal(batch_time.d1)
-        return lambda one: d0 + d1 * (one.memory - one.held_memory)
-    if type(batch_time) is PiecewiseLinearTime:
-        at, d2 = _interpolation(batch_time.tokens, batch_time.seconds), decimal(batch_time.d2)
-        return lambda one: at(one.first_tokens) + d2 * one.memory
-    if type(batch_time) is TiledTime:
-        return _exact_tiled(batch_time)
-    if is_known(batch_time):
-        (own,) = affine_minorants(batch_time, 1)
-        return lambda one: own.d0 + own.d1 * one.first_tokens + own.d2 * one.memory
-    return None
-
-
-def _exact_tiled(time: TiledTime) -> Callable[[BatchStretch], Fraction]:
-    at, tile = _interpolation(time.tokens, time.seconds), time.tile
-    kernel, kv_token, square, past = (
-        decimal(one) for one in (time.kernel, time.kv_token, time.prompt_square, time.prompt_past)
-    )
-
-    def seconds(one: BatchStretch) -> Fraction:
-        kernels = (one.requests > one.new_requests) + (one.new_requests + one.chunk_tokens > 0)
-        return (
-            at(-(-one.first_tokens // tile) * tile)
-            + kernel * kernels
-            + kv_token * (one.memory - one.held_memory)
-            + square * (one.new_squares + one.chunk_squares)
-            + past * (one.new_past + one.chunk_past)
-        )
-
-    return seconds
-
-
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
     """Return lines of slope >= 0 that no point lies below, each through one or two points."""
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
@@ -149,14 +91,14 @@ def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[Affine
 
 def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
     table = [decimal(one) for one in time.tokens]
-    at = _interpolation(time.tokens, time.seconds)
+    at = interpolation(time.tokens, time.seconds)
     low, high = Fraction(1), Fraction(memory_limit)
     places = sorted({low, high, *(one for one in table if low < one < high)})
     return _below([(one, at(one)) for one in places], decimal(time.d2))
 
 
 def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
-    at, tile = _interpolation(time.tokens, time.seconds), time.tile
+    at, tile = interpolation(time.tokens, time.seconds), time.tile
     whole = memory_limit // tile * tile
     places = {whole + tile, *(one for one in (tile, *time.tokens, whole) if one <= whole)} - {0}
     kernel = decimal(time.kernel)

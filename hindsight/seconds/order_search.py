@@ -250,11 +250,17 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         return table + batch_time.kernel, batch_time.kv_token
     places = np.unique(np.linspace(1, most, 200).astype(np.int64))
-    seconds = [
-        float(batch_time.durations(BatchStretch(1, 1, one, 1, most, 1))[0])
-        for one in places.tolist()
-    ]
-    return np.interp(tokens, places, seconds), 0.0
+    empty, full = (
+        np.array(
+            [
+                batch_time.durations(BatchStretch(1, 1, one, 1, memory or one, 1)).item(0)
+                for one in places.tolist()
+            ]
+        )
+        for memory in (0, most)
+    )
+    d2 = max(0.0, float((full - empty)[:-1].sum() / max(1, (most - places).sum())))
+    return np.interp(tokens, places, empty - d2 * places), d2
 
 
 class SecondsOrders:

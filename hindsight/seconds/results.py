@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from hindsight.outcomes.results import Interval, SolveStatus, percent
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
+from instances.batch_time.exact import exact_seconds
 from instances.html import figure_of
 
 from .machine_bounds import SecondsBound
-from .minorants import AffineMinorant, decimal, exact_seconds
+from .minorants import AffineMinorant
 
 if TYPE_CHECKING:
     # It compiles loops, which a result needs none of.
@@ -188,37 +187,6 @@ def exact_total_latency(schedule: SecondsSchedule | FleetSchedule) -> Fraction |
     Arrival times are the decimals they are written as, and so is the start of a round where the
     schedule has the machine wait for it.
     """
-    seconds = exact_seconds(schedule.batch_time)
-    if seconds is None:
+    if exact_seconds(schedule.batch_time) is None:
         return None
-    return sum((_exact_total(one, seconds) for one in schedule.machines), Fraction(0))
-
-
-def _exact_total(schedule: SecondsSchedule, seconds: Callable[[Any], Fraction]) -> Fraction:
-    arrivals = [decimal(one) for one in schedule.workload.arrival_times.tolist()]
-    rounds = len(schedule.round_starts)
-    served: list[list[int]] = [[] for _ in range(rounds)]
-    done: list[list[int]] = [[] for _ in range(rounds)]
-    last = schedule.first_round + schedule.rounds - 2
-    finishes = np.append(schedule.request[1:] != schedule.request[:-1], True)
-    for request, first, end, finish in zip(
-        schedule.request.tolist(),
-        (schedule.first_round - 1).tolist(),
-        last.tolist(),
-        finishes.tolist(),
-        strict=True,
-    ):
-        served[first].append(request)
-        if finish:
-            done[end].append(request)
-    waits = np.flatnonzero(schedule.round_starts > np.append(0.0, schedule.round_ends[:-1]))
-    wait_until = {place: decimal(schedule.round_starts[place]) for place in waits.tolist()}
-    now = total = Fraction(0)
-    for position, round_ in enumerate(schedule.batches.stretches()):
-        now = max(now, wait_until.get(position, now))
-        for request in served[position]:
-            now = max(now, arrivals[request])
-        now += seconds(round_)
-        for request in done[position]:
-            total += now - arrivals[request]
-    return total
+    return sum((sum(one.exact_times[0]) for one in schedule.machines), Fraction(0))

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args
 
+import numpy as np
+
 from hindsight.integer_program.models import BUILDERS, Formulation
 from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.compilation import tells_of_compiling
@@ -120,6 +122,7 @@ def attainment(  # noqa: PLR0913
     schedule: TimedSchedule | None = state.schedule
     if late == "serve" and len(state.served) < len(problem):
         schedule = _with_late(state, batch_time)
+        state.offer(schedule, np.arange(len(problem)))
     if state.upper == state.lower:
         reason: Any = "proof"
     else:

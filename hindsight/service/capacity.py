@@ -17,7 +17,7 @@ from instances import Instance, Workload
 from instances.batch_time import BatchTime
 from instances.problem.instance import MOST_REPLICAS
 from instances.service_level import AnyLevel
-from instances.validation import as_number
+from instances.validation import as_fraction
 
 from .attainment import attainment
 from .results import AttainmentProgress, AttainmentResult
@@ -101,10 +101,9 @@ def fewest_replicas(
         A parameter is invalid.
     """
     search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
-    share = as_number(share, None, "share", above=0, maximum=1)
+    exact = as_fraction(share, None, "share", above=0, maximum=1)
     problem = require_instance(problem) if batch_time is None else as_workload(problem)
-    # In floats 0.07 times 100 is a little more than 7.
-    needed = max(1, math.ceil(share * len(problem) * (1 - 1e-12)))
+    needed = math.ceil(exact * len(problem))
     most = min(len(problem), MOST_REPLICAS)
     clock, known = search.clock, dict[int, AttainmentResult]()
 
@@ -152,7 +151,7 @@ def fewest_replicas(
     return CapacityResult(
         problem=problem,
         level=level,
-        share=share,
+        share=float(exact),
         lower_bound=None if hopeless else too_few + 1,
         upper_bound=min(enough, default=None),
         tried=tuple(known[one] for one in sorted(known)),

@@ -23,7 +23,7 @@ from instances import SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
-from instances.problem.memory_translation import restricted
+from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
@@ -43,6 +43,9 @@ REACH = 1.0
 
 REJECTED = 0.2
 """Share of moves that have a request not served at all."""
+
+LENIENT = 1 + 1e-12
+"""Factor on deadlines on this clock, which is rounded: the schedule's exact times decide."""
 
 
 class Rule(NamedTuple):
@@ -72,16 +75,29 @@ Weighted = tuple[FloatArray, Rule]
 
 
 class _Due(NamedTuple):
-    """Deadlines of the last and the first token on the clock, and seconds for those after it."""
+    """Deadlines of requests, and tokens that count for durations, shape (n,).
+
+    Attributes
+    ----------
+    end, first_token : float64 array
+        Deadlines of the last and the first token on the clock.
+    decode : float64 array
+        Most seconds from the first token to the last.
+    prompt, slack : int64 array
+        Prompt tokens processed, and tokens reserved beyond those stored.
+    """
 
     end: FloatArray
     first_token: FloatArray
     decode: FloatArray
+    prompt: IntArray
+    slack: IntArray
 
 
 class _Run(NamedTuple):
     """State of requests: tokens, latest round, row of the latest stretch, deadline, priority."""
 
+    goal: _Due
     done: IntArray
     last: IntArray
     row: IntArray
@@ -96,12 +112,12 @@ def _rank(i: int, t: float, rounds: Rounds, weight: float, rule: Rule, run: _Run
     done, s, o = run.done[i], rounds.prompt[i], rounds.output[i]
     seconds, rest = rounds.seconds, o - done
     token = max(0.0, (seconds[-1] - seconds[1]) / max(1, seconds.size - 2))
-    prompt = s - 1.0 if done == 0 and s > 0 else 0.0
-    steps = rest * (seconds[1] + rounds.d2 * (s + done))
-    if weight == math.inf or t + steps + token * prompt > run.due[i]:
+    prompt = max(run.goal.prompt[i], 1) if done == 0 else 1
+    steps = rest * (seconds[1] + rounds.d2 * (s - run.goal.slack[i] + done))
+    if weight == math.inf or t + steps + seconds[prompt] - seconds[1] > run.due[i]:
         return math.inf
     held = rounds.d2 + seconds[1] / rounds.memory_limit
-    charge = token * (prompt + rest) + held * rest * (s + 0.5 * (done + o))
+    charge = token * (prompt - 1 + rest) + held * rest * (s + 0.5 * (done + o))
     left = min(max(run.due[i] - t, 1e-9), 1e9)
     share = rule.begun if done > 0 else 1.0
     return float(weight * share * charge**rule.charge * left**rule.left)
@@ -119,18 +135,19 @@ def _serve(
     written: int,
 ) -> tuple[float, int]:
     """Let requests advance in round r from t; return its seconds and the number of stretches."""
-    memory = tokens = fresh = 0
+    memory = resident = tokens = fresh = 0
     longest = math.inf
     for x in range(active):
         i = order[x]
         done, held = run.done[i], rounds.prompt[i] + run.done[i] + 1
-        own = max(rounds.prompt[i], 0) if done == 0 else 1
+        own = max(run.goal.prompt[i], 1) if done == 0 else 1
+        stored = resident + held - run.goal.slack[i]
         if memory + held > rounds.memory_limit or (
             done == 0 and fresh > 0 and fresh + own > rule.prompt_cap
         ):
             continue
         # A round that lasts longer makes those late that have been admitted to it.
-        if rounds.seconds[tokens + own] + rounds.d2 * (memory + held) > longest:
+        if rounds.seconds[tokens + own] + rounds.d2 * stored > longest:
             continue
         longest = min(longest, rule.patience * (run.due[i] - t) / (rounds.output[i] - done))
         if run.last[i] != r - 1 or done == 0:
@@ -143,11 +160,12 @@ def _serve(
         if run.row[i] < len(run.table):
             run.table[run.row[i], 2] += 1
         memory += held
+        resident = stored
         tokens += own
         fresh += own if done == 0 else 0
         run.done[i] += 1
         run.last[i] = r
-    return rounds.seconds[tokens] + rounds.d2 * memory, written
+    return rounds.seconds[tokens] + rounds.d2 * resident, written
 
 
 @partial(njit, makes_arrays=True)
@@ -160,7 +178,7 @@ def _run_due(
     """
     n = rounds.arrival.size
     ints = np.zeros((4, n), np.int64)
-    run = _Run(ints[0], ints[1], ints[2], due.end.copy(), np.empty(n), table)
+    run = _Run(due, ints[0], ints[1], ints[2], due.end.copy(), np.empty(n), table)
     order = ints[3]
     run.last.fill(-1)
     on_time.fill(0)
@@ -196,7 +214,8 @@ def _run_due(
         for x in range(active):
             i = order[x]
             if run.last[i] == r and run.done[i] == 1:
-                run.due[i] = min(run.due[i], t + due.decode[i]) if t <= due.first_token[i] else -1.0
+                decoded = (t + due.decode[i]) * LENIENT
+                run.due[i] = min(run.due[i], decoded) if t <= due.first_token[i] else -1.0
             if run.done[i] < rounds.output[i]:
                 order[kept] = i
                 kept += 1
@@ -234,17 +253,17 @@ class DeadlineOrders:
     def __init__(
         self, workload: Workload, batch_time: BatchTime, limits: Limits, seed: int
     ) -> None:
-        self._workload, self._batch_time = workload, batch_time
+        self._workload, self._batch_time, self._limits = workload, batch_time, limits
         self._rng = np.random.default_rng(seed)
         inner = restricted(workload)
         a, s = inner.arrival_times, np.asarray(inner.prompt_lengths)
         o = np.asarray(inner.output_lengths)
-        most = min(inner.memory_limit, int(np.maximum(s, 1).sum()))
+        prompts, stored = np.asarray(workload.prompt_lengths), relaxed(workload).prompt_lengths
+        most = min(inner.memory_limit, int(np.maximum(prompts, 1).sum()))
         seconds, d2 = round_seconds(batch_time, most)
         self._rounds = Rounds(a, s, o, inner.memory_limit, seconds, d2)
-        # The schedule's own clock decides; this one is a little stricter.
-        end, first = ((a + one) * (1 - 1e-12) for one in (limits.latency, limits.first_token))
-        self._due = _Due(end, first, limits.decode(o))
+        end, first = ((a + one) * LENIENT for one in (limits.latency, limits.first_token))
+        self._due = _Due(end, first, limits.decode(o), prompts, s - stored)
         token, held = machine_seconds(self._rounds)
         self._charge = token * (s + o) + held * o * (s + (o + 1) / 2)
         self._weight, self.rule = np.ones(len(workload)), Rule(1.0, -1.0, 1.0, math.inf, math.inf)
@@ -311,26 +330,26 @@ class DeadlineOrders:
 
     def schedule(self) -> tuple[SecondsSchedule, IntArray] | None:
         """Return a schedule of the requests on time alone, and their positions; None for none."""
-        on_time, weight = np.empty_like(self.on_time), self._weight
-        count = -1
+        chosen, on_time = self.on_time > 0, np.empty_like(self.on_time)
         nothing = np.empty((0, len(COLUMNS)), np.int64)
-        chosen = self.on_time > 0
-        # Without the others some may be late after all.
-        while count != int(chosen.sum()):
-            weight = np.where(chosen, weight, math.inf)
+        while chosen.any():
+            weight = np.where(chosen, self._weight, math.inf)
             count, rows = _run_due(self._rounds, self._due, weight, self.rule, on_time, nothing)
-            if count < int(chosen.sum()):
-                chosen = on_time > 0
-                count = -1
-        if not count:
-            return None
-        table = np.empty((rows, len(COLUMNS)), np.int64)
-        _run_due(self._rounds, self._due, weight, self.rule, on_time, table)
-        served = np.flatnonzero(chosen)
-        begins = table[:, 4] == 0
-        table[:, 5] = np.where(begins, self._workload.prompt_lengths[table[:, 0]], 1)
-        table[:, 0] = np.searchsorted(served, table[:, 0])
-        return SecondsSchedule(self._workload.of(served), self._batch_time, table), served
+            if count == chosen.sum():
+                table = np.empty((rows, len(COLUMNS)), np.int64)
+                _run_due(self._rounds, self._due, weight, self.rule, on_time, table)
+                served = np.flatnonzero(chosen)
+                begins = table[:, 4] == 0
+                table[:, 5] = np.where(begins, self._workload.prompt_lengths[table[:, 0]], 1)
+                table[:, 0] = np.searchsorted(served, table[:, 0])
+                schedule = SecondsSchedule(self._workload.of(served), self._batch_time, table)
+                kept = schedule.keeps(self._limits.of(served))
+                if kept.all():
+                    return schedule, served
+                on_time[served[~kept]] = 0
+            # Without the others some may be late after all.
+            chosen = on_time > 0
+        return None
 
     @property
     def typical(self) -> float:

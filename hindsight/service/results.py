@@ -190,13 +190,6 @@ class OnTime:
         """Tell whether the bounds are as near to each other as asked for."""
         return self.upper - self.lower <= self.gap * len(self.problem)
 
-    def on_time(self, schedule: TimedSchedule, served: IntArray) -> IntArray:
-        """Return those of the positions ``served`` whose requests the schedule has on time."""
-        problem, limits = schedule.problem, Limits(*(one[served] for one in self.limits))
-        first = schedule.first_token_times - problem.arrival_times
-        kept = limits.on_time(schedule.latencies, first, problem.output_lengths)
-        return served[kept]
-
     def offer(self, schedule: TimedSchedule, served: IntArray) -> None:
         """Keep a schedule of the requests at the positions ``served`` if it has more on time.
 
@@ -205,7 +198,7 @@ class OnTime:
         ScheduleCheckError
             The schedule is infeasible, or it beats the upper bound.
         """
-        count = len(self.on_time(schedule, served))
+        count = int(schedule.keeps(self.limits.of(served)).sum())
         if count <= self.lower and self.schedule is not None:
             return
         violations = schedule.violations()

@@ -160,10 +160,7 @@ def _open(state: OnTime, orders: AnyOrders, openings: Iterator[Weighted]) -> Non
 def _take(state: OnTime, orders: AnyOrders) -> None:
     found = orders.schedule()
     if found is not None:
-        schedule, served = found
-        kept = state.on_time(schedule, served)
-        if len(kept) == len(served):
-            state.offer(schedule, served)
+        state.offer(*found)
 
 
 def _bound(state: OnTime, batch_time: BatchTime, threads: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,7 +32,7 @@ from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.schedule import TimedSchedule
-from instances.validation import as_number
+from instances.validation import as_fraction
 
 from .attainment import attainment
 
@@ -121,7 +122,7 @@ def tail(
         A parameter is invalid.
     """
     search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
-    share = as_number(quantile, None, "quantile", above=0, maximum=1)
+    share = as_fraction(quantile, None, "quantile", above=0, maximum=1)
     if limit not in get_args(TailLimit):
         known = ", ".join(get_args(TailLimit))
         raise InvalidValueError(None, "limit", limit, f"is not one of {known}")
@@ -141,15 +142,14 @@ class _Bisection:
     def __init__(
         self,
         problem: Instance | Workload,
-        quantile: float,
+        quantile: Fraction,
         limit: TailLimit,
         batch_time: BatchTime | None,
         search: Search,
     ) -> None:
         self._problem, self._quantile, self._limit = problem, quantile, limit
         self._batch_time, self._search = batch_time, search
-        # In floats 0.07 times 100 is a little more than 7.
-        self._count = max(1, math.ceil(quantile * len(problem) * (1 - 1e-12)))
+        self._count = math.ceil(quantile * len(problem))
         self._certified = batch_time is None or is_known(batch_time)
         self._lower = float(np.sort(self._own())[self._count - 1])
         self._schedule: TimedSchedule | None = None
@@ -181,7 +181,7 @@ class _Bisection:
         assert self._schedule is not None
         return TailResult(
             problem=self._problem,
-            quantile=self._quantile,
+            quantile=float(self._quantile),
             limit=self._limit,
             lower_bound=self._lower,
             upper_bound=self._upper,

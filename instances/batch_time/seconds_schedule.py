@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,8 +16,10 @@ from instances.html import memory_curve
 from instances.problem.memory import block_changes, sum_changes
 from instances.problem.schedule import SecondsViolation, TimedSchedule
 from instances.problem.workload import Workload
-from instances.validation import as_integer, as_number, set_fields
+from instances.service_level import BoolArray, Limits
+from instances.validation import as_integer, as_number, decimal, set_fields
 
+from .exact import exact_seconds
 from .models import BatchTime, RoundBatches, stored_tokens
 
 ADVANCES = -1
@@ -24,6 +27,9 @@ ADVANCES = -1
 
 LONGEST_SCHEDULE = 10_000_000
 """Rounds beyond which a schedule is refused instead of exhausting the machine: 200 bytes each."""
+
+NEAR = 1e-9
+"""Share of a time on the clock within which floats do not decide whether a limit is kept."""
 
 COLUMNS = ("request", "first_round", "rounds", "chunk_tokens", "tokens_before", "prompt_left")
 
@@ -279,15 +285,50 @@ class SecondsSchedule(TimedSchedule):
     @cached_property
     def completion_times(self) -> FloatArray:
         """End of the round of each request's last token, seconds, shape (n,); NaN without one."""
-        reached = self.advances & (
-            self.tokens_before + self.rounds == self.workload.output_lengths[self.request]
-        )
-        return self._ends(reached, self.first_round + self.rounds - 2)
+        return read_only(self._last(self.round_ends))
 
     @cached_property
     def first_token_times(self) -> FloatArray:
         """End of the round of each request's first token that was not lost, seconds, shape (n,)."""
-        return self._ends(self.advances & (self.tokens_before == 0), self.first_round - 1)
+        return read_only(self._first(self.round_ends))
+
+    @cached_property
+    def exact_times(self) -> tuple[Any, Any]:
+        """Time from arrival to the last and to the first token of each request, in fractions.
+
+        Arrival times, numbers of the batch time, and the start of a round for which the schedule
+        has the machine wait, are the decimals they are written as; so are the durations of a batch
+        time whose exact seconds are not known. Shape (n,) of objects each, NaN without the token.
+        """
+        until = self._arrived(len(self.round_starts))
+        waits = self.round_starts > np.append(0.0, self.round_ends[:-1])
+        until[waits] = np.maximum(until, self.round_starts)[waits]
+        seconds = exact_seconds(self.batch_time)
+        lengths = map(decimal, self.durations.tolist())
+        if seconds is not None:
+            lengths = map(seconds, self.batches.stretches())
+        now, ends = Fraction(0), np.empty(len(until), dtype=object)
+        for position, (begin, length) in enumerate(zip(until.tolist(), lengths, strict=True)):
+            if begin > 0:
+                now = max(now, decimal(begin))
+            now += length
+            ends[position] = now
+        arrivals = np.array([decimal(one) for one in self.workload.arrival_times.tolist()], object)
+        return self._last(ends) - arrivals, self._first(ends) - arrivals
+
+    def keeps(self, limits: Limits) -> BoolArray:
+        """Return which requests keep their limits, shape (n,); where floats are near, exactly."""
+        latency, first = self.latencies, self.first_token_times - self.workload.arrival_times
+        slack, outputs = NEAR * self.completion_times, self.workload.output_lengths
+        kept, most = (
+            Limits(*(one + shift for one in limits)).on_time(latency, first, outputs)
+            for shift in (-slack, slack)
+        )
+        near = most & ~kept
+        if near.any():
+            last, first = (one[near] for one in self.exact_times)
+            kept[near] = limits.of(near).exactly().on_time(last, first, outputs[near])
+        return kept
 
     @cached_property
     def total_latency(self) -> float:
@@ -400,15 +441,30 @@ class SecondsSchedule(TimedSchedule):
         right = np.where(is_last, advances & (tokens_after == o), tokens_after < o)
         report("output", np.flatnonzero(~right), np.abs(o - tokens_after))
 
-    def _ends(self, chosen: Any, rounds: IntArray) -> FloatArray:
-        times = np.full(len(self.workload), np.nan)
-        # Stretches of a request stand in order of time, so its last one is written last.
-        times[self.request[chosen]] = self.round_ends[rounds[chosen]]
-        return read_only(times)
+    def _last(self, ends: Any) -> Any:
+        reached = self.advances & (
+            self.tokens_before + self.rounds == self.workload.output_lengths[self.request]
+        )
+        return self._by_request(ends, reached, self.first_round + self.rounds - 2)
 
-    def _earliest_starts(self, count: int) -> FloatArray:
+    def _first(self, ends: Any) -> Any:
+        begins = self.advances & (self.tokens_before == 0)
+        return self._by_request(ends, begins, self.first_round - 1)
+
+    def _by_request(self, ends: Any, chosen: Any, rounds: IntArray) -> Any:
+        times = np.full(len(self.workload), np.nan, dtype=ends.dtype)
+        # Stretches of a request stand in order of time, so its last one is written last.
+        times[self.request[chosen]] = ends[rounds[chosen]]
+        return times
+
+    def _arrived(self, count: int) -> FloatArray:
+        """Return the latest arrival of those whose stretches begin in each round."""
         arrived = np.zeros(count)
         np.maximum.at(arrived, self.first_round - 1, self.workload.arrival_times[self.request])
+        return arrived
+
+    def _earliest_starts(self, count: int) -> FloatArray:
+        arrived = self._arrived(count)
         starts = np.empty(count)
         now = 0.0
         for position, (arrival, seconds) in enumerate(

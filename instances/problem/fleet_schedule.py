@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
+from instances.service_level import BoolArray, Limits
 from instances.validation import as_integer, set_fields
 
 from .instance import Instance
@@ -197,6 +198,14 @@ class FleetSchedule(TimedSchedule):
             for own, part in zip(self.positions, self.parts, strict=True)
         ]
         return FleetSchedule(instance, self.assignment, parts)
+
+    def keeps(self, limits: Limits) -> BoolArray:
+        """Return which requests keep their limits, shape (n,)."""
+        kept = np.zeros(len(self.problem), dtype=np.bool_)
+        for own, part in zip(self.positions, self.parts, strict=True):
+            if part is not None:
+                kept[own] = part.keeps(limits.of(own))
+        return kept
 
     def picture(self) -> str:
         """Memory over time of each replica, one SVG below the other."""

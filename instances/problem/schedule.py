@@ -16,7 +16,7 @@ from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import figure_of, memory_picture
-from instances.service_level import AnyLevel, BoolArray, limits_of
+from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
 from instances.validation import LARGEST_INTEGER, as_integer, set_fields
 
 from .instance import Instance
@@ -187,16 +187,22 @@ class TimedSchedule(ABC):
         """Return when the first token of each request is out, on the clock, shape (n,)."""
 
     def on_time(self, level: AnyLevel) -> BoolArray:
-        """Tell which requests keep a service level, shape (n,).
+        """Return which requests keep a service level, shape (n,).
+
+        Times in seconds are compared exactly: arrivals, batch time and limits are the decimals they
+        are written as.
 
         Parameters
         ----------
         level : ServiceLevel or Sequence[ServiceLevel]
             One for all requests or one for each, in units of the clock.
         """
+        return self.keeps(limits_of(level, len(self.problem)))
+
+    def keeps(self, limits: Limits) -> BoolArray:
+        """Return which requests keep their limits, shape (n,)."""
         problem = self.problem
         first = self.first_token_times - problem.arrival_times
-        limits = limits_of(level, len(problem))
         return limits.on_time(self.latencies, first, problem.output_lengths)
 
     @property

@@ -392,7 +392,9 @@ def share_of_attainable(run: Run, result: AttainmentResult) -> Interval:
     IncompleteRunError, NoScheduleError, MismatchError
         See `attainable_beside`.
     """
-    return Interval.of_share(int(run.on_time(result.level).sum()), attainable_beside(run, result))
+    attainable = attainable_beside(run, result)
+    counted = run if run.batch_time is None else run.seconds_schedule
+    return Interval.of_share(int(counted.on_time(result.level).sum()), attainable)
 
 
 def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
@@ -425,7 +427,7 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     if schedule.problem.digest != result.problem.digest:
         raise MismatchError("the run and the requests on time belong to different requests")
     kept = int(schedule.on_time(result.level).sum())
-    if kept < run.on_time(result.level).sum():
+    if run.batch_time is None and kept < run.on_time(result.level).sum():
         raise NoScheduleError(
             f"the run of {run.policy_name!r} held requests after their first tokens: without "
             "pauses fewer are on time"

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hindsight.seconds.minorants import exact_seconds
 from instances.batch_time import (
     AffineTime,
     BatchStretch,
@@ -17,6 +16,7 @@ from instances.batch_time import (
     TiledTime,
     UnitTime,
 )
+from instances.batch_time.exact import exact_seconds
 
 
 def one_round(rng: np.random.Generator) -> BatchStretch:

@@ -73,7 +73,8 @@ def test_the_best_assignment_lies_in_the_interval(seed: int) -> None:
     if state.lower:
         assert isinstance(state.schedule, FleetSchedule)
         assert state.schedule.is_feasible
-        assert len(state.served) == len(state.on_time(state.schedule, state.served)) == state.lower
+        kept = state.schedule.keeps(limits.of(state.served))
+        assert kept.sum() == len(state.served) == state.lower
     (minorant,) = affine_minorants(time, fleet.memory_limit)
     n = len(fleet)
     for trial in range(6):

@@ -1,0 +1,67 @@
+"""Seconds of a round in exact arithmetic, with numbers as the decimals they are written as."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from instances.validation import decimal
+
+from .models import AffineTime, BatchStretch, IterationTime, PiecewiseLinearTime, UnitTime
+from .tiled_time import TiledTime
+
+
+def interpolation(
+    tokens: Sequence[float], seconds: Sequence[float]
+) -> Callable[[Fraction | int], Fraction]:
+    """Return a table in fractions: its first entry up to there, the last slope beyond it."""
+    table = [decimal(one) for one in tokens]
+    values = [decimal(one) for one in seconds]
+
+    def at(place: Fraction | int) -> Fraction:
+        if place <= table[0]:
+            return values[0]
+        right = min(bisect_left(table, place), len(table) - 1)
+        slope = (values[right] - values[right - 1]) / (table[right] - table[right - 1])
+        return values[right] + slope * (place - table[right])
+
+    return at
+
+
+def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
+    """Return a function for the exact seconds of one round, or None if they are not known."""
+    if type(batch_time) is IterationTime:
+        d0, d1 = decimal(batch_time.d0), decimal(batch_time.d1)
+        return lambda one: d0 + d1 * (one.memory - one.held_memory)
+    if type(batch_time) is PiecewiseLinearTime:
+        at, d2 = interpolation(batch_time.tokens, batch_time.seconds), decimal(batch_time.d2)
+        return lambda one: at(one.first_tokens) + d2 * one.memory
+    if type(batch_time) is TiledTime:
+        return _exact_tiled(batch_time)
+    if type(batch_time) is AffineTime:
+        base, token, held = map(decimal, (batch_time.d0, batch_time.d1, batch_time.d2))
+        return lambda one: base + token * one.first_tokens + held * one.memory
+    if type(batch_time) is UnitTime:
+        unit = decimal(batch_time.seconds)
+        return lambda one: unit
+    return None
+
+
+def _exact_tiled(time: TiledTime) -> Callable[[BatchStretch], Fraction]:
+    at, tile = interpolation(time.tokens, time.seconds), time.tile
+    kernel, kv_token, square, past = (
+        decimal(one) for one in (time.kernel, time.kv_token, time.prompt_square, time.prompt_past)
+    )
+
+    def seconds(one: BatchStretch) -> Fraction:
+        kernels = (one.requests > one.new_requests) + (one.new_requests + one.chunk_tokens > 0)
+        return (
+            at(-(-one.first_tokens // tile) * tile)
+            + kernel * kernels
+            + kv_token * (one.memory - one.held_memory)
+            + square * (one.new_squares + one.chunk_squares)
+            + past * (one.new_past + one.chunk_past)
+        )
+
+    return seconds

@@ -1,0 +1,101 @@
+"""Limits in seconds that a schedule meets exactly, in spite of rounded sums of durations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hindsight
+import online
+from instances import ServiceLevel, Workload
+from instances.batch_time import (
+    AffineTime,
+    BatchStretch,
+    IterationTime,
+    PiecewiseLinearTime,
+    TiledTime,
+    UnitTime,
+)
+from instances.problem.memory_rule import MemoryRule
+
+BLOCKS = MemoryRule(block_size=16, emitted_token="next")
+
+TABLE = PiecewiseLinearTime((1, 8, 40), (0.1, 0.1, 0.42), 0.001)
+
+TILES = TiledTime((8, 16, 64), (0.11, 0.13, 0.43), 8, kernel=0.013, kv_token=0.0007)
+
+
+class Declared:
+    """A batch time that the package knows nothing of."""
+
+    def durations(self, stretch: BatchStretch) -> Any:
+        """Return seconds that add up exactly."""
+        return 0.25 + 0.125 * stretch.resident()
+
+
+@pytest.mark.parametrize("late", ["drop", "serve"])
+@pytest.mark.parametrize(
+    ("time", "prompt", "output", "rule", "least"),
+    [
+        (AffineTime(0.25), 1, 3, None, 0.75),
+        (AffineTime(0.1), 1, 3, None, 0.3),
+        (UnitTime(0.7), 2, 3, None, 2.1),
+        (AffineTime(0.1, 0.01, 0.001), 10, 3, BLOCKS, 0.453),
+        (IterationTime(0.07, 0.003), 5, 2, BLOCKS, 0.173),
+        (TABLE, 33, 2, BLOCKS, 0.517),
+        (TILES, 9, 2, BLOCKS, 0.2793),
+    ],
+)
+def test_a_limit_that_is_met_exactly_is_kept(
+    time: Any, prompt: int, output: int, rule: MemoryRule | None, least: float, late: Any
+) -> None:
+    for arrival in (0.0, 0.1, 1000.1):
+        rules = {} if rule is None else {"memory_rule": rule}
+        workload = Workload([arrival], [prompt], [output], memory_limit=96, **rules)
+        level = ServiceLevel(latency=least)
+        found = hindsight.attainment(workload, level, batch_time=time, late=late, threads=1)
+        assert (found.lower_bound, found.upper_bound) == (1, 1)
+        assert found.schedule is not None
+        assert found.schedule.on_time(level).all()
+        assert "optimal, 1 requests on time" in repr(found)
+
+
+def test_a_limit_that_is_missed_by_little_is_not_kept() -> None:
+    workload = Workload([0.1], [1], [3], memory_limit=9)
+    for least in (0.29999999999999, 0.299999):
+        level = ServiceLevel(latency=least)
+        found = hindsight.attainment(workload, level, 0.2, batch_time=AffineTime(0.1), late="serve")
+        assert found.schedule is not None
+        assert found.schedule.on_time(level).sum() == found.lower_bound == 0
+        assert ("[0, 1]" in repr(found)) == (found.upper_bound == 1)
+    assert found.upper_bound == 0
+
+
+def test_a_batch_time_of_unknown_form_may_meet_its_limit() -> None:
+    workload = Workload([0.0, 0.0], [3, 40], [2, 2], memory_limit=90)
+    level = [ServiceLevel(latency=1.625), ServiceLevel(latency=20)]
+    found = hindsight.attainment(workload, level, batch_time=Declared(), threads=1)
+    assert (found.lower_bound, found.upper_bound) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("level", "replicas"),
+    [
+        (ServiceLevel(latency=0.4), 4),
+        (ServiceLevel(first_token=0.1), 3),
+        (ServiceLevel(first_token=0.1, time_per_token=0.1), 4),
+        (ServiceLevel(time_per_token=0.1), 1),
+    ],
+)
+def test_replicas_and_runs_count_the_same_requests(level: ServiceLevel, replicas: int) -> None:
+    workload = Workload([0.1] * 3 + [0.3], [40] * 4, [4] * 4, memory_limit=44)
+    time = AffineTime(0.1)
+    needed = hindsight.fewest_replicas(workload, level, 1.0, 5, batch_time=time, threads=1)
+    assert needed.lower_bound is not None
+    assert needed.lower_bound <= replicas == needed.upper_bound
+    one = workload.alone(np.array([3]))
+    run = online.simulate(one, "mc-sf", batch_time=time)
+    found = hindsight.attainment(one, level, batch_time=time, threads=1)
+    assert online.share_of_attainable(run, found).lower == 1
