@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -142,8 +143,9 @@ def _priced(
         priced = PricedValues(workload, minorant, prices, step, size, spread)
     except ValueError as error:
         raise MalformedCertificateError(f"proof: {error}") from error
-    each = np.arange(len(workload))[:, np.newaxis]
-    values = np.concatenate([priced.of(one, allowance[one]) for one in each])
+    values = np.zeros(len(workload))
+    with ThreadPoolExecutor(1) as pool:
+        priced.raise_values(values, allowance, np.arange(len(workload)), pool)
     return priced.bound(values, minorant).total
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, wait
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
+
+from instances.arrays import IntArray
 
 from .interruption import interruption
 
@@ -15,6 +18,10 @@ SPARE_SECONDS = 0.05
 
 SLICE_SECONDS = 0.05
 """Target seconds between two polls of the clock in long loops."""
+
+
+POLL_SECONDS = 0.002
+"""Seconds between two polls of the clock while other threads work."""
 
 
 def never() -> bool:
@@ -111,6 +118,32 @@ class Clock:
         if self.is_interrupted:
             return "interrupted"
         return "time-limit" if self.seconds_left() <= spare else "stalled"
+
+
+def run_parts(
+    pool: Executor,
+    work: Callable[[Any], Any],
+    parts: Iterable[Any],
+    should_stop: Callable[[], bool],
+    stop: IntArray,
+) -> list[Any] | None:
+    """Run ``work`` on each part in a pool; return the results, or None if stopped.
+
+    ``stop[0]`` is set once ``should_stop`` returns True, or an exception is raised here. Compiled
+    loops read it, because they cannot poll.
+    """
+    tasks = [pool.submit(work, part) for part in parts]
+    try:
+        for task in tasks:
+            while not task.done():
+                if should_stop():
+                    stop[0] = 1
+                wait([task], POLL_SECONDS)
+    except BaseException:
+        stop[0] = 1
+        raise
+    results = [task.result() for task in tasks]
+    return None if stop[0] else results
 
 
 class Slices:

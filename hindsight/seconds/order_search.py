@@ -259,7 +259,9 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
         )
         for memory in (0, most)
     )
-    d2 = max(0.0, float((full - empty)[:-1].sum() / max(1, (most - places).sum())))
+    # Infinite seconds are refused by the caller.
+    with np.errstate(invalid="ignore"):
+        d2 = max(0.0, float((full - empty)[:-1].sum() / max(1, (most - places).sum())))
     return np.interp(tokens, places, empty - d2 * places), d2
 
 

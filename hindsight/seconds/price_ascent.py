@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.adam import Adam
+from hindsight.runtime.clock import run_parts
 from hindsight.runtime.compilation import njit, step
 from hindsight.runtime.requests import Requests
 from instances import FleetSchedule, SecondsSchedule, Workload
@@ -90,6 +91,8 @@ class _Model(NamedTuple):
         Seconds between two moments with a value: a cell, or less where deadlines count.
     by_memory, by_work : float64 array, shape (cells + 1,)
         Integrals of both prices up to each cell.
+    stop : int64 array, shape (1,)
+        Not 0 if the answer is not needed any more.
     """
 
     machine: Machine
@@ -102,6 +105,7 @@ class _Model(NamedTuple):
     step: float
     by_memory: FloatArray
     by_work: FloatArray
+    stop: IntArray
 
 
 class _Goals(NamedTuple):
@@ -298,6 +302,8 @@ def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answ
         for g in range(count - 1, -1, -1):
             block = _Block(size[g], work[g], shared[g], own[g + 1])
             after = least[g + 1]
+            if model.stop[0]:
+                return
             best = model.late if counts_late else 1e300
             for m in range(width, -1, -1):
                 best, choice[g, m] = _cheapest(block, best, m, window, after, model)
@@ -306,8 +312,7 @@ def _approximate(requests: Requests, goals: _Goals, model: _Model, answer: _Answ
                     least[g, m] = model.late
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
-        if not counts_late:
-            answer.values[i] -= arrival
+        answer.values[i] -= 0.0 if counts_late else arrival
         # Derivatives: the request flows through the choices, from the first block to the last.
         flow[: count + 1, : width + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
@@ -447,11 +452,9 @@ class PriceAscent:
         self.turns = 0
 
     def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
-        """Run ``turns`` evaluations, or fewer if stopped, but at least one in all."""
-        for _ in range(turns):
-            if self.turns and should_stop():
-                return
-            self._turn(pool)
+        """Run ``turns`` evaluations, or fewer if stopped."""
+        while turns > 0 and not should_stop() and self._turn(should_stop, pool):
+            turns -= 1
 
     def refine(self) -> None:
         """Halve the cells, and go on from the present prices."""
@@ -477,7 +480,8 @@ class PriceAscent:
         self._price_steps = Adam(log_price, **settings)
         self._logit_steps = Adam(logit, **settings, highest=7.0)
 
-    def _turn(self, pool: Executor) -> None:
+    def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
+        """Evaluate once, and take a step; return False if stopped."""
         cell = self.cell
         price = np.exp(self._log_price)
         price[-1] = 0.0
@@ -488,9 +492,10 @@ class PriceAscent:
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
         late, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
         part = gamma[self._row]
-        integrals = [np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part)]
+        memory, work = (np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part))
+        machine, row, stop = self._machine, self._row, np.zeros(1, dtype=np.int64)
         model = _Model(
-            self._machine, cell, self._lengths, price, gamma, self._row, late, step, *integrals
+            machine, cell, self._lengths, price, gamma, row, late, step, memory, work, stop
         )
 
         def evaluate(chosen: IntArray) -> _Answer:
@@ -501,7 +506,10 @@ class PriceAscent:
             _approximate(requests, goals, model, own)
             return own
 
-        for chosen, own in zip(slices, pool.map(evaluate, slices), strict=True):
+        answers = run_parts(pool, evaluate, slices, should_stop, stop)
+        if answers is None:
+            return False
+        for chosen, own in zip(slices, answers, strict=True):
             self.values[chosen] = own.values
             by_price += weight * own.by_price
             by_gamma += weight * own.by_gamma
@@ -520,3 +528,4 @@ class PriceAscent:
         turning = 3 if self._deadlines is None else 1
         self._price_steps.step((by_price - capacity) * price / n, rate)
         self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)
+        return True

@@ -101,6 +101,8 @@ is below 10^-8: (1 + value) 10^-8 is taken off.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -108,6 +110,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.runtime.clock import never, run_parts
 from hindsight.runtime.compilation import inner, njit, step
 from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
@@ -238,12 +241,13 @@ class _Grid(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """Tables from which the values of all requests are computed."""
+    """Tables from which the values of all requests are computed, and a flag that ends that."""
 
     machine: Machine
     grid: _Grid
     size: int
     spread: float
+    stop: IntArray
 
 
 class _Block(NamedTuple):
@@ -537,7 +541,7 @@ def _group(
     grid, d0 = tables.grid, tables.machine.d0
     largest, least = 0.0, block.steps * d0
     early = span.shortest
-    while early < span.longest:
+    while early < span.longest and not tables.stop[0]:
         # Lengths from ``early`` to ``late`` have tangents in common.
         free = max(grid.step * early - least, block.steps * block.work)
         longer = free * (tables.spread + WIDENING * free / block.own)
@@ -584,7 +588,7 @@ def _step_back(
     # Step: groups of grid points have their tangents in common.
     group = int(GROUP * (tables.spread - 1.0) * tables.machine.d0 / grid.step) + 1
     begin, largest = span.low, 0.0
-    while begin <= span.high:
+    while begin <= span.high and not tables.stop[0]:
         # A prompt may be shorter than a cell, and its best lambda changes within it.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
@@ -610,7 +614,7 @@ def _step_back(
     for m in range(span.high, span.low - 1, -1):
         # Cells of a long block that begins within a step of m.
         since, until = max(m - 1, 0) // width, min((m + 1 + longest) // width, cells)
-        if min(since, cells) != first or until != last:
+        if (min(since, cells) != first or until != last) and not tables.stop[0]:
             first, last, paid = min(since, cells), until, math.inf
             for c in range(first, last + 1):
                 paid = min(paid, room.paid[c])
@@ -625,7 +629,8 @@ def _request_values(
 ) -> None:
     """Write values[i], the least of C_i - a_i and the payments of request i, up to rounding.
 
-    Where there are deadlines, being late is worth 1 instead of seconds.
+    Where there are deadlines, being late is worth 1 instead of seconds. Once ``tables.stop`` is set
+    the values are 0.
     """
     step, cells = tables.grid.step, tables.grid.alpha.size
     by_point = np.empty((7, size))
@@ -654,6 +659,8 @@ def _request_values(
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):
+            if tables.stop[0]:
+                break
             block = _next_block(begins[k], s, o, tables)
             low -= int(block.own / step)
             span = _window(block, low, cut, following, tables.grid, tables.machine.d0)
@@ -668,6 +675,9 @@ def _request_values(
             following = _Values(spare, low, computed, span.remaining, spare[computed - 1], end)
             spare = free
         part = a / step - begin
+        if tables.stop[0]:
+            values[i] = 0.0
+            continue
         values[i] = (1 - part) * following.at[0] + part * following.at[1]
         if end == math.inf:
             values[i] -= a
@@ -687,12 +697,20 @@ def refuse_long_outputs(workload: Workload) -> None:
         raise InvalidValueError("workload", "output_lengths", longest, "is not below 10^6")
 
 
-def longest_block(workload: Workload, minorant: AffineMinorant, size: int) -> float:
+def longest_block(
+    workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
+) -> float:
     """Return the largest X of a block of up to ``size`` steps, or of a prompt, seconds."""
     d0, d1, d2 = map(float, minorant)
     s, o = workload.prompt_lengths, workload.output_lengths
-    steps = size * (d0 + d1 + d2 * int((s + o).max()))
-    return LONGEST * max(steps, d0 + (d1 + d2) * (int(s.max()) + 1))
+    prompt, token = (d1 + d2) * (int(s.max()) + 1), d1 + d2 * int((s + o).max())
+    return max(
+        steps * min(max(SLOWEST * own, UNHURRIED * best), LONGEST * own)
+        for steps, own, best in (
+            (steps, d0 + work, d0 + math.sqrt(dearest * work * d0))
+            for steps, work in ((1, prompt), (size, token))
+        )
+    )
 
 
 class PricedValues:
@@ -755,8 +773,10 @@ class PricedValues:
             _Grid(step, round(prices.cell / step), alpha, beta, float(beta.max())),
             size,
             spread,
+            np.zeros(1, dtype=np.int64),
         )
-        self._longest = math.ceil(longest_block(workload, minorant, size) / step) + 2
+        longest = longest_block(workload, minorant, size, float(beta.max()))
+        self._longest = math.ceil(longest / step) + 2
         self.own = own_seconds(s, o, d0, d1, d2)
         self.integral = workload.replicas * prices.integral
 
@@ -773,17 +793,41 @@ class PricedValues:
         values = np.empty(len(chosen))
         a = self._requests.arrival[chosen]
         requests = Requests(a, self._requests.prompt[chosen], self._requests.output[chosen])
-        room = int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
         end = first_token = np.full(len(chosen), math.inf)
         if self._deadlines is not None:
             end, first_token = self._deadlines.end[chosen], self._deadlines.first_token[chosen]
         goals = _Goals(allowance, end, first_token)
-        _request_values(requests, goals, self._tables, room, values)
+        _request_values(requests, goals, self._tables, self.points(allowance), values)
         if self._deadlines is None:
             return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
         known = self._deadlines.known[chosen]
         found: FloatArray = np.where(np.isnan(known), values - ROUNDING * (1 + values), known)
         return np.maximum(found, 0.0)
+
+    def points(self, allowance: FloatArray) -> int:
+        """Return the number of grid points at which a request is evaluated, at most."""
+        return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
+
+    def raise_values(
+        self,
+        values: FloatArray,
+        allowance: FloatArray,
+        order: IntArray,
+        pool: Executor,
+        must_stop: Callable[[], bool] = never,
+    ) -> bool:
+        """Raise ``values`` request by request in an order; return False if stopped.
+
+        The value of a request stays as it was if there is no time for it.
+        """
+
+        def evaluate(part: IntArray) -> None:
+            for request in part:
+                one = np.array([request])
+                values[one] = np.maximum(values[one], self.of(one, allowance[one]))
+
+        parts = np.array_split(order, min(len(order), 64))
+        return run_parts(pool, evaluate, parts, must_stop, self._tables.stop) is not None
 
     def total(self, values: FloatArray) -> Fraction:
         """Return the sum of ``values`` of all requests less the machines' integrals, exactly."""

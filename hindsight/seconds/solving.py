@@ -14,9 +14,8 @@ by the rule; bounds are those of a relaxed one (`instances.problem.memory_transl
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -38,11 +37,12 @@ from instances import (
     SecondsSchedule,
     Workload,
 )
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
+from .deadlines import Deadlines
 from .exact_search import NAME, ExactSearch
 from .fleet_orders import orders_of
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
@@ -102,9 +102,6 @@ LONGEST_DIVISION = 60.0
 
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
-
-POLL_SECONDS = 0.002
-"""Seconds between two polls of the clock while other threads work."""
 
 NEAR = 1e-6
 """Relative distance at which float totals are compared in fractions instead."""
@@ -195,36 +192,22 @@ def grids(
         yield min(step, prices.cell), size, spread
 
 
-def raise_values(
-    priced: PricedValues,
-    values: FloatArray,
+def on_grids(
+    workload: Workload,
+    minorant: AffineMinorant,
+    prices: RoundLengthPrices,
     allowance: FloatArray,
-    order: IntArray,
-    pool: Executor,
-    clock: Clock,
-) -> bool:
-    """Raise ``values`` request by request in an order; return False if stopped.
-
-    The value of a request stays as it was if there is no time for it.
-    """
-    parts = np.array_split(order, min(len(order), 64))
-    stop = threading.Event()
-
-    def evaluate(part: IntArray) -> None:
-        for request in part:
-            if stop.is_set():
-                return
-            one = np.array([request])
-            values[one] = np.maximum(values[one], priced.of(one, allowance[one]))
-
-    waiting = [pool.submit(evaluate, part) for part in parts]
-    for task in waiting:
-        while not task.done():
-            if clock.must_stop():
-                stop.set()
-            wait([task], POLL_SECONDS)
-        task.result()
-    return not stop.is_set()
+    deadlines: Deadlines | None = None,
+) -> Iterator[PricedValues]:
+    """Yield evaluations on finer and finer grids, as long as a request has room on them."""
+    latest = float(workload.arrival_times.max())
+    for step, size, spread in grids(minorant, prices):
+        if latest > LATEST * step:
+            return
+        priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
+        if priced.points(allowance) > LARGEST_WINDOW:
+            return
+        yield priced
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
@@ -552,7 +535,7 @@ class _Search:
             ascent.climb(1, interval.clock.must_stop, pool)
             self._beside.take()
             if share.must_stop() or ascent.turns >= most:
-                return ascent, minorant
+                return (ascent, minorant) if ascent.turns else None
             if ascent.turns % STALL_TURNS:
                 continue
             stalls = ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate)
@@ -592,20 +575,17 @@ class _Search:
         interval.phase = "evaluation"
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
-        latest = float(interval.workload.arrival_times.max())
         prices, values = ascent.prices(), None
         interval.proof = SecondsProof(prices, minorant, allowance)
-        for step, size, spread in grids(minorant, prices):
-            if float(allowance.max()) > LARGEST_WINDOW * step or latest > LATEST * step:
-                return
-            priced = PricedValues(interval.workload, minorant, prices, step, size, spread)
+        for priced in on_grids(interval.workload, minorant, prices, allowance):
             if values is None:
                 values = priced.own * (1 - ROUNDING)
             # A finer grid gains in proportion to the value, and costs by value and output length.
             order = np.argsort(interval.workload.output_lengths, kind="stable")
-            whole = raise_values(priced, values, allowance, order, pool, interval.clock)
+            clock = interval.clock
+            whole = priced.raise_values(values, allowance, order, pool, clock.must_stop)
             bound = priced.bound(values, minorant)
             interval.prove(bound._replace(certified=interval.best.certified))
             self._beside.take()
-            if not whole or interval.clock.must_stop():
+            if not whole or clock.must_stop():
                 return

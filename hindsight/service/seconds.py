@@ -24,8 +24,8 @@ from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.fleet_orders import orders_of
 from hindsight.seconds.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from hindsight.seconds.price_ascent import PriceAscent
-from hindsight.seconds.round_length_prices import LATEST, LONGEST_OUTPUT, PricedValues
-from hindsight.seconds.solving import LARGEST_WINDOW, MARGIN, MOST_CELLS, grids, raise_values
+from hindsight.seconds.round_length_prices import LONGEST_OUTPUT
+from hindsight.seconds.solving import MARGIN, MOST_CELLS, on_grids
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import IntArray
 from instances.batch_time import BatchTime
@@ -243,13 +243,9 @@ def _evaluate(
     prices, values = ascent.prices(), np.nan_to_num(deadlines.known)
     # The deadline is in the window.
     allowance = deadlines.end - workload.arrival_times + 4 * float(minorant.d0)
-    latest = float(workload.arrival_times.max())
     order = np.argsort(deadlines.output, kind="stable")
-    for step, size, spread in grids(minorant, prices):
-        if float(allowance.max()) > LARGEST_WINDOW * step or latest > LATEST * step:
-            return
-        priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
-        whole = raise_values(priced, values, allowance, order, pool, state.clock)
+    for priced in on_grids(workload, minorant, prices, allowance, deadlines):
+        whole = priced.raise_values(values, allowance, order, pool, state.clock.must_stop)
         late = max(Fraction(0), priced.total(values))
         state.limit(len(workload) - math.ceil(late), PRICES, certified=certified)
         if not whole or state.is_over:
