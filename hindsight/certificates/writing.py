@@ -140,19 +140,16 @@ def _in_rounds(
         "instance": instance_part(instance),
         **_schedule_part(schedule, preemptive),
         "upper_bound": schedule.total_latency,
-        "lower_bound": 0,
-        "proof": {},
     }
     clock = _ProofClock(time_limit)
     # Proofs are about an instance of one machine in tokens, of which the schedule is one too, or
     # about what runs together on a replica.
     fleet, instance = relaxed(instance), pooled(instance)
+    document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
+    document["lower_bound"] = proved_bound(document)
     volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
     _take_best(document, volume_part, clock)
     states = _take_proof(document, (fleet, instance), proof, clock)
-    if not document["proof"]:
-        document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
-        document["lower_bound"] = proved_bound(document)
     if preemptive:
         return document
     if search and states is not None and document["lower_bound"] < document["upper_bound"]:
@@ -280,7 +277,7 @@ def write_certificate(
 
     The verdict's lower bound is *verified*: it is proved by prices, the checker's own search or the
     window tree. It may be below ``result.certified_lower_bound`` if that comes from an exhaustive
-    search by other rules. No search is written for the preemptive optimum. In seconds it may be
+    search by other rules, or from a first bound of a solve that had no time for prices. No search is written for the preemptive optimum. In seconds it may be
     below by what rounded prices and a coarser grid of time lose.
 
     Parameters
@@ -343,8 +340,8 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
     """
     clock.begin()
     with contextlib.suppress(CertificateTooLargeError):
-        bound = max(0, proved_bound({**document, "proof": part}, clock.must_stop))
-        if not document["proof"] or bound > document["lower_bound"]:
+        bound = proved_bound({**document, "proof": part}, clock.must_stop)
+        if bound > document["lower_bound"]:
             clock.take()
             document["proof"], document["lower_bound"] = part, bound
 
