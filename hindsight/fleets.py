@@ -14,7 +14,8 @@
 (`hindsight.heuristics.fleet_schedules`), and last each replica is solved by itself.
 
 **Small instances** are proved by the integer program of one timeline with a segment for each
-replica (`hindsight.integer_program.starts`), over the starts that the prices leave.
+replica (`hindsight.integer_program.starts`), over the starts that the prices leave; for the
+makespan over those that complete by a horizon (`hindsight.strategies.makespan`).
 
 No optimum needs more replicas than requests: the others stay empty.
 """
@@ -43,7 +44,7 @@ from .configurations.tables import state_copies
 from .configurations.warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
 from .heuristics.fleet_schedules import FleetSchedules, first_orders
 from .integer_program.starts import start_sets, useful_replicas
-from .memory_rules import solve_by_memory_rule
+from .memory_rules import run_makespan, solve_by_memory_rule
 from .outcomes.proofs import MemoryPrices
 from .outcomes.results import PREEMPTIVE, Progress, SolveResult
 from .outcomes.solve_state import SolveState
@@ -173,6 +174,8 @@ class _FleetSearch:
             self._close()
         if not state.is_done():
             self._solve_parts()
+        if state.objective == "makespan":
+            run_makespan(self._task, self._problem, state)
         while is_latency and state.clock.limit_left() is not None and not state.is_done():
             self._improve()
         state.note_stop()

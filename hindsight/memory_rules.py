@@ -27,6 +27,7 @@ from typing import Any, cast
 import numpy as np
 
 from instances import Instance
+from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed, restricted
 from instances.problem.preemptive_schedule import AnySchedule
 
@@ -87,6 +88,17 @@ def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> Solv
         return blocks.result()
 
 
+def run_makespan(task: Task, problem: Problem, state: SolveState) -> None:
+    """Close the interval around the least makespan by the integer program, as far as time allows.
+
+    The program is the one of the instance itself, with its replicas and blocks.
+    """
+    in_tokens = problem.instance.memory_rule == TOKENS
+    formulation = task.formulation if in_tokens else "dense"
+    for strategy in task.strategies:
+        strategy.run(replace(problem, formulation=formulation), state)
+
+
 def _moved(start: AnySchedule | None, instance: Instance) -> AnySchedule | None:
     return None if start is None else with_instance(start, instance)
 
@@ -134,6 +146,10 @@ class _BlockSearch:
                 self._search(below)
             if not state.is_done() and state.clock.limit_left() is not None:
                 self._improve(math.inf)
+        if state.objective == "makespan":
+            options = self._options
+            problem = Problem(instance, self._task.goal, None, options.threads, options.seed)
+            run_makespan(self._task, problem, state)
         state.is_done()
 
     @property

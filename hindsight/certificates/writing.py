@@ -277,8 +277,9 @@ def write_certificate(
 
     The verdict's lower bound is *verified*: it is proved by prices, the checker's own search or the
     window tree. It may be below ``result.certified_lower_bound`` if that comes from an exhaustive
-    search by other rules, or from a first bound of a solve that had no time for prices. No search is written for the preemptive optimum. In seconds it may be
-    below by what rounded prices and a coarser grid of time lose.
+    search by other rules, or from a first bound of a solve that had no time for prices. No search
+    is written for the preemptive optimum. In seconds it may be below by what rounded prices and a
+    coarser grid of time lose.
 
     Parameters
     ----------

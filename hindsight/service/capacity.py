@@ -74,7 +74,8 @@ def fewest_replicas(
 ) -> CapacityResult:
     """Find the fewest replicas with which any scheduler and router reach a share on time.
 
-    The arrivals and the memory of each replica stay as they are.
+    The arrivals and the memory of each replica stay as they are; the replicas of ``problem`` do not
+    count.
 
     Parameters
     ----------
@@ -102,7 +103,9 @@ def fewest_replicas(
     """
     search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
     exact = as_fraction(share, None, "share", above=0, maximum=1)
-    problem = require_instance(problem) if batch_time is None else as_workload(problem)
+    problem = (
+        require_instance(problem, replicas=True) if batch_time is None else as_workload(problem)
+    )
     needed = math.ceil(exact * len(problem))
     most = min(len(problem), MOST_REPLICAS)
     clock, known = search.clock, dict[int, AttainmentResult]()

@@ -125,6 +125,6 @@ def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
         state.offer(schedule_from_values(starts, compiled, result.values))
         return True
     if result.termination is Termination.INFEASIBLE:
-        state.raise_lower(starts.horizon + 1, certified=False)
+        state.raise_lower(starts.rounds + 1, certified=False)
         return True
     return False

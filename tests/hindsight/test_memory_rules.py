@@ -158,7 +158,7 @@ def test_what_counts_tokens_refuses_blocks() -> None:
         hindsight.build_model(instance, "sparse")
 
 
-def test_a_start_is_taken_and_the_makespan_is_enclosed_in_blocks() -> None:
+def test_a_start_is_taken_and_the_makespan_is_proved_in_blocks() -> None:
     instance = drawn(3, MemoryRule(3, "next"))
     first = hindsight.solve(instance)
     assert hindsight.solve(instance, start=first.schedule).upper_bound == first.upper_bound
@@ -166,9 +166,9 @@ def test_a_start_is_taken_and_the_makespan_is_enclosed_in_blocks() -> None:
     assert shortest.schedule.is_feasible
     assert shortest.lower_bound <= first.schedule.makespan
     assert shortest.upper_bound <= first.schedule.makespan
-    assert (
-        shortest.lower_bound == hindsight.solve(relaxed(instance), objective="makespan").upper_bound
-    )
+    assert shortest.status == "optimal"
+    below = hindsight.solve(relaxed(instance), objective="makespan")
+    assert shortest.lower_bound >= below.upper_bound
     infeasible = Schedule(instance, instance.arrival_times)
     assert not infeasible.is_feasible
     with pytest.raises(InvalidValueError, match="is infeasible"):

@@ -125,3 +125,11 @@ def test_nothing_is_tried_once_the_caller_stops() -> None:
     assert found.lower_bound is not None
     assert found.lower_bound <= 40
     assert found.upper_bound is None
+
+
+def test_replicas_of_the_instance_do_not_count() -> None:
+    instance = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=4)
+    level = ServiceLevel(latency=2)
+    for replicas in (1, 2, 7):
+        found = hindsight.fewest_replicas(instance.with_replicas(replicas), level, 1.0)
+        assert (found.lower_bound, found.upper_bound) == (3, 3)
