@@ -182,9 +182,11 @@ def _take_bounds(
     for bound in bounds:
         value = bound.of(instance)
         if isinstance(value, int):
+            state.own_bounds[bound.label] = value, False
             state.raise_conditional(value - state.offset, (bound.label,))
             continue
         proved = proved_value(bound, value, instance, state.objective)
+        state.own_bounds[bound.label] = proved, True
         state.raise_lower(proved - state.offset, certified=True)
         if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
             best = proved, value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, overload
 
 import numpy as np
@@ -131,6 +131,9 @@ class SolveResult:
         A larger bound than ``lower_bound``, valid if ``conditions`` hold; nothing here proves them.
     conditions : tuple[str, ...]
         User-defined bounds and cuts: ``"bound 'name'"``, ``"cut 'name'"``.
+    own_bounds : Mapping[str, tuple[int, bool]]
+        Value of each user-defined bound by its name, ``"bound 'name'"``, and whether prices prove
+        it.
     """
 
     preemptive: ClassVar[bool] = False
@@ -149,6 +152,7 @@ class SolveResult:
     objective: Objective = "total_latency"
     conditional_lower_bound: int | None = None
     conditions: tuple[str, ...] = ()
+    own_bounds: Mapping[str, tuple[int, bool]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         cost = f"{self.objective} {_interval(self.lower_bound, self.upper_bound)}"

@@ -74,6 +74,8 @@ class SolveState:
         Round by which every optimal schedule completes; 0 until one is proved.
     log : list[Progress]
         One line for each improvement.
+    own_bounds : dict[str, tuple[int, bool]]
+        See `SolveResult`.
     """
 
     instance: Instance
@@ -94,6 +96,7 @@ class SolveState:
     proof: Proof | None = None
     horizon: int = 0
     log: list[Progress] = field(default_factory=list)
+    own_bounds: dict[str, tuple[int, bool]] = field(default_factory=dict)
     _callback_error: BaseException | None = None
     _schedule: AnySchedule | None = None
     _word: str | None = None
@@ -339,6 +342,7 @@ class SolveState:
             objective="makespan" if self.objective == "makespan" else "total_latency",
             conditional_lower_bound=self.conditional_lower_bound + offset if is_claimed else None,
             conditions=self.conditions if is_claimed else (),
+            own_bounds=self.own_bounds,
         )
 
     def _report(self) -> None:

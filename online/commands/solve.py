@@ -300,6 +300,11 @@ def _record(result: SolveResult) -> dict[str, Any]:
     if result.conditions:
         record["conditional_lower_bound_rounds"] = result.conditional_lower_bound
         record["conditions"] = list(result.conditions)
+    if result.own_bounds:
+        record["own_bounds"] = [
+            {"name": name, "lower_bound_rounds": bound, "proved": proved}
+            for name, (bound, proved) in result.own_bounds.items()
+        ]
     if result.objective == "total_latency":
         record["waiting_rounds"] = result.waiting_interval
         record["certified_waiting_gap"] = result.waiting_gap
@@ -324,6 +329,9 @@ def _fields(found: Mapping[str, Any], note: str, ended: str | None) -> dict[str,
     if "conditions" in found:
         claimed = claim(found["conditional_lower_bound_rounds"], tuple(found["conditions"]))
         fields[f"{of}conditional lower bound"] = claimed
+    for one in found.get("own_bounds", ()):
+        kind = "proved by its prices" if one["proved"] else "claimed"
+        fields[of + one["name"]] = f"{one['lower_bound_rounds']}, {kind}"
     fields["gap"] = percent(found["gap"])
     fields["certified gap"] = percent(found["certified_gap"])
     if "waiting_rounds" in found:

@@ -122,6 +122,11 @@ def test_a_solve_with_a_bound_a_cut_and_a_strategy(ok: Ok, own: Path, one_by_one
     assert shown["upper bound"] == "14"
     assert shown["conditional lower bound"] == "14 if bound 'alone' holds"
     assert int(shown["lower bound"]) < 14
+    assert (shown["bound 'alone'"], shown["bound 'outputs'"]) == ("14, claimed", "9, claimed")
+    found = json.loads(ok("solve one.json --bound outputs --import own.py --json -"))
+    assert "conditions" not in found
+    (row,) = found["own_bounds"]
+    assert row == {"name": "bound 'outputs'", "lower_bound_rounds": 9, "proved": False}
     cut = "--method mip --cut at-most-one --import own.py --json -"
     found = json.loads(ok(f"solve one.json {cut}"))
     assert found["conditional_lower_bound_rounds"] == 14
