@@ -23,7 +23,6 @@ GROUPS = {
         "table": "the ratios of stored trials, with confidence intervals",
         "report": "stored trials as one self-contained page",
         "worst-case": "search for small instances that hurt a policy most",
-        "referee": "score a policy nobody has read by certified ratio, in a sandbox",
         "policies": "the registered policies, their parameters and where they are from",
         "check": "what policies, bounds, cuts, strategies must hold, tried on yours",
         "example": "ratios --demo",

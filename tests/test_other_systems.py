@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from instances import InvalidValueError
 from instances.catalogue.records import _alone
 from online.commands.sources import parse_source
 from online.policy_interface.specs import PolicySpec
-from online.referee import Limits, judge
 from online.runtime.processes import _ctrl_c_blocked
 
 WITHOUT_POSIX = """
@@ -85,9 +83,3 @@ def test_the_colon_of_a_drive_ends_no_file_name() -> None:
         PolicySpec.read(r"C:\rules.py")
     with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' is not there"):
         PolicySpec.read(r"C:\rules.py:Mine(alpha=2)")
-
-
-def test_the_referee_says_in_a_line_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "killpg")
-    with pytest.raises(OSError, match="the referee runs on Linux and macOS"):
-        next(judge("mc-sf", [], Limits()))
