@@ -1,1 +1,1 @@
-"""Enumeration pruned by prices: partial schedules, windows, and trees of windows."""
+"""Enumeration pruned by prices: partial schedules, and trees of start windows."""

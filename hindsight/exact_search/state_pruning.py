@@ -222,16 +222,15 @@ def improvable(
 
 
 @inner
-def _below(c: int, b: int, profiles: AnyInts, alone: bool) -> bool:
+def _below(c: int, b: int, profiles: AnyInts) -> bool:
     """Tell whether state c never holds more memory than state b.
 
-    Active requests run without interruption, so a profile that reaches 0 stays 0 if they are
-    ``alone``, that is without background memory.
+    Active requests run without interruption, so a profile that reaches 0 stays 0.
     """
     for j in range(profiles.shape[1]):
         if profiles[c, j] > profiles[b, j]:
             return False
-        if alone and profiles[b, j] == 0:
+        if profiles[b, j] == 0:
             return True
     return True
 
@@ -245,7 +244,6 @@ def dominate(
     layer: Layer,
     alive: Flags,
     window: int,
-    alone: bool,
 ) -> int:
     """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
 
@@ -265,8 +263,6 @@ def dominate(
     window : int
         Most cheaper states of the same mask that a state is compared with; a smaller window
         removes fewer states, never a wrong one.
-    alone : bool
-        Whether there is no background memory, so that a profile that reaches 0 stays 0.
 
     Returns
     -------
@@ -281,7 +277,7 @@ def dominate(
                 group = x
         for y in range(group, min(x, group + window)):
             c = order[y]
-            if alive[c] and _below(c, b, profiles, alone):
+            if alive[c] and _below(c, b, profiles):
                 alive[b] = False
                 break
     return group

@@ -14,9 +14,6 @@ prove one by one. All but the first can be switched off (`Rules`), which changes
 
 Why they are sound together is proved in `hindsight.exact_search.state_pruning`. All arithmetic is
 in integers.
-
-With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
-are feasible but which proves nothing.
 """
 
 from __future__ import annotations
@@ -51,8 +48,6 @@ DOMINANCE_WINDOW = 200
 
 PATIENCE = 5_000
 """Children or comparisons between two polls of ``should_stop``; for rows ten times that."""
-
-NO_BACKGROUND = np.zeros(1, np.int64)
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
@@ -98,9 +93,6 @@ class StateSearch:
         Most states of one epoch.
     room : int, default 4096
         States of one epoch for which arrays are allocated at first.
-    background : int64 array, default zero
-        Memory that requests outside the search hold in round r, at most M, shape (rounds,); 0 in
-        later rounds.
 
     Attributes
     ----------
@@ -112,11 +104,7 @@ class StateSearch:
     """
 
     def __init__(
-        self,
-        requests: RequestColumns,
-        max_states: int = 2_000_000,
-        room: int = 4096,
-        background: IntArray = NO_BACKGROUND,
+        self, requests: RequestColumns, max_states: int = 2_000_000, room: int = 4096
     ) -> None:
         self.requests = requests = requests.read_only()
         self.max_states = max_states
@@ -134,7 +122,7 @@ class StateSearch:
         self._last_epoch = min(np.iinfo(np.int16).max, ((1 << COST_SHIFT) - 1) // weights)
         keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
         twins = _twins(requests)
-        self._searched = SearchedRequests(requests, twins, background, keys.astype(np.uint64))
+        self._searched = SearchedRequests(requests, twins, keys.astype(np.uint64))
         self._layers = (self._layer(room), self._layer(room))
         side = requests.memory_limit + 1
         self.set_prices(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
@@ -162,10 +150,8 @@ class StateSearch:
     def run(
         self,
         budget: int | None = None,
-        width: int | None = None,
         should_stop: Callable[[], bool] = never,
         state_limit: int | None = None,
-        prices: Prices | None = None,
     ) -> SearchOutcome[IntArray]:
         """Search for schedules of total latency <= ``budget``.
 
@@ -173,16 +159,12 @@ class StateSearch:
         ----------
         budget : int or None, default None
             Largest total latency to search for; None for any.
-        width : int or None, default None
-            States kept per epoch: a beam search. None for all: an exact search.
         should_stop : Callable[[], bool], default never
             Polled throughout, between pieces of work of a small fraction of a second.
         state_limit : int or None, default None
             Most states over all epochs, children of the last one included.
-        prices : Prices or None, default None
-            Prices for this run only, instead of those in force.
         """
-        return _Run(self, budget, width, should_stop, state_limit, prices).search()
+        return _Run(self, budget, should_stop, state_limit).search()
 
     def _layer(self, capacity: int) -> Layer:
         return Layer(
@@ -202,16 +184,13 @@ class _Run:
         self,
         search: StateSearch,
         budget: int | None,
-        width: int | None,
         should_stop: Callable[[], bool],
         state_limit: int | None,
-        prices: Prices | None,
     ) -> None:
         self._search = search
-        self._prices = prices or search.prices
+        self._prices = search.prices
         self._budget = budget
         self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
-        self._width = width
         self._should_stop = should_stop
         self._state_limit = state_limit
         self._current, self._following = search._layers
@@ -225,12 +204,10 @@ class _Run:
 
     def search(self) -> SearchOutcome[IntArray]:
         """Search epoch by epoch until no state is left or a limit is reached."""
-        status: SearchStatus = "beam" if self._width else "exhausted"
+        status: SearchStatus = "exhausted"
         first = (0, 0, self._prices.root, 0, 0, -1)
         for array, value in zip(self._current, first, strict=True):
             array[0] = value
-        held = self._requests.background[1 : 1 + self._search._rounds]
-        self._current.profiles[0, : len(held)] = held
         count, tau = 1, 0
         try:
             while count:
@@ -345,7 +322,7 @@ class _Run:
             self._limit = min(self._limit, self._budget * SCALE)
 
     def _select(self, alive: Flags) -> int:
-        """Drop states that are too expensive, dominated or beyond the width; advance an epoch."""
+        """Drop states that are too expensive or dominated; advance an epoch."""
         bounds = self._following.bounds[: len(alive)]
         alive &= bounds <= self._limit
         if self._search.rules.dominance:
@@ -353,8 +330,6 @@ class _Run:
             self._dominate(alive)
             self._dominated += before - int(alive.sum())
         kept = np.flatnonzero(alive)
-        if self._width and len(kept) > self._width:
-            kept = kept[np.argpartition(bounds[kept], self._width)[: self._width]]
         count = len(kept)
         self._states, self._peak = self._states + count, max(self._peak, count)
         if count > len(self._current.masks):
@@ -378,7 +353,6 @@ class _Run:
             number = (mixed >> np.uint64(64 - bits)).astype(np.uint16)
             sizes = np.bincount(number, minlength=1 << bits)
             buckets = np.split(members[np.argsort(number, kind="stable")], np.cumsum(sizes)[:-1])
-        alone = not self._requests.background.any()
         for bucket in buckets:
             self._check()
             words = [word[bucket] for word in masks.T]
@@ -388,7 +362,7 @@ class _Run:
                 self._check()
                 end = min(len(order), begin + PATIENCE)
                 group = dominate(
-                    order, begin, end, group, self._following, alive, DOMINANCE_WINDOW, alone
+                    order, begin, end, group, self._following, alive, DOMINANCE_WINDOW
                 )
 
 

@@ -33,10 +33,6 @@ completions, at the same additional cost; the cheaper one stays.
 
 **Dominance** and **Improvable** states: `hindsight.exact_search.state_pruning`.
 
-**Background.** Other requests with fixed starts may hold ``background[r]`` in round r: M is then
-M - background[r] there. Nothing changes: profiles and histories include the background, which
-is the same in every state of an epoch and in every variant of a schedule.
-
 **Twins.** Requests of the same lengths start in order of arrival, and in index order where they
 arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. To exchange the
 two starts is feasible, as t_j >= a_j >= a_i and t_i > t_j >= a_j, and changes neither the memory
@@ -95,15 +91,12 @@ class SearchedRequests(NamedTuple):
         Lengths, arrivals and M.
     twin : int64 array, shape (n,)
         A request that may not start later than this one, or -1.
-    background : int64 array
-        Memory that requests outside the search hold in round r.
     random_keys : uint64 array, shape (largest o,)
         Random keys for the hash of a profile.
     """
 
     columns: RequestColumns
     twin: IntArray
-    background: IntArray
     random_keys: Masks
 
 
@@ -321,7 +314,7 @@ def _next_candidate(
     search: Expansion,
 ) -> int:
     """Return the first candidate from place k on that fits beside the others, or ``count``."""
-    columns, twin, _, _ = search.requests
+    columns, twin, _ = search.requests
     while k < count:
         i = candidates[k]
         if twin[i] < 0 or child.starts[twin[i]] >= 0:
@@ -396,21 +389,18 @@ def expand(  # noqa: C901
         The number of children in the following layer, the state at which to resume (``last`` when
         all are done), and whether the arrays are full.
     """
-    layer, (columns, _, background, _), (Q, _, P, u) = search.layer, search.requests, search.prices
+    (columns, _, _), (Q, _, P, u) = search.requests, search.prices
     resume, child = search.resume, search.child
     candidates, chosen = search.candidates, search.chosen
     s, o, _, _ = columns
-    n, R, T = len(s), layer.profiles.shape[1], Q.shape[0]
-    profile, drifts, regrets, weights = child.profile, child.drifts, child.regrets, child.weights
+    n, T = len(s), Q.shape[0]
+    drifts, regrets, weights = child.drifts, child.regrets, child.weights
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
         if tau <= T:
             regrets[i] = P[i, tau] - u[i, tau]
         if tau < T:
             weights[i] = Q[tau, s[i], o[i]]
-    # Background memory enters at the far end of the profile.
-    if tau + 1 + R < len(background):
-        profile[R] = background[tau + 1 + R]
     visits = 0
     for q in range(first, last):
         some, sums = _begin(q, tau, search, child, candidates)

@@ -133,7 +133,7 @@ def test_prices_move_with_their_blocks() -> None:
 @pytest.mark.parametrize("kind", ["state-prices", "path-search"])
 def test_prices_are_read_back(kind: str) -> None:
     instance = generate("arrival-model-2", 0, n=8)
-    method = Paths(Configurations(moves=10, move_slice=10, corridor_states=1, states=1))
+    method = Paths(Configurations(moves=10, move_slice=10, states=1))
     result = hindsight.solve(instance, method=method, threads=1)
     assert isinstance(result.proof, PathPrices)
     known = result.proof if kind == "path-search" else result.proof.prices

@@ -72,50 +72,6 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
             assert_exact(instance, search, optimum, optimum + 2, optimum)
 
 
-def best_beside(instance: Instance, background: list[int]) -> int:
-    """The least total latency of schedules that leave room for the background, by trying all."""
-    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in instance]
-    horizon = len(background) + sum(o for _, _, o in rows) + max(a for a, _, _ in rows)
-    free = [instance.memory_limit] * (horizon + 2)
-    for r, held in enumerate(background):
-        free[r] -= held
-
-    def best(position: int) -> float:
-        if position == len(rows):
-            return 0
-        a, s, o = rows[position]
-        found = np.inf
-        for t in range(a, horizon - o + 1):
-            for k in range(1, o + 1):
-                free[t + k] -= s + k
-            if min(free[t + 1 : t + o + 1]) >= 0:
-                found = min(found, t + o - a + best(position + 1))
-            for k in range(1, o + 1):
-                free[t + k] += s + k
-        return found
-
-    return int(best(0))
-
-
-@pytest.mark.parametrize("interpreted", [False, True])
-def test_what_others_hold_is_respected_up_to_its_last_round(
-    interpreted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Interpreted too, where to read past the end of an array is an error."""
-    if interpreted:
-        python = getattr(state_search.expand, "py_func", state_search.expand)
-        monkeypatch.setattr(state_search, "expand", python)
-    for seed in range(6 if interpreted else 60):
-        rng = np.random.default_rng([53, seed])
-        instance = tiny(seed, 3)
-        limit = instance.memory_limit
-        background = rng.integers(0, limit + 1, int(rng.integers(1, 12)))
-        background[-1] = limit
-        search = StateSearch(instance.columns, background=background)
-        optimum = best_beside(instance, background.tolist())
-        assert_exact(instance, search, optimum, optimum + 1)
-
-
 def test_each_rule_removes_something() -> None:
     total = dict.fromkeys(set(Rules._fields) - {"twins"}, 0)
     rng = np.random.default_rng(61)
@@ -198,14 +154,12 @@ def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPa
     assert precedences > 0
 
 
-def test_without_a_budget_and_with_a_width() -> None:
+def test_without_a_budget() -> None:
     for seed in range(30):
         instance = tiny(seed, 6)
         optimum, _ = optimal_total_latency(instance)
-        whole, beam = search_of(instance).run(), search_of(instance).run(width=3)
+        whole = search_of(instance).run()
         assert (whole.status, total_of(instance, whole)) == ("exhausted", optimum)
-        assert beam.status == "beam"
-        assert total_of(instance, beam) >= optimum
 
 
 def medium(n: int = 30) -> Instance:

@@ -13,8 +13,7 @@ from drawn_instances import tiny
 
 import hindsight
 from hindsight.configurations.proofs import StatePrices
-from hindsight.exact_search.corridor_search import CorridorSearch
-from hindsight.exact_search.window_search import WindowSearch
+from hindsight.heuristics.annealing import LocalSearch
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, Room, TooLargeError
@@ -26,10 +25,9 @@ from hindsight.strategies.configurations import Configurations, ConfigurationSea
 from hindsight.strategies.paths import GraphSearch, Paths, PathSearch
 from hindsight.strategies.strategy import Problem, Strategy
 from instances import Instance, generate
-from instances.arrays import IntArray
 
 LITTLE = Configurations(
-    moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
+    moves=10, move_slice=10, states=1, search_growth=1, ascent=1
 )
 """Leaves nearly everything to the graphs."""
 
@@ -151,21 +149,20 @@ def test_what_is_found_beside_graphs_is_kept(
 def test_schedules_of_many_requests_are_improved_beside_prices(
     method: Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    improved, beside, sweep = Event(), [], WindowSearch.sweep
+    improved, beside, anneal = Event(), [], LocalSearch.run
     ascend = ConfigurationSearch._improve_prices
 
-    def sweeping(self: WindowSearch, *arguments: Any) -> IntArray:
+    def annealing(self: LocalSearch, moves: int) -> None:
         beside.append(is_beside())
         improved.set()
-        return sweep(self, *arguments)
+        anneal(self, moves)
 
     def ascending(self: ConfigurationSearch, work: int) -> int:
         gain = ascend(self, work)
-        # No window is solved before there are prices.
         assert improved.wait(PATIENCE)
         return gain
 
-    monkeypatch.setattr(WindowSearch, "sweep", sweeping)
+    monkeypatch.setattr(LocalSearch, "run", annealing)
     monkeypatch.setattr(ConfigurationSearch, "_improve_prices", ascending)
     for seed in range(4):
         instance = tiny(seed)
@@ -182,15 +179,15 @@ def test_schedules_of_many_requests_are_improved_beside_prices(
 
 
 def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, improve = [], CorridorSearch.improve
+    wanted, anneal = [], LocalSearch.run
 
-    def fail(self: CorridorSearch, *arguments: Any) -> IntArray | None:
+    def fail(self: LocalSearch, moves: int) -> None:
         if not is_beside():
-            return improve(self, *arguments)
+            return anneal(self, moves)
         wanted.append(1)
         raise MemoryError
 
-    monkeypatch.setattr(CorridorSearch, "improve", fail)
+    monkeypatch.setattr(LocalSearch, "run", fail)
     few = [generate("arrival-model-1", seed, n=9) for seed in range(4)]
     for instance in few:
         result = hindsight.solve(
@@ -226,13 +223,13 @@ def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
 def test_schedules_are_improved_where_no_graph_is_worth_a_try(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calls, improve = [], CorridorSearch.improve
+    calls, anneal = [], LocalSearch.run
 
-    def counted(self: CorridorSearch, *arguments: Any) -> IntArray | None:
+    def counted(self: LocalSearch, moves: int) -> None:
         calls.append(1)
-        return improve(self, *arguments)
+        anneal(self, moves)
 
-    monkeypatch.setattr(CorridorSearch, "improve", counted)
+    monkeypatch.setattr(LocalSearch, "run", counted)
     monkeypatch.setattr(GraphSearch, "next_limit", lambda *_: None)
     hindsight.solve(
         generate("arrival-model-1", 0, n=14),

@@ -1,0 +1,131 @@
+"""Compare two checkouts by the intervals of 40 library solves, on the processor's clock.
+
+The time limit of each solve counts processor seconds of its process, so a busy machine does not
+change the result. Run it in each checkout, then compare the two files:
+
+    python scripts/regression.py run before.json
+    python scripts/regression.py run after.json
+    python scripts/regression.py compare before.json after.json
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import _checkout  # noqa: F401
+import typer
+
+import hindsight
+import instances
+from hindsight.runtime import clock
+from instances import LibraryEntry
+from instances.batch_time import preset
+
+FEWER = ("j25-m1-published", "j25-m2-published", "worst", "reduction", "azure-code")
+"""Sets that give two instances; the others give three."""
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+def sample(count: int) -> list[LibraryEntry]:
+    """Choose instances evenly over the sizes of every set, at most ``count`` in all."""
+    chosen = []
+    for one in instances.library().sets:
+        ordered = sorted(one, key=lambda entry: (entry.n, entry.name))
+        parts = 2 if one.name in FEWER else 3
+        chosen += [ordered[(2 * k + 1) * len(ordered) // (2 * parts)] for k in range(parts)]
+    return chosen[:: -(-len(chosen) // count)]
+
+
+def solve(entry: LibraryEntry, seconds: float, seed: int) -> dict[str, Any]:
+    """Solve one instance for its goal and return the interval in the unit of the goal."""
+    options: dict[str, Any] = {"time_limit": seconds, "threads": 1, "seed": seed, "progress": False}
+    if entry.batch_time is not None:
+        options["batch_time"] = preset(entry.batch_time).batch_time
+    if entry.level is not None:
+        on_time = hindsight.attainment(entry.instance, entry.level, **options)
+        late = [entry.n - (on_time.upper_bound or 0), entry.n - (on_time.lower_bound or 0)]
+        return {"lower": late[0], "upper": late[1], "certified": late[0]}
+    if entry.goal == "preemptive_total_latency":
+        options["preemptive"] = True
+    elif entry.goal == "makespan":
+        options["objective"] = "makespan"
+    result: Any = hindsight.solve(entry.instance, **options)
+    certified = getattr(result, "certified_lower_bound", result.lower_bound)
+    bounds = (result.lower_bound, result.upper_bound, certified)
+    return dict(zip(("lower", "upper", "certified"), map(_number, bounds), strict=True))
+
+
+def _number(value: Any) -> float | int | None:
+    return value if value is None or isinstance(value, int) else float(value)
+
+
+def _gap(row: dict[str, Any]) -> float:
+    """Return (upper - lower) / upper in percent; 100 without an interval."""
+    lower, upper = row.get("lower"), row.get("upper")
+    if lower is None or upper is None:
+        return 100.0
+    return 0.0 if upper == lower else 100 * (upper - lower) / upper
+
+
+@app.command()
+def run(
+    out: Path,
+    seconds: Annotated[float, typer.Option(help="Processor seconds of each solve.")] = 5.0,
+    count: Annotated[int, typer.Option(min=1, help="Instances.")] = 40,
+    seed: Annotated[int, typer.Option(help="Seed of each solve.")] = 0,
+    only: Annotated[str, typer.Option(help="Solve the instances of this pattern alone.")] = "",
+) -> None:
+    """Solve the sample and write one row for each instance, continuing a file that is there."""
+    clock.time = SimpleNamespace(**{**vars(time), "monotonic": time.process_time})  # type: ignore[assignment]
+    rows = json.loads(out.read_text()) if out.exists() else []
+    known = {row["name"] for row in rows}
+    chosen = instances.library().matching(only) if only else sample(count)
+    for entry in (one for one in chosen if one.name not in known):
+        began = time.process_time()
+        try:
+            found = solve(entry, seconds, seed)
+        except Exception as error:  # noqa: BLE001 - a row that failed is a lost proof
+            found = {"error": repr(error)[:200]}
+        cpu = round(time.process_time() - began, 2)
+        rows.append({"name": entry.name, "set": entry.set, "seconds": seconds, "cpu": cpu, **found})
+        out.write_text(json.dumps(rows, indent=0) + "\n")
+        typer.echo(f"{entry.name:36} {_interval(rows[-1])} {cpu} s")
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return f"[{row.get('lower')}, {row.get('upper')}] {row.get('error', '')}"
+
+
+def _differences(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
+    found = {row["name"]: row for row in after}
+    return ((row, found[row["name"]]) for row in before if row["name"] in found)
+
+
+@app.command()
+def compare(before: Path, after: Path) -> None:
+    """Print lost and new proofs, mean gaps by set, and whether the second file is no worse."""
+    pairs = list(_differences(json.loads(before.read_text()), json.loads(after.read_text())))
+    sets: dict[str, list[tuple[float, float]]] = {}
+    lost = 0
+    for old, new in pairs:
+        gaps = _gap(old), _gap(new)
+        sets.setdefault(old["set"], []).append(gaps)
+        if (gaps[0] == 0) != (gaps[1] == 0):
+            lost += gaps[0] == 0
+            word = "lost" if gaps[0] == 0 else "new"
+            typer.echo(f"{word} proof: {old['name']} {_interval(old)} -> {_interval(new)}")
+    for name, gaps in [*sets.items(), ("all", [one for some in sets.values() for one in some])]:
+        mean = [sum(column) / len(gaps) for column in zip(*gaps, strict=True)]
+        typer.echo(f"{name:18} {len(gaps):3}  mean gap {mean[0]:7.3f} % -> {mean[1]:7.3f} %")
+    if lost:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()
