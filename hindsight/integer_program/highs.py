@@ -264,7 +264,7 @@ class WarmProgram:
     method : str, default "choose"
         See `solve_linear`.
     presolve : bool, default True
-        Whether the first solve uses presolve; without it an infeasible program has a `dual_ray`.
+        Whether the first solve uses presolve.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts.
     """
@@ -284,24 +284,6 @@ class WarmProgram:
         _subscribe(self._solver, None, should_stop)
         self._solver.addVars(len(costs), np.zeros(len(costs)), upper)
         self._solver.changeColsCost(len(costs), self._columns, costs)
-
-    def set_upper(self, upper: FloatArray) -> None:
-        """Replace the upper bounds of the columns, shape (columns,)."""
-        self._solver.changeColsBounds(len(upper), self._columns, np.zeros(len(upper)), upper)
-
-    def set_bounds(
-        self, lower: IntArray, upper: IntArray, row_lower: IntArray, row_upper: IntArray
-    ) -> None:
-        """Replace the bounds of all columns, shape (columns,), and all rows, shape (rows,)."""
-        floats = [bound.astype(np.float64) for bound in (lower, upper, row_lower, row_upper)]
-        self._solver.changeColsBounds(len(lower), self._columns, *floats[:2])
-        rows = np.arange(len(row_lower), dtype=np.int32)
-        self._solver.changeRowsBounds(len(rows), rows, *floats[2:])
-
-    def dual_ray(self) -> FloatArray | None:
-        """Return row duals, shape (rows,), that HiGHS claims prove infeasibility, or None."""
-        _, there, ray = self._solver.getDualRay()
-        return np.array(ray) if there else None
 
     def add_row(self, lower: float, upper: float, columns: IntArray, values: FloatArray) -> None:
         """Add the row ``lower`` <= sum of ``values`` times ``columns`` <= ``upper``."""

@@ -4,15 +4,9 @@ It serves instances of few rounds whose memory limit is too large for
 `hindsight.strategies.configurations`, for example with tokens counted in large units. Schedules are
 those of `hindsight.strategies.beams`, which follow the prices of a first linear program; those of
 few requests are annealed from there (`hindsight.heuristics.annealing`). Bounds come from the starts
-that these prices allow, in this order:
-
-* a first phase of a branch and bound (`hindsight.integer_program.count_tree`), whose bounds are
-  exact, in integers: it gains most in its first second;
-* HiGHS's search of the same program, with cuts and presolve, for a share of the time. Its bounds
-  are those of floating point, so they are not certified;
-* further phases of the branch and bound.
-
-With two threads schedules are improved beside the bounds.
+that these prices allow: from the linear program's dual prices, evaluated exactly in integers, and
+from HiGHS's search of the integer program. The bounds of this search are those of floating-point
+arithmetic, so they are not certified. Schedules are improved in its polls, or in a second thread.
 """
 
 from __future__ import annotations
@@ -24,7 +18,6 @@ from typing import ClassVar
 
 from hindsight.bounds.memory_prices import round_prices
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.integer_program.count_tree import CountTree
 from hindsight.integer_program.start_counts import CountProgram
 from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.proofs import MemoryPrices
@@ -41,7 +34,7 @@ from .strategy import Parameters, Problem, starts_left
 
 @dataclass(frozen=True)
 class Counts(Parameters):
-    """Good schedules, a tree of linear programs with exact bounds, and HiGHS's search.
+    """Good schedules, an exact bound by a linear program, and HiGHS's search.
 
     Attributes
     ----------
@@ -57,19 +50,12 @@ class Counts(Parameters):
         Moves between two polls of the clock.
     patience : int, default 100_000
         Moves per request without a better schedule after which annealing restarts.
-    relaxed_columns : int, default 150_000
-        Columns of all linear programs of the tree in a phase.
-    fewest_relaxations : int, default 20
-        Least number of linear programs in a phase, however large they are.
     search_share : float, default 0.7
-        Share of the time that HiGHS has after the first phase. Its polls let the tree, and the
-        search for schedules, have the rest.
+        Share of the time that HiGHS has where it shares a thread with the search for schedules.
     undisturbed : float, default 10.0
         Seconds that HiGHS has to itself first: what it closes, it mostly closes soon.
     longest_search : float, default 900.0
         Most seconds until HiGHS ends: its tree has no limit on memory.
-    most_leaves : int, default 300_000
-        Open leaves at which the tree is abandoned; this limits memory to about a gigabyte.
     largest_program : int, default 500_000
         Most memory entries of all starts of all requests; larger instances are refused.
     """
@@ -80,12 +66,9 @@ class Counts(Parameters):
     moves: int = ranged(500_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
     patience: int = ranged(100_000, minimum=1)
-    relaxed_columns: int = ranged(150_000, minimum=1)
-    fewest_relaxations: int = ranged(20, minimum=1)
     search_share: float = ranged(0.7, minimum=0, maximum=1)
     undisturbed: float = ranged(10.0, minimum=0)
     longest_search: float = ranged(900.0, minimum=0)
-    most_leaves: int = ranged(300_000, minimum=1)
     largest_program: int = ranged(500_000, minimum=0)
 
     name: ClassVar[str] = "counts"
@@ -100,7 +83,7 @@ class Counts(Parameters):
         return f"has more than {self.largest_program:,} rounds of all starts to choose from"
 
     def run(self, problem: Problem, state: SolveState) -> None:
-        """Run phases until proof, time limit or interruption, or until the tree is too large."""
+        """Run until proof, time limit, interruption, or the end of HiGHS's longest search."""
         starts = problem.first_bounds.starts
         assert starts is not None
         LargeSearch(state, problem.seed, self.beams, problem.cores).run_first()
@@ -108,10 +91,11 @@ class Counts(Parameters):
             return
         state.phase = "relaxation"
         program = CountProgram(starts, state.clock.must_stop)
-        relaxed = program.relax(program.whole)
-        if relaxed.values is None or relaxed.row_duals is None:
+        relaxed = program.relax()
+        if relaxed is None:
             state.note_stop()
             return
+        state.raise_lower(min(relaxed.bound, state.upper_bound), certified=True)
         prices = round_prices(-relaxed.row_duals[: program.horizon], state.instance)
         left = starts_left(state, starts, prices)
         guide = program.expected_starts(relaxed.values), prices
@@ -132,32 +116,19 @@ class Counts(Parameters):
         is_done: Callable[[], bool],
         improve: Callable[[], object] | None = None,
     ) -> None:
-        """Raise bounds, in turn with a search for schedules if there is none beside them."""
+        """Raise bounds, and improve schedules in turn if no second thread does."""
         state.phase = "search"
         program = CountProgram(starts, state.clock.must_stop)
-        tree = CountTree(program, is_done)
-        self._report(state, tree)
-        relaxations = max(self.fewest_relaxations, self.relaxed_columns // tree.columns)
-
-        def run_phase() -> bool:
-            """Run a phase; return False if the tree cannot grow."""
-            grows = tree.leaves <= self.most_leaves and not tree.is_stuck
-            if grows:
-                before = tree.relaxations
-                tree.grow(state.upper_bound, relaxations)
-                state.nodes += tree.relaxations - before
-                self._report(state, tree)
-            if improve is not None:
-                improve()
-            return grows
-
-        run_phase()
+        relaxed = program.relax()
+        if relaxed is not None:
+            state.raise_lower(min(relaxed.bound, state.upper_bound), certified=True)
         if self.search_share and not is_done():
-            self._search(problem, state, program, is_done, run_phase)
+            self._search(problem, state, program, is_done, improve)
         while not is_done():
-            if not run_phase() and not is_done():
+            if improve is None:
                 state.stop_reason = "size"
                 return
+            improve()
 
     def _search(
         self,
@@ -165,17 +136,18 @@ class Counts(Parameters):
         state: SolveState,
         program: CountProgram,
         is_done: Callable[[], bool],
-        run_phase: Callable[[], bool],
+        improve: Callable[[], object] | None,
     ) -> None:
-        """Let HiGHS search the program with one thread, and run phases in its polls."""
+        """Let HiGHS search the program with one thread, and improve schedules in its polls."""
         clock, spent = state.clock, 0.0
         begun = clock.seconds() + self.undisturbed
 
         def must_stop() -> bool:
             nonlocal spent
             now = clock.seconds()
-            if spent < (1 - self.search_share) * (now - begun) and not is_done():
-                run_phase()
+            is_due = spent < (1 - self.search_share) * (now - begun)
+            if improve is not None and is_due and not is_done():
+                improve()
                 spent += clock.seconds() - now
             return is_done()
 
@@ -188,13 +160,6 @@ class Counts(Parameters):
                 program.schedule,
                 must_stop,
             )
-
-    def _report(self, state: SolveState, tree: CountTree) -> None:
-        """Offer what the tree found first: without leaves, the best schedule is the optimum."""
-        for schedule in tree.take_found():
-            state.offer(schedule)
-        bound = state.upper_bound if tree.bound is None else tree.bound
-        state.raise_lower(min(bound, state.upper_bound), certified=True)
 
     def _improve(
         self,
