@@ -95,6 +95,15 @@ def request_classes(instance: Instance) -> RequestClasses:
     )
 
 
+def requests_from(instance: Instance, first: IntArray) -> RequestClasses:
+    """Return each request as a class of its own that arrives in round ``first[i]``."""
+    n = len(instance)
+    # Copies, as read-only columns have loops compiled a second time.
+    lengths = instance.prompt_lengths.copy(), instance.output_lengths.copy()
+    weights = instance.weights.copy()
+    return RequestClasses(first.copy(), *lengths, weights, np.ones(n), np.arange(n))
+
+
 def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Smallest price of each block of rounds; ``prices[r]`` is that of round r, from r = 0 on.
 

@@ -2,8 +2,7 @@
 
 Each kind of proof is a class. It defines how the proof changes when idle gaps return to its
 instance, and how a certificate writes it. The checker of certificates evaluates the proof and
-shares no code with it. Other proofs stand beside their evaluation:
-`hindsight.bounds.branched_prices`,
+shares no code with it.
 """
 
 from __future__ import annotations

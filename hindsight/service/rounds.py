@@ -37,8 +37,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from hindsight.bounds.branched_prices import requests_from
-from hindsight.bounds.cheapest_starts import RequestClasses
+from hindsight.bounds.cheapest_starts import RequestClasses, requests_from
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.memory_prices import PricedCosts, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES

@@ -38,7 +38,6 @@ from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock, never
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
@@ -107,11 +106,6 @@ class Beams(Parameters):
         Share of the time left that the relaxation may use before the beams continue.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which the relaxation ends.
-    branching_share : float, default 0.15
-        Share of the time left for branching beyond the relaxation, if there is a limit.
-    branched_requests : int, default 1000
-        Most requests for which branching is tried: a split takes seconds, and proves little if
-        there are many requests.
     ample : float, default 0.97
         Share of the priced memory that a schedule uses; below it the search follows a relaxation
         with that share of the memory.
@@ -156,8 +150,6 @@ class Beams(Parameters):
     first_tails: int = ranged(50, minimum=0)
     relaxation_share: float = ranged(0.25, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
-    branching_share: float = ranged(0.15, above=0, maximum=1)
-    branched_requests: int = ranged(1000, minimum=0)
     ample: float = ranged(0.97, minimum=0)
     guide_share: float = ranged(0.25, above=0, maximum=1)
     guide_tolerance: float = ranged(1e-2, above=0)
@@ -212,10 +204,6 @@ class Beams(Parameters):
                 is_scarcer = True
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
             is_last = relaxed.stop_reason != "time-limit"
-            is_small = len(state.instance) <= self.branched_requests
-            if is_last and is_small and left is not None:
-                search.run(len(self.cycles) + 1)
-                self._branch(state, relaxed.memory_prices)
             search.run(patient=is_last and left is not None)
             if is_last:
                 break
@@ -235,16 +223,6 @@ class Beams(Parameters):
         search.follow(relaxed.expected_start_times, relaxed.memory_prices)
         search.run_whole()
         return relaxed
-
-    def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
-        """Raise the bound beyond the relaxation's for a share of the time left."""
-        if state.is_done():
-            return
-        state.phase = "branching"
-        clock = Clock(self.branching_share * state.clock.seconds_left(), state.is_done)
-        branched = BranchedRelaxation(state.instance, prices, clock)
-        branched.go_on(lambda one: state.raise_lower(one.certified_bound, certified=True))
-        state.prove_root(branched.certified_bound, branched.proof())
 
     def _follow_scarcer(
         self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices
