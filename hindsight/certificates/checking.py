@@ -35,7 +35,7 @@ from .format import (
     shown,
     whole,
 )
-from .memory_proof import BranchedMemoryProof, MemoryProof
+from .memory_proof import MemoryProof
 from .path_proof import PathProof
 from .preemptive_proofs import PreemptiveMemoryProof, PreemptiveProof
 from .problem import (
@@ -47,16 +47,13 @@ from .problem import (
 )
 from .proofs import Proof, SearchFailedError
 from .state_proofs import SearchProof, StateProof
-from .tree_proof import TreeProof
 from .verdict import Verdict
 
 KINDS: dict[str, type[Proof]] = {
     "memory-prices": MemoryProof,
-    "branched-memory-prices": BranchedMemoryProof,
     "state-prices": StateProof,
     "state-search": SearchProof,
     "path-search": PathProof,
-    "window-tree": TreeProof,
     "preemptive-memory-prices": PreemptiveMemoryProof,
     "preemptive-prices": PreemptiveProof,
 }
@@ -124,7 +121,6 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         upper,
         proof.kind,
         len(instance.rows),
-        proof.tables,
         proof.price_sets,
         proof.leaves,
         instance.digest,

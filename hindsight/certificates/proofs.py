@@ -23,7 +23,6 @@ from .problem import Rows
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
 
-Window = tuple[int, int | None]
 """First and last start; None for no last start."""
 
 
@@ -55,7 +54,6 @@ class Proof(ABC):
         self.part = part
         self.kind: str = part["kind"]
         self.scale = whole(part["scale"], "scale", 1)
-        self.tables = 0
         self.price_sets = 0
         self.leaves = 0
         self.weakest = "the proof"
@@ -99,31 +97,3 @@ class Proof(ABC):
         latest = T + max(a + o for a, _, o in self.rows)
         if charged + (scale or self.scale) * latest * max(self.weights) >= LIMIT:
             raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")
-
-
-class Axis:
-    """Increasing starts at which a set of prices may charge a request; other starts pay nothing."""
-
-    def __init__(self, starts: Ints) -> None:
-        self.starts = starts
-        ends = np.flatnonzero(np.diff(starts, append=-1) != 1)
-        run = np.searchsorted(ends, np.arange(len(starts)))
-        self.free = starts[ends][run] + 1  # the first start after each that pays nothing
-
-    def least(self, paid: Ints, scale: int, latency: int, window: Window) -> int:
-        """Return the least scale (t + latency) + paid(t) over a window, which is not empty."""
-        low, high = window
-        first = int(np.searchsorted(self.starts, low))
-        end = len(self.starts)
-        if high is not None:
-            end = int(np.searchsorted(self.starts, high, side="right"))
-        free = low
-        if first < len(self.starts) and self.starts[first] == low:
-            free = int(self.free[first])
-        costs = []
-        if high is None or free <= high:  # of the starts that pay nothing the first is the cheapest
-            costs.append(scale * (free + latency))
-        if first < end:
-            charged = scale * (self.starts[first:end] + latency) + paid[first:end]
-            costs.append(int(charged.min()))
-        return min(costs)

@@ -58,7 +58,7 @@ from .format import (
 )
 from .limits import CALL
 from .problem import Row
-from .proofs import Axis, Ints, Proof, SearchFailedError
+from .proofs import Ints, Proof, SearchFailedError
 from .replay import Prices, StateSearch
 
 Weights = npt.NDArray[np.signedinteger[Any]]
@@ -158,12 +158,16 @@ class StateProof(ConfigurationProof):
         """See `Proof.bound`."""
         self.read_prices()
         total = -sum(self.capacities())
-        axis = Axis(np.arange(len(self.prices), dtype=np.int64))
+        T = len(self.prices)
+        epochs = self.scale * np.arange(T, dtype=np.int64)
         for (s, o), alike in groupby(sorted(self.rows, key=_lengths), key=_lengths):
-            paid = self.payments(s, o)
+            costs = epochs + self.payments(s, o)
             for a, _, _ in alike:
-                self.spend(CALL + len(paid))
-                total += axis.least(paid, self.scale, o - a, (a, None))
+                self.spend(CALL + T)
+                # Among the starts past the last price the first is the cheapest.
+                latest = self.scale * max(a, T)
+                least = int(costs[a:].min(initial=latest))
+                total += least + self.scale * (o - a)
         return self._rounded_up(total)
 
     def read_prices(self, *, of_each_start: bool = False) -> None:

@@ -20,15 +20,14 @@ class Verdict:
         Total latency of the certificate's schedule, which is feasible; None in seconds, as those
         certificates have no schedule.
     kind : str
-        Kind of the proof: ``"memory-prices"``, ``"branched-memory-prices"``, ``"state-prices"``,
-        ``"state-search"``, ``"path-search"`` or ``"window-tree"``; for the preemptive optimum
-        ``"preemptive-memory-prices"`` or ``"preemptive-prices"``; in seconds
-        ``"round-length-prices"`` or ``"machine-bounds"``.
+        Kind of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
+        ``"path-search"``; for the preemptive optimum ``"preemptive-memory-prices"`` or
+        ``"preemptive-prices"``; in seconds ``"round-length-prices"`` or ``"machine-bounds"``.
     requests : int
         Number of requests.
-    tables, price_sets, leaves : int
-        Sizes of the proof; 0 where it has no such part. Leaves are those of a tree, the partial
-        schedules of a search, or the nodes of graphs of paths.
+    price_sets, leaves : int
+        Sizes of the proof; 0 where it has no such part. Leaves are the partial schedules of a
+        search, or the nodes of graphs of paths.
     digest : str
         Digest of the instance.
     preemptive : bool
@@ -47,7 +46,6 @@ class Verdict:
     upper_bound: int | None
     kind: str
     requests: int
-    tables: int
     price_sets: int
     leaves: int
     digest: str

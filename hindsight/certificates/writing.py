@@ -12,8 +12,6 @@ states at epochs or of memory, prices by cases of when some requests start, or *
 such prices leave none (`hindsight.certificates.path_replay`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
-* a *window tree* (`hindsight.exact_search.branch_and_bound`), if requested and if the instance is
-small;
 
 and, for a schedule that may stop requests, prices of rounds or of memory. Those of results in
 seconds are made by `hindsight.certificates.seconds_writing`.
@@ -25,7 +23,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -57,11 +55,6 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 from .verdict import Verdict
 
-if TYPE_CHECKING:
-    from hindsight.configurations.tables import ConfigurationCut
-    from hindsight.exact_search.branch_and_bound import WindowTree
-
-
 SEARCH_STATES = 500_000
 """Most partial schedules for which a search is written; checking takes a minute or so."""
 
@@ -71,7 +64,6 @@ def make_certificate(
     proof: Proof | SecondsProof | None = None,
     *,
     search: bool = True,
-    tree: bool = True,
     time_limit: float | None = None,
 ) -> dict[str, Any]:
     """Make the certificate of a schedule, as a JSON-ready document.
@@ -90,14 +82,10 @@ def make_certificate(
     search : bool, default True
         Whether to look for a state search, where the prices alone do not prove the schedule
         optimal; it needs state prices.
-    tree : bool, default True
-        Whether to look for a window tree if the prices alone do not prove the schedule optimal, no
-        search does, and the instance is small enough.
     time_limit : float or None, default None
         Seconds for everything including the check; None for no limit. Proofs that would take longer
-        are replaced by cheaper ones, in the last resort by the output lengths. An unfinished tree
-        still proves a bound and is written if that bound is the best. For a `SecondsSchedule` the
-        limit decides how fine the grid of time is.
+        are replaced by cheaper ones, in the last resort by the output lengths. For a
+        `SecondsSchedule` the limit decides how fine the grid of time is.
 
     Raises
     ------
@@ -117,7 +105,7 @@ def make_certificate(
 
             return seconds_certificate(schedule, proof, time_limit)
     elif proof is None or (isinstance(proof, Proof) and preemptive in proof.optima):
-        return _in_rounds(schedule, proof, search=search, tree=tree, time_limit=time_limit)
+        return _in_rounds(schedule, proof, search=search, time_limit=time_limit)
     raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
 
 
@@ -126,7 +114,6 @@ def _in_rounds(
     proof: Proof | None,
     *,
     search: bool,
-    tree: bool,
     time_limit: float | None,
 ) -> dict[str, Any]:
     """Make a certificate of a schedule in rounds; see `make_certificate`."""
@@ -154,15 +141,6 @@ def _in_rounds(
         return document
     if search and states is not None and document["lower_bound"] < document["upper_bound"]:
         _search(document, states, clock)
-    if tree and document["lower_bound"] < schedule.total_latency:
-        from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
-
-        in_tokens = Schedule(instance, schedule.start_times)
-        if suits_tree(instance, in_tokens):
-            clock.begin()
-            found = prove_by_windows(instance, in_tokens, should_stop=clock.must_stop)
-            if found.lower_bound > document["lower_bound"]:
-                _take_best(document, _tree_part(found), clock)
     return document
 
 
@@ -270,16 +248,15 @@ def write_certificate(
     path: str | os.PathLike[str],
     *,
     search: bool | None = None,
-    tree: bool | None = None,
     time_limit: float | None = None,
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
 
-    The verdict's lower bound is *verified*: it is proved by prices, the checker's own search or the
-    window tree. It may be below ``result.certified_lower_bound`` if that comes from an exhaustive
-    search by other rules, or from a first bound of a solve that had no time for prices. No search
-    is written for the preemptive optimum. In seconds it may be below by what rounded prices and a
-    coarser grid of time lose.
+    The verdict's lower bound is *verified*: it is proved by prices or by the checker's own search.
+    It may be below ``result.certified_lower_bound`` if that comes from an exhaustive search by
+    other rules, or from a first bound of a solve that had no time for prices. No search is written
+    for the preemptive optimum. In seconds it may be below by what rounded prices and a coarser grid
+    of time lose.
 
     Parameters
     ----------
@@ -287,7 +264,7 @@ def write_certificate(
         Result of a solve, with or without preemption, in rounds or seconds.
     path : str or os.PathLike
         Path of the JSON file, which is replaced as a whole.
-    search, tree : bool or None, default None
+    search : bool or None, default None
         See `make_certificate`; None means where the solve ended with a proof of optimality.
     time_limit : float or None, default None
         See `make_certificate`.
@@ -315,7 +292,6 @@ def write_certificate(
         result.schedule,
         result.proof,
         search=proved if search is None else search,
-        tree=proved if tree is None else tree,
         time_limit=time_limit,
     )
     verdict = check_certificate(document)
@@ -378,21 +354,3 @@ def _take_proof(
 
 def _volume_prices(instance: Instance) -> MemoryPrices:
     return round_prices(filling_prices(fill_by_volume(instance)), instance)
-
-
-def _tree_part(tree: WindowTree) -> dict[str, Any]:
-    return {
-        "kind": "window-tree",
-        "scale": tree.scale,
-        "tables": [_coefficients(table) for table in tree.tables],
-        "prices": [
-            [[k, tau, y] for (k, tau), y in sorted(prices.items())] for prices in tree.prices
-        ],
-        "tree": [list(node) if isinstance(node, tuple) else node for node in tree.nodes],
-    }
-
-
-def _coefficients(table: ConfigurationCut) -> list[list[int]]:
-    m, r = np.nonzero(table.coefficients)
-    entries: list[list[int]] = np.column_stack([m, r, table.coefficients[m, r]]).tolist()
-    return entries

@@ -64,14 +64,11 @@ import numpy.typing as npt
 
 from hindsight.runtime.compilation import inner, largest, njit, overwrite, step
 from instances import Instance, InvalidValueError
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import IntArray
 
 DENOMINATOR = 60
 """Capacity of core and separated tables: divisible by 2, 3, 4, 5 and 6, so that the coefficients of
 most facets are exact integers."""
-
-LIFTED_FIRST = 80
-"""Number of states that `lift` raises one by one, heaviest first, before it sweeps over all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,53 +254,6 @@ def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bo
     )
 
 
-@partial(njit, makes_arrays=True)
-def heaviest_configuration(
-    states: IntArray, weights: FloatArray, memory_limit: int
-) -> tuple[float, IntArray]:
-    """Find a heaviest configuration for float weights.
-
-    Parameters
-    ----------
-    states : int64 array
-        Shape (p, 3) as from `ordered_states`, but with one row per copy; column 3 is not read.
-    weights : float64 array, shape (p,)
-    memory_limit : int
-        M, tokens.
-
-    Returns
-    -------
-    tuple[float, int64 array]
-        Total weight of the configuration, and its members as increasing positions in ``states``.
-    """
-    n = states.shape[0]
-    kmax = most_members(states, memory_limit)
-    value = np.full((kmax + 1, memory_limit + 1), -1.0)
-    value[0, 0] = 0.0
-    taken = np.zeros((n, kmax + 1, memory_limit + 1), dtype=np.bool_)
-    for p in range(n):
-        m, r = states[p, 0], states[p, 1]
-        for k in range(min(kmax - 1, memory_limit // r - 1), -1, -1):
-            for S in range(memory_limit - m - (k + 1) * r, -1, -1):
-                if value[k, S] >= 0.0 and value[k, S] + weights[p] > value[k + 1, S + m] + 1e-12:
-                    value[k + 1, S + m] = value[k, S] + weights[p]
-                    taken[p, k + 1, S + m] = True
-    best, bk, bS = -1.0, 0, 0
-    for k in range(kmax + 1):
-        for S in range(memory_limit + 1):
-            if value[k, S] > best:
-                best, bk, bS = value[k, S], k, S
-    members = np.zeros(bk, dtype=np.int64)
-    k, S, p = bk, bS, n - 1
-    while k > 0:
-        if taken[p, k, S]:
-            k -= 1
-            S -= states[p, 0]
-            members[k] = p
-        p -= 1
-    return best, members
-
-
 @step
 def _raised(
     state: IntArray, value: IntArray, behind: IntArray, capacity: int, memory_limit: int
@@ -346,21 +296,6 @@ def _prepend_state(state: IntArray, weight: int, behind: IntArray, memory_limit:
 
 
 @partial(njit, makes_arrays=True)
-def _lift_one(states: IntArray, weights: IntArray, p: int, capacity: int, memory_limit: int) -> int:
-    """Find the largest weight that state p may have with all others fixed."""
-    kmax = most_members(states, memory_limit)
-    value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
-    value[0, 0] = 0
-    for q in range(p):
-        if weights[q] > 0:
-            append_state(value, states, q, weights[q], memory_limit, kmax)
-    behind = np.zeros_like(value)
-    for q in range(states.shape[0] - 1, p, -1):
-        _prepend_state(states[q], weights[q], behind, memory_limit)
-    return _raised(states[p], value, behind, capacity, memory_limit)
-
-
-@partial(njit, makes_arrays=True)
 def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit: int) -> None:
     """Raise every state once in order of decreasing r, in place.
 
@@ -384,14 +319,8 @@ def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit
             append_state(value, states, p, weights[p], memory_limit, kmax)
 
 
-def lift(
-    coefficients: IntArray,
-    capacity: int,
-    copies: IntArray,
-    memory_limit: int,
-    priority: FloatArray | None = None,
-) -> IntArray:
-    """Raise a valid table state by state until (nearly) nothing can be raised.
+def lift(coefficients: IntArray, capacity: int, copies: IntArray, memory_limit: int) -> IntArray:
+    """Raise a valid table in one sweep over its states, in order of decreasing r.
 
     The table stays valid throughout (module docstring). An invalid table stays invalid: check the
     result with `is_valid`.
@@ -403,9 +332,6 @@ def lift(
         Capacity of the table.
     memory_limit : int
         M, tokens.
-    priority : float64 array or None, default None
-        Fractional mass in each state, shape (M + 1, M + 1). The heaviest states are raised first,
-        one by one; the rest follow in one sweep in order of decreasing r.
 
     Returns
     -------
@@ -414,12 +340,6 @@ def lift(
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
-    if priority is not None:
-        mass = priority[states[:, 0], states[:, 1]]
-        for p in np.argsort(-mass, kind="stable")[:LIFTED_FIRST]:
-            if mass[p] > 1e-3:
-                raised = _lift_one(states, weights, p, capacity, memory_limit)
-                weights[p] = max(weights[p], raised)
     _lift_sweep(states, weights, capacity, memory_limit)
     lifted = np.zeros_like(coefficients, dtype=np.int64)
     lifted[states[:, 0], states[:, 1]] = weights

@@ -1,1 +1,1 @@
-"""Enumeration pruned by prices: partial schedules, and trees of start windows."""
+"""Enumeration of partial schedules, pruned by prices."""

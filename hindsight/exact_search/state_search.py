@@ -361,9 +361,7 @@ class _Run:
             for begin in range(0, len(order), PATIENCE):
                 self._check()
                 end = min(len(order), begin + PATIENCE)
-                group = dominate(
-                    order, begin, end, group, self._following, alive, DOMINANCE_WINDOW
-                )
+                group = dominate(order, begin, end, group, self._following, alive, DOMINANCE_WINDOW)
 
 
 def _twins(requests: RequestColumns) -> IntArray:

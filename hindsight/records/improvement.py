@@ -185,9 +185,7 @@ def _certified(
     proved = result.status == "optimal"
     if isinstance(result, SecondsResult):
         time_limit = min(SECONDS_LIMIT, clock.seconds_left())
-    document = make_certificate(
-        result.schedule, result.proof, search=proved, tree=proved, time_limit=time_limit
-    )
+    document = make_certificate(result.schedule, result.proof, search=proved, time_limit=time_limit)
     document = lighter(document, clock.must_stop)
     packed = compressed(document)
     prices = result.proof.steps[0] if isinstance(result.proof, Proof) else None
@@ -201,9 +199,7 @@ def _certified(
         and not clock.must_stop()
         and (units := next(coarse, None)) is not None
     ):
-        coarser = make_certificate(
-            result.schedule, prices.rounded(*units), search=False, tree=False
-        )
+        coarser = make_certificate(result.schedule, prices.rounded(*units), search=False)
         if coarser["lower_bound"] <= verified:
             break
         document, packed = coarser, compressed(coarser)

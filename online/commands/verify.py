@@ -55,8 +55,7 @@ def verify(
         f"optimum_{unit}": [verdict.lower_bound, verdict.upper_bound],
         "proof": verdict.kind,
         "requests": verdict.requests,
-        "tables": verdict.tables,
-        "price_sets": verdict.price_sets,
+            "price_sets": verdict.price_sets,
         "leaves": verdict.leaves,
         "digest": verdict.digest,
         "memory_rule": verdict.memory_rule,
@@ -79,7 +78,7 @@ def verify(
     if verdict.replicas > 1:
         found["replicas"] = verdict.replicas
         fields["replicas"] = str(verdict.replicas)
-    names = ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule")
+    names = ("proof", "requests", "price_sets", "leaves", "digest", "memory_rule")
     # The memory rule is empty where it is that of tokens.
     fields |= {name.replace("_", " "): str(found[name]) for name in names if found[name] != ""}
     answer(json_file, "verify", found, fields | {"runtime": f"{seconds:.1f} s"})

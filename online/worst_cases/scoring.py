@@ -311,7 +311,7 @@ def _certificate(result: Any) -> Mapping[str, Any] | None:
     from hindsight.certificates.checking import check_certificate, states_needed
     from hindsight.certificates.writing import make_certificate
 
-    document = make_certificate(result.schedule, result.proof, search=False, tree=False)
+    document = make_certificate(result.schedule, result.proof, search=False)
     if result.preemptive:
         # Of the preemptive optimum there are certificates by prices alone.
         return document if check_certificate(document).is_optimal else None
