@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .crosschecking import crosscheck as crosscheck
     from .extensions.bounds import bound_names as bound_names
     from .extensions.bounds import register_bound as register_bound
-    from .extensions.cuts import cut_names as cut_names
-    from .extensions.cuts import register_cut as register_cut
     from .heuristics.list_scheduling import best_list_schedule as best_list_schedule
     from .heuristics.list_scheduling import prefix_schedule as prefix_schedule
     from .heuristics.proof_schedules import class_batches as class_batches
@@ -65,11 +63,7 @@ if TYPE_CHECKING:
     from .service.tails import TailResult as TailResult
     from .service.tails import tail as tail
     from .solver import solve as solve
-    from .strategies.strategy import register_strategy as register_strategy
-    from .strategies.strategy import strategy_names as strategy_names
     from .testing.checking import check_bound as check_bound
-    from .testing.checking import check_cut as check_cut
-    from .testing.checking import check_strategy as check_strategy
     from .testing.verdicts import CheckError as CheckError
     from .testing.verdicts import CheckReport as CheckReport
 
@@ -88,7 +82,6 @@ _NAMES = {
     "configurations.strengthened": ("StrengthenedRelaxation", "relax_strengthened"),
     "crosschecking": ("crosscheck",),
     "extensions.bounds": ("bound_names", "register_bound"),
-    "extensions.cuts": ("cut_names", "register_cut"),
     "heuristics.list_scheduling": ("best_list_schedule", "prefix_schedule"),
     "heuristics.proof_schedules": ("class_batches", "one_long_and_units"),
     "integer_program.cbc": ("SecondOpinion", "solve_with_cbc"),
@@ -111,8 +104,7 @@ _NAMES = {
     "service.results": ("AttainmentProgress", "AttainmentResult"),
     "service.tails": ("TailResult", "tail"),
     "solver": ("solve",),
-    "strategies.strategy": ("register_strategy", "strategy_names"),
-    "testing.checking": ("check_bound", "check_cut", "check_strategy"),
+    "testing.checking": ("check_bound",),
     "testing.verdicts": ("CheckError", "CheckReport"),
 }
 """The public names, by the module that they are imported from on first use."""

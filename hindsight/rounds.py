@@ -1,4 +1,4 @@
-"""Solve in rounds: run strategies that close the interval, with user-defined bounds and cuts.
+"""Solve in rounds: run strategies that close the interval, with user-defined bounds.
 
 Idle gaps are removed, list schedules and volumes give the first interval, strategies run until the
 bounds meet, and the gaps are restored (`hindsight.strategies.openings`).
@@ -6,22 +6,15 @@ bounds meet, and the gaps are restored (`hindsight.strategies.openings`).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass
 
 from instances import FleetSchedule, Instance, Schedule, UnknownNameError
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.preemptive_schedule import PreemptiveSchedule
-from instances.sources import PACKAGES
-from instances.user_modules import described
+from instances.validation import as_name
 
 from .bounds.transportation import small_transportation_bound
-from .configurations.proofs import StatePrices
 from .extensions.bounds import OwnBound
-from .extensions.cuts import OwnCut, labels
 from .integer_program.models import Formulation
 from .outcomes.proofs import Proof
 from .outcomes.results import PREEMPTIVE, Goal, SolveResult
@@ -36,9 +29,7 @@ from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.strategy import STRATEGIES, Problem, Strategy
-
-Value = TypeVar("Value")
+from .strategies.strategy import Problem, Strategy
 
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
@@ -57,12 +48,6 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
 }
 """Strategies of each method, in the order in which they are tried."""
 
-USUAL_SHARE = 0.75
-"""Share of the time for what is proved without the user's cuts; the rest is for what uses them."""
-
-UNLIMITED_TURN = 240.0
-"""Seconds for both together if there is no limit, before the usual methods continue alone."""
-
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -76,35 +61,27 @@ class Task:
         Strategies in the order in which they are tried.
     formulation : Formulation
         Formulation of the integer programs.
-    bounds, cuts : tuple[OwnBound, ...], tuple[OwnCut, ...]
-        User-defined bounds and cuts.
+    bounds : tuple[OwnBound, ...]
+        User-defined bounds.
     """
 
     goal: Goal
     strategies: tuple[Strategy, ...]
     formulation: Formulation = "dense"
     bounds: tuple[OwnBound, ...] = ()
-    cuts: tuple[OwnCut, ...] = ()
 
     def check(self, instance: Instance, search: Search) -> None:
-        """Check that the user-defined bounds, cuts and start can be used.
+        """Check that the user-defined bounds and start can be used.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            Weights where requests may be stopped; cuts for methods that do not use them, or with
-            identical requests that share columns; a bound of another goal; memory that is not
+            Weights where requests may be stopped; a bound of another goal; memory that is not
             counted in tokens; an invalid start.
         """
         if self.goal == PREEMPTIVE:
             instance.refuse_weights("is not 1: preemptive=True counts every request alike")
-        if self.cuts and not any(map(_uses_cuts, self.strategies)):
-            reason = "are rows of the integer program, which this method does not use: take mip"
-            raise InvalidValueError(None, "cuts", ", ".join(labels(self.cuts)), reason)
-        if self.cuts and self.formulation != "dense":
-            reason = "shares columns between identical requests, which cuts name: take dense"
-            raise InvalidValueError(None, "formulation", self.formulation, reason)
-        if self.bounds or self.cuts:
+        if self.bounds:
             instance.require_tokens()
         for bound in self.bounds:
             if not bound.holds_of(self.goal):
@@ -138,7 +115,7 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
     Raises
     ------
     InvalidValueError
-        A method cannot be used here, or a user-defined strategy fails.
+        A method cannot be used here.
     SolverError
         HiGHS failed.
     """
@@ -158,10 +135,9 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
                 search.threads,
                 search.seed,
                 task.formulation,
-                task.cuts,
                 prices=None if proved is None else opening.prices_of(proved[1]),
             )
-            (_run_with_cuts if task.cuts else _run)(task.strategies, problem, state)
+            _run(task.strategies, problem, state)
             is_open = not state.is_settled and state.stop_reason != "interrupted"
             if is_open and state.objective == "total_latency":
                 flow_bound = small_transportation_bound(opening.instance)
@@ -217,23 +193,22 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
     UnknownNameError
         There is no such method; the message lists the known ones.
     InvalidValueError
-        None of the strategies minimises the objective, or the user's strategy names no objective.
+        None of the strategies minimises the objective.
     InvalidTypeError
-        ``method`` is neither a name nor a strategy, or its objectives are not a tuple.
+        ``method`` is neither a name nor a strategy of this package.
     """
-    if isinstance(method, str) and method in METHODS:
-        asked = METHODS[method]
+    if isinstance(method, Strategy):
+        asked: tuple[Strategy, ...] = (method,)
     else:
-        try:
-            asked = (STRATEGIES.find(method)(),)
-        except UnknownNameError as error:
-            raise UnknownNameError("method", error.name, [*METHODS, *error.known]) from None
+        name = as_name(method, None, "method")
+        if name not in METHODS:
+            raise UnknownNameError("method", name, list(METHODS))
+        asked = METHODS[name]
     able = tuple(strategy for strategy in asked if objective in strategy.objectives)
     if not able:
         reason = f"does not minimise the {objective.replace('_', ' ')}"
-        raise InvalidValueError(
-            None, "method", method if isinstance(method, str) else asked[0].name, reason
-        )
+        name = method if isinstance(method, str) else method.name
+        raise InvalidValueError(None, "method", name, reason)
     return able
 
 
@@ -243,69 +218,19 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
     Raises
     ------
     InvalidValueError
-        All strategies refuse, or a user-defined one fails.
+        All strategies refuse.
     """
     refusals = []
     has_run = False
     for strategy in strategies:
         if has_run and state.is_done():
             return
-        refusal = _trusted(strategy, state, partial(strategy.refusal, problem))
+        refusal = strategy.refusal(problem)
         if refusal is None:
-            _trusted(strategy, state, partial(strategy.run, problem, state))
+            strategy.run(problem, state)
             has_run = True
         else:
             refusals.append((strategy.name, refusal))
     if not has_run:
         name, refusal = refusals[0]
         raise InvalidValueError(None, "method", name, refusal)
-
-
-def _run_with_cuts(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
-    """Run all strategies without the cuts, then those that use cuts with them.
-
-    The runs without cuts get `USUAL_SHARE` of the time, and what the others leave of theirs.
-
-    Raises
-    ------
-    InvalidValueError
-        No strategy that uses cuts accepts the problem, or an error of `_run`.
-    """
-    clock, using = state.clock, tuple(filter(_uses_cuts, strategies))
-    refusals = [_trusted(one, state, partial(one.refusal, problem)) for one in using]
-    if all(refusals):
-        names = ", ".join(labels(problem.cuts))
-        raise InvalidValueError(
-            None, "cuts", names, f"cannot be used: {using[0].name} {refusals[0]}"
-        )
-    usual, turn, is_cut_short = replace(problem, cuts=()), math.inf, False
-    if len(using) < len(strategies):
-        left = clock.limit_left()
-        turn = UNLIMITED_TURN if left is None else left
-        with clock.within(USUAL_SHARE * turn):
-            _run(strategies, usual, state)
-        is_cut_short = state.stop_reason == "time-limit"
-    if not state.is_done():
-        rest = (1 - USUAL_SHARE) * turn if is_cut_short else math.inf
-        with clock.within(rest), state.heeding_claims():
-            _run(using, problem, state)
-    if is_cut_short and not (state.is_settled or state.is_done()):
-        known = state.proof and state.proof.steps[0]
-        prices = known if isinstance(known, StatePrices) else problem.prices
-        _run(strategies, replace(usual, prices=prices), state)
-
-
-def _uses_cuts(strategy: Strategy) -> bool:
-    return getattr(strategy, "uses_cuts", False)
-
-
-def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:
-    """Run an action of a strategy with the trust that it deserves.
-
-    Bounds of a user-defined strategy are conditional on it, and its errors name the user's line.
-    Strategies of this package prove their bounds, and their errors keep the traceback.
-    """
-    if type(strategy).__module__.partition(".")[0] in PACKAGES:
-        return action()
-    with state.on_the_word_of(f"strategy {strategy.name!r}"):
-        return described(action, strategy.name, "method")

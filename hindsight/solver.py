@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from instances import FleetSchedule, Instance, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
@@ -15,7 +15,6 @@ from instances.progress import shows_progress
 from instances.validation import as_flag
 
 from .extensions.bounds import BOUNDS, AnyBound
-from .extensions.cuts import CUTS, AnyCut
 from .fleets import solve_fleet
 from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_by_memory_rule
@@ -31,21 +30,6 @@ if TYPE_CHECKING:
     import pyomo.environ as pyo
 
     from .integer_program.own_models import ModelResult
-
-
-class ProgramOptions(TypedDict, total=False):
-    """Options of the integer program within `solve`.
-
-    Attributes
-    ----------
-    formulation : Formulation
-        Model of ``"mip"``; the default is ``"dense"``.
-    cuts : AnyCut or Iterable[AnyCut]
-        Rows of your own.
-    """
-
-    formulation: Formulation
-    cuts: AnyCut | Iterable[AnyCut]
 
 
 @overload
@@ -65,7 +49,7 @@ def solve(
     model: None = None,
     progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
-    **program: Unpack[ProgramOptions],
+    formulation: Formulation = "dense",
 ) -> SolveResult: ...
 
 
@@ -116,7 +100,7 @@ def solve(  # noqa: PLR0913
     model: pyo.ConcreteModel | None = None,
     progress: Callable[[Any], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    **program: Unpack[ProgramOptions],
+    formulation: Formulation = "dense",
 ) -> SolveResult | SecondsResult | ModelResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
@@ -128,8 +112,8 @@ def solve(  # noqa: PLR0913
     * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
       pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs a small
       M.
-    * ``"counts"``: annealed schedules, and a branch and bound over how many requests of a class
-      start when, all bounds in integers (`hindsight.strategies.counts`); needs few rounds.
+    * ``"counts"``: annealed schedules, and the program of how many requests of a class start when,
+      in HiGHS (`hindsight.strategies.counts`); needs few rounds.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.strategies.mip`).
     * ``"beams"``: schedules alone, by beam searches and then by ruin and recreate
@@ -160,11 +144,10 @@ def solve(  # noqa: PLR0913
     `SecondsResult`, an interval around the least total latency in seconds of every scheduler
     (`hindsight.seconds.solving`).
 
-    User-defined bounds and cuts are claims, and so are lower bounds that a user-defined strategy
-    raises. What rests on claims is reported separately as ``conditional_lower_bound``;
-    ``lower_bound`` is proved without them. No claim ends a search that goes on to a proof. Prices
-    are a proof, and are evaluated. With ``model``, a `build_model` with rows of your own, that
-    model is solved instead, and the result is a `ModelResult`.
+    User-defined bounds are claims. What rests on them is reported separately as
+    ``conditional_lower_bound``; ``lower_bound`` is proved without them, and no claim ends a search.
+    Prices are a proof, and are evaluated. With ``model``, a `build_model` with rows of your own,
+    that model is solved instead, and the result is a `ModelResult`.
 
     Parameters
     ----------
@@ -184,11 +167,9 @@ def solve(  # noqa: PLR0913
     method : str or Strategy, default "auto"
         ``"paths"``, ``"configurations"``, ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
-        not refuse the instance, and the next where it gives up. Or a strategy of your own, by its
-        name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or its class, or an object,
-        such as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program
-        minimises the makespan; none of these names minimises with preemption, which ``"auto"``
-        does.
+        not refuse the instance, and the next where it gives up. Or an object with parameters, such
+        as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises
+        the makespan; none of these names minimises with preemption, which ``"auto"`` does.
     start : Schedule, PreemptiveSchedule, FleetSchedule, SecondsSchedule or None, default None
         A feasible schedule of the required kind to start from, besides the list schedules.
     preemptive : bool, default False
@@ -216,18 +197,13 @@ def solve(  # noqa: PLR0913
         in a line that is gone at the end; False shows nothing.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts. With None the solve handles Ctrl-C itself.
-    **program : ProgramOptions
-        ``formulation``, ``"dense"`` (default) or ``"sparse"``: the model of ``"mip"``. And
-        ``cuts``, rows of your own: by name (`hindsight.register_cut`), as functions or as
-        ``FILE.py:NAME``. Only strategies that support cuts use them; in this package that is the
-        integer program. ``"auto"`` gives it a quarter of the time, after the usual methods without
-        the rows; without a limit it gets a minute, after their first three.
+    formulation : {"dense", "sparse"}, default "dense"
+        Model of ``"mip"``; both have the same optimum.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A parameter is invalid, ``start`` is infeasible, a method cannot be used here, or a
-        user-defined strategy fails by an error of any kind: the message names its line.
+        A parameter is invalid, ``start`` is infeasible, or a method cannot be used here.
     SolverError
         HiGHS failed.
 
@@ -240,10 +216,7 @@ def solve(  # noqa: PLR0913
     >>> result.status, result.upper_bound, result.schedule.start_times.tolist()
     ('optimal', 7, [0, 1, 0])
     """
-    for name in program.keys() - ProgramOptions.__annotations__.keys():
-        raise TypeError(f"solve() got an unexpected keyword argument {name!r}")
-    formulation = program.get("formulation", "dense")
-    own_bounds, own_cuts = BOUNDS.all_of(bounds), CUTS.all_of(program.get("cuts", ()))
+    own_bounds = BOUNDS.all_of(bounds)
     search = Search.checked(
         time_limit,
         should_stop,
@@ -259,7 +232,6 @@ def solve(  # noqa: PLR0913
         "formulation": formulation != "dense",
         "preemptive": preemptive is not False,
         "bounds": bool(own_bounds),
-        "cuts": bool(own_cuts),
     }
     if batch_time is not None:
         refuse_beside_batch_time(**in_rounds, model=model is not None)
@@ -281,7 +253,7 @@ def solve(  # noqa: PLR0913
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
     goal = _goal(objective, as_flag(preemptive, None, "preemptive"))
-    task = Task(goal, strategies_for(method, goal), formulation, own_bounds, own_cuts)
+    task = Task(goal, strategies_for(method, goal), formulation, own_bounds)
     task.check(instance, search)
     if instance.replicas > 1:
         return solve_fleet(instance, task, search)

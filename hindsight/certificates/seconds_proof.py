@@ -78,7 +78,6 @@ def check_seconds(document: Mapping[str, Any]) -> Verdict:
         None,
         kind,
         len(workload),
-        0,
         int(kind == PRICES),
         0,
         workload.digest,

@@ -7,16 +7,14 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from hindsight.bounds.makespan import makespan_lower_bound
-from hindsight.extensions.cuts import Row
 from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
 from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
@@ -252,35 +250,6 @@ def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None
         draft = Path(folder) / f"model{suffix}"
         model.write(str(draft), io_options={"symbolic_solver_labels": True})
         write_atomically(path, draft.read_bytes())
-
-
-def with_rows(compiled: CompiledModel, rows: list[Row]) -> CompiledModel:
-    """Append rows, named ``("cut", k)``, to the dense program.
-
-    Starts that the program does not contain are 0 in it, and skipped here.
-    """
-    if not rows:
-        return compiled
-    place = {key: column for column, (name, key) in enumerate(compiled.columns) if name == "x"}
-    entries = [
-        (number, place[start], float(coefficient))
-        for number, (coefficients, _) in enumerate(rows)
-        for start, coefficient in coefficients.items()
-        if start in place
-    ]
-    numbers, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
-    linear = compiled.linear
-    shape = len(rows), len(linear.costs)
-    added = sp.csc_array((values, (numbers, columns)), shape=shape, dtype=np.float64)
-    limits = np.array([float(limit) for _, limit in rows])
-    widened = replace(
-        linear,
-        matrix=sp.csc_array(sp.vstack([linear.matrix, added])),
-        row_lower=np.concatenate([linear.row_lower, np.full(len(rows), -np.inf)]),
-        row_upper=np.concatenate([linear.row_upper, limits]),
-    )
-    names = [*compiled.rows, *(("cut", number) for number in range(len(rows)))]
-    return CompiledModel(widened, compiled.columns, names)
 
 
 def _sharing(starts: StartSets, compiled: CompiledModel) -> list[list[int]]:

@@ -429,7 +429,7 @@ class Relaxation:
         The instance relaxed.
     objective : float
         Value of a feasible fractional solution in floating point; within ``gap`` it is the value of
-        the relaxation, including cuts if any were given.
+        the relaxation.
     certified_bound : int
         Lower bound on the optimum, evaluated exactly from the dual prices.
     expected_start_times : float64 array
@@ -443,8 +443,7 @@ class Relaxation:
     runtime : float
         Seconds.
     dual_value : float
-        Lower bound on the relaxation's value that ``memory_prices`` prove, before rounding up; with
-        cuts, together with the prices of the cuts' rows.
+        Lower bound on the relaxation's value that ``memory_prices`` prove, before rounding up.
     method : RelaxationMethod
         ``"lp"``, the model of all starts, or ``"lagrangian"``, by price ascent.
     iterations : int
@@ -457,11 +456,6 @@ class Relaxation:
         ``objective``. If ``"lagrangian"`` ended early they do not: they are then a best guess that
         exceeds the memory limit in some rounds, and ``objective`` is that of a list schedule, or
         infinite if that schedule ends after the given horizon.
-    conditional_bound : int or None
-        With cuts: an exact lower bound on the optimum that is valid if the ``conditions`` hold,
-        from the prices of memory and of the cuts' rows (`hindsight.relaxation.cut_prices`).
-    conditions : tuple[str, ...]
-        Conditions, one for each cut: ``"cut 'name'"``.
     """
 
     instance: Instance
@@ -477,8 +471,6 @@ class Relaxation:
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
     is_feasible: bool = True
-    conditional_bound: int | None = None
-    conditions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (

@@ -54,12 +54,9 @@ class SolveState:
     lower_bound, certified_lower_bound : int
         Bounds proved, and proved in exact arithmetic.
     conditional_lower_bound : int
-        Bound claimed by user-defined bounds, cuts and strategies; valid if ``conditions`` hold.
+        Bound claimed by user-defined bounds; valid if ``conditions`` hold.
     conditions : tuple[str, ...]
         Conditions of that bound.
-    heeds_claims : bool
-        Whether a conditional bound ends the search like a proved one: True for user-defined
-        strategies, while the methods of this package go on to a proof.
     phase : str
         Label for progress reports.
     nodes : int
@@ -88,7 +85,6 @@ class SolveState:
     certified_lower_bound: int = 0
     conditional_lower_bound: int = 0
     conditions: tuple[str, ...] = ()
-    heeds_claims: bool = False
     phase: str = "heuristics"
     nodes: int = 0
     stop_reason: StopReason = "stalled"
@@ -99,7 +95,6 @@ class SolveState:
     own_bounds: dict[str, tuple[int, bool]] = field(default_factory=dict)
     _callback_error: BaseException | None = None
     _schedule: AnySchedule | None = None
-    _word: str | None = None
 
     @property
     def best(self) -> AnySchedule:
@@ -133,8 +128,7 @@ class SolveState:
         """Tell whether the bounds are within the requested gap."""
         if self.gap == 0 or self._schedule is None:
             return False
-        reached = self._claimed if self.heeds_claims else self.lower_bound
-        return self.upper_bound - reached <= self.gap * self.upper_bound
+        return self.upper_bound - self.lower_bound <= self.gap * self.upper_bound
 
     @property
     def _claimed(self) -> int:
@@ -161,8 +155,7 @@ class SolveState:
 
     def is_done(self) -> bool:
         """Tell whether to stop, and note the reason."""
-        closed = self.is_settled if self.heeds_claims else self.is_proved
-        if closed or self.clock.must_stop():
+        if self.is_proved or self.clock.must_stop():
             self.note_stop()
             return True
         return False
@@ -216,7 +209,7 @@ class SolveState:
         return True
 
     def raise_lower(self, bound: int, *, certified: bool) -> None:
-        """Take a lower bound on the optimum if it is better; claims of strategies are conditional.
+        """Take a lower bound on the optimum if it is better.
 
         Raises
         ------
@@ -230,9 +223,6 @@ class SolveState:
             raise ScheduleCheckError(
                 f"a lower bound of {bound} contradicts a schedule of {self.upper_bound}"
             )
-        if self._word is not None:
-            self.raise_conditional(bound, (self._word,))
-            return
         if certified:
             self.certified_lower_bound = max(self.certified_lower_bound, bound)
         if bound > self.lower_bound:
@@ -271,25 +261,6 @@ class SolveState:
             raise InvalidValueError(
                 None, "lower bound", self.conditional_lower_bound, f"{reason} does not hold"
             )
-
-    @contextmanager
-    def heeding_claims(self) -> Iterator[None]:
-        """Let conditional bounds end the search in the ``with`` block."""
-        before, self.heeds_claims = self.heeds_claims, True
-        try:
-            yield
-        finally:
-            self.heeds_claims = before
-
-    @contextmanager
-    def on_the_word_of(self, whom: str) -> Iterator[None]:
-        """Make lower bounds conditional on whoever raises them, and let them end the search."""
-        self._word = whom
-        try:
-            with self.heeding_claims():
-                yield
-        finally:
-            self._word = None
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:

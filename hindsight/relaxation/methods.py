@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from hindsight.bounds.memory_prices import PriceBound, PricedCosts, price_bound, round_prices
-from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row, labels
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.integer_program.highs import (
     CompiledModel,
@@ -20,8 +17,8 @@ from hindsight.integer_program.highs import (
     compile_model,
     solve_linear,
 )
-from hindsight.integer_program.horizon import THOROUGH_UP_TO, proved_horizon
-from hindsight.integer_program.models import BUILDERS, Formulation, start_weights, with_rows
+from hindsight.integer_program.horizon import THOROUGH_UP_TO
+from hindsight.integer_program.models import BUILDERS, Formulation, start_weights
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
@@ -37,7 +34,6 @@ from instances.problem.memory_translation import pooled
 from instances.progress import shows_progress
 from instances.validation import as_integer, as_number
 
-from .cut_prices import conditional_value
 from .gaps import relax_without_gaps
 from .scale import ScaleRelaxation
 
@@ -67,7 +63,6 @@ def relax(
     *,
     method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
-    cuts: AnyCut | Iterable[AnyCut] = (),
     batch_time: None = None,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -97,7 +92,6 @@ def relax(  # noqa: PLR0913
     *,
     method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
-    cuts: AnyCut | Iterable[AnyCut] = (),
     batch_time: BatchTime | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -135,14 +129,9 @@ def relax(  # noqa: PLR0913
         or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
         Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
-    cuts : AnyCut or Iterable[AnyCut], optional
-        Rows of your own, by name (`hindsight.register_cut`), as functions or as ``FILE.py:NAME``.
-        They use the dense model up to a horizon proved to admit every optimal schedule, and
-        ``"lp"``. The bound that its prices prove is valid if the cuts are:
-        `Relaxation.conditional_bound`.
     batch_time : BatchTime or None, default None
         Seconds of a round; None counts in rounds. With a batch time, ``formulation``, ``horizon``,
-        ``method``, ``tolerance`` and ``cuts`` are refused.
+        ``method`` and ``tolerance`` are refused.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
@@ -171,29 +160,18 @@ def relax(  # noqa: PLR0913
     >>> hindsight.relax(instance).certified_bound
     7
     """
-    own_cuts = CUTS.all_of(cuts)
     if batch_time is not None:
         refuse_beside_batch_time(
             formulation=formulation != "sparse",
             horizon=horizon is not None,
             method=method != "auto",
             tolerance=tolerance is not None,
-            cuts=bool(own_cuts),
         )
         search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
         return solve_seconds(instance, batch_time, search, anneal=False)
     instance = require_instance(instance, replicas=True)
     given = instance
-    if own_cuts:
-        instance.require_tokens()
-        if method not in ("auto", "lp"):
-            raise InvalidValueError(None, "cuts", labels(own_cuts), "are used by method 'lp' alone")
-        if horizon is not None:
-            reason = "is the one that is proved to hold every optimal schedule: leave it out"
-            raise InvalidValueError(None, "horizon", horizon, f"beside cuts {reason}")
-        formulation, method = "dense", "lp"
-    else:
-        instance = pooled(instance)
+    instance = pooled(instance)
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
@@ -206,7 +184,7 @@ def relax(  # noqa: PLR0913
     found = None
     if method == "lp" or (method == "auto" and _fits(instance, horizon)):
         try:
-            found = _relax_by_rows(instance, formulation, horizon, search, own_cuts)
+            found = _relax_by_rows(instance, formulation, horizon, search)
         except SolverError:
             if method == "lp":
                 raise
@@ -250,19 +228,15 @@ def _relax_by_rows(
     formulation: Formulation,
     horizon: int | None,
     search: Search,
-    cuts: tuple[OwnCut, ...],
 ) -> Relaxation:
     clock = search.clock
-    if cuts:
-        horizon = proved_horizon(instance, should_stop=clock.must_stop).horizon
     rounds = _first_rounds(instance, clock) if horizon is None else horizon
     _refuse_the_hopeless(instance, rounds)
     while True:
         starts = all_starts(instance, rounds)
         if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > clock.seconds_left():
             raise SolverError("the relaxation would take longer to build than there is time")
-        rows = [row for cut in cuts for row in cut.rows(instance, rounds)]
-        compiled, result = _solve(starts, formulation, search, rows)
+        compiled, result = _solve(starts, formulation, search)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
@@ -271,16 +245,9 @@ def _relax_by_rows(
         rounds = max(further, rounds + rounds // 4)
     assert result.values is not None
     assert result.objective is not None
-    assert result.row_duals is not None
     weights = [sorted(shares.items()) for shares in start_weights(starts, compiled, result.values)]
     columns = [np.array(pairs).T for pairs in weights]
     fractions = [(at.astype(np.int64), share) for at, share in columns]
-    dual_value, conditional = bound.scaled_value / prices.denominator, None
-    if cuts:
-        row_prices = (-result.row_duals[len(compiled.rows) - len(rows) :]).tolist()
-        proved = conditional_value(instance, prices, rows, row_prices)
-        dual_value = float(max(proved, Fraction(bound.scaled_value, prices.denominator)))
-        conditional = max(bound.bound, math.ceil(proved))
     return Relaxation(
         instance=instance,
         objective=result.objective,
@@ -291,9 +258,7 @@ def _relax_by_rows(
         horizon=rounds,
         fractions=Fractions.listed(fractions, np.arange(len(instance))),
         runtime=clock.seconds(),
-        dual_value=dual_value,
-        conditional_bound=conditional,
-        conditions=labels(cuts),
+        dual_value=bound.scaled_value / prices.denominator,
     )
 
 
@@ -343,10 +308,7 @@ def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
 
 
 def _solve(
-    starts: StartSets,
-    formulation: Formulation,
-    search: Search,
-    rows: list[Row],
+    starts: StartSets, formulation: Formulation, search: Search
 ) -> tuple[CompiledModel, LinearResult]:
     clock = search.clock
     begun = clock.seconds()
@@ -354,7 +316,7 @@ def _solve(
     # Compiling takes about as long again, and cannot be interrupted.
     if clock.seconds_left() < clock.seconds() - begun or clock.must_stop():
         raise SolverError("the relaxation took longer to build than there was time")
-    compiled = with_rows(compile_model(model), rows)
+    compiled = compile_model(model)
     interior = starts.count >= INTERIOR_POINT_FROM
     result = solve_linear(
         compiled.linear,
@@ -363,8 +325,6 @@ def _solve(
         method="ipm" if interior else "simplex",
         should_stop=clock.must_stop,
     )
-    if rows and result.termination is Termination.INFEASIBLE:
-        raise InvalidValueError(None, "cuts", len(rows), "rows leave no schedule: they do not hold")
     if result.termination is not Termination.OPTIMAL or result.row_duals is None:
         raise SolverError(f"the relaxation ended as {result.termination.value}")
     return compiled, result

@@ -44,7 +44,7 @@ from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.validation import ranged
 
-from .strategy import Parameters, Problem
+from .strategy import Problem, Strategy
 
 RANKINGS = ("volume", "start")
 """Cycles that need no relaxation."""
@@ -76,7 +76,7 @@ def volume_order_key(instance: Instance) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Beams(Parameters):
+class Beams(Strategy):
     """Beam searches around the best order so far, with the relaxation at scale for a bound.
 
     Attributes

@@ -42,7 +42,7 @@ from instances.arrays import IntArray
 from instances.validation import ranged
 
 from .beams import Beams, LargeSearch
-from .strategy import Parameters, Problem
+from .strategy import Problem, Strategy
 
 RESUMED = 2
 """Phases by which an ascent from good prices is ahead of one from tables."""
@@ -56,7 +56,7 @@ proves more under the first prices, in a moment, than prices gain in seconds."""
 
 
 @dataclass(frozen=True)
-class Configurations(Parameters):
+class Configurations(Strategy):
     """Annealed schedules, prices of what runs together, and an exact search that they prune.
 
     Attributes

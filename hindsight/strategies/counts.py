@@ -29,11 +29,11 @@ from instances.validation import ranged
 
 from .beams import Beams, LargeSearch
 from .mip import IntegerProgram
-from .strategy import Parameters, Problem, starts_left
+from .strategy import Problem, Strategy, starts_left
 
 
 @dataclass(frozen=True)
-class Counts(Parameters):
+class Counts(Strategy):
     """Good schedules, an exact bound by a linear program, and HiGHS's search.
 
     Attributes

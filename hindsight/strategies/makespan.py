@@ -29,7 +29,7 @@ from instances import Instance, Schedule
 from instances.validation import ranged
 
 from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
-from .strategy import Parameters, Problem
+from .strategy import Problem, Strategy
 
 LARGE_FIRST = (
     lambda request: -request.output_length,
@@ -60,7 +60,7 @@ def makespan_schedules(
 
 
 @dataclasses.dataclass(frozen=True)
-class Makespan(Parameters):
+class Makespan(Strategy):
     """The integer program, solved for one horizon after another.
 
     Attributes

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from hindsight.extensions.cuts import labels
 from hindsight.integer_program.highs import (
     LinearModel,
     LinearResult,
@@ -21,28 +20,24 @@ from hindsight.integer_program.models import (
     Formulation,
     column_values,
     schedule_from_values,
-    with_rows,
 )
 from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
-from instances import FleetSchedule, InvalidValueError, Schedule
+from instances import FleetSchedule, Schedule
 from instances.arrays import FloatArray
 from instances.validation import ranged
 
-from .strategy import Parameters, Problem, starts_left
+from .strategy import Problem, Strategy, starts_left
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough seconds to build and compile a non-zero."""
 
 
 @dataclass(frozen=True)
-class IntegerProgram(Parameters):
+class IntegerProgram(Strategy):
     """Solve the relaxation, then [J25] Equations (1)-(4) over starts whose reduced costs are small.
-
-    The second program includes the user's rows (`Problem.cuts`). Its bounds are then conditional;
-    what is proved without them comes from the relaxation's prices.
 
     Attributes
     ----------
@@ -64,7 +59,6 @@ class IntegerProgram(Parameters):
     bound_tolerance: float = ranged(1e-4, minimum=0, below=1)
 
     name: ClassVar[str] = "mip"
-    uses_cuts: ClassVar[bool] = True
 
     def refusal(self, problem: Problem) -> str | None:
         """Refuse more starts than `most_starts`."""
@@ -120,8 +114,7 @@ class IntegerProgram(Parameters):
         if seconds > 0.5 * state.clock.seconds_left():
             state.stop_reason = "size"
             return
-        rows = [r for cut in problem.cuts for r in cut.rows(state.instance, starts.horizon)]
-        compiled = with_rows(compile_model(BUILDERS[problem.formulation](starts)), rows)
+        compiled = compile_model(BUILDERS[problem.formulation](starts))
         self.search_linear(
             problem,
             state,
@@ -162,7 +155,8 @@ class IntegerProgram(Parameters):
             if found.values is not None:
                 state.offer(schedule_of(found.values))
             if found.bound is not None:
-                self._raise(problem, state, min(self._rounded(found.bound), state.upper_bound))
+                bound = math.ceil(found.bound - self.bound_tolerance)
+                state.raise_lower(min(bound, state.upper_bound), certified=False)
 
         def kept(part: Callable[..., Any]) -> Callable[..., Any]:
             # An exception must not travel through HiGHS: it is kept, and the search stops.
@@ -184,7 +178,8 @@ class IntegerProgram(Parameters):
             callback=kept(hear),
             should_stop=kept(must_stop or state.clock.must_stop),
         )
-        self._require_consistent(problem, state, result)
+        if result.termination is Termination.INFEASIBLE:
+            raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
         hear(result)
         if (
             result.termination is Termination.OPTIMAL
@@ -192,33 +187,8 @@ class IntegerProgram(Parameters):
             and round(result.objective) == state.upper_bound
         ):
             # HiGHS stops at a gap below one, which between integers is no gap.
-            self._raise(problem, state, state.upper_bound)
+            state.raise_lower(state.upper_bound, certified=False)
         state.note_stop()
-
-    def _require_consistent(
-        self, problem: Problem, state: SolveState, result: LinearResult
-    ) -> None:
-        """Refuse a result that excludes every schedule as good as the known one."""
-        is_infeasible = result.termination is Termination.INFEASIBLE
-        exceeds = result.bound is not None and self._rounded(result.bound) > state.upper_bound
-        if problem.cuts and (is_infeasible or exceeds):
-            raise InvalidValueError(
-                " and ".join(labels(problem.cuts)),
-                "total latency",
-                state.upper_bound,
-                "is that of a schedule, and the rows leave none as good: they do not hold",
-            )
-        if is_infeasible:
-            raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
-
-    def _rounded(self, bound: float) -> int:
-        return math.ceil(bound - self.bound_tolerance)
-
-    def _raise(self, problem: Problem, state: SolveState, bound: int) -> None:
-        if problem.cuts:
-            state.raise_conditional(bound, labels(problem.cuts))
-        else:
-            state.raise_lower(bound, certified=False)
 
 
 def program_entries(starts: StartSets, formulation: Formulation) -> int:

@@ -41,7 +41,7 @@ from instances.arrays import IntArray
 from instances.validation import ranged
 
 from .configurations import Configurations, ConfigurationSearch
-from .strategy import Parameters, Problem
+from .strategy import Problem, Strategy
 
 BYTES_A_NODE = 80
 """Bytes of a node, as measured at the largest graphs."""
@@ -64,7 +64,7 @@ LEAST_STEPS = 32
 
 
 @dataclass(frozen=True)
-class Paths(Parameters):
+class Paths(Strategy):
     """Annealed schedules, prices of what runs together, and graphs of paths under them.
 
     Attributes

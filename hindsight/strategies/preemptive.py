@@ -31,14 +31,14 @@ from instances import PreemptiveSchedule
 from instances.arrays import FloatArray
 from instances.validation import ranged
 
-from .strategy import Parameters, Problem
+from .strategy import Problem, Strategy
 
 LONGEST_OUTPUT = 30_000
 """Largest output length, as progress is stored in 16 bits."""
 
 
 @dataclass(frozen=True)
-class Preemptive(Parameters):
+class Preemptive(Strategy):
     """Annealed orders, prices of rounds, and an exact search that they prune, in phases.
 
     Attributes

@@ -1,4 +1,4 @@
-"""Try a policy, bound, cut or strategy of the user's on what every one of its kind must hold."""
+"""Check a custom policy or bound on what every one of its kind must hold."""
 
 from __future__ import annotations
 
@@ -23,20 +23,13 @@ class Kind(StrEnum):
 
     policy = "policy"
     bound = "bound"
-    cut = "cut"
-    strategy = "strategy"
 
 
 @importing
 def check(
     kind: Annotated[Kind, typer.Argument(help="What is checked.")],
-    subject: Annotated[
-        str, typer.Argument(metavar=POLICY_METAVAR, help="The policy, bound, cut or strategy.")
-    ],
-    count: Annotated[
-        int | None,
-        typer.Option(min=1, help="Instances drawn; default: 100, for a strategy 40."),
-    ] = None,
+    subject: Annotated[str, typer.Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],
+    count: Annotated[int, typer.Option(min=1, help="Instances drawn.")] = 100,
     seed: Seed = 0,
     by_design: Annotated[
         list[str] | None,
@@ -47,21 +40,19 @@ def check(
     """Check code of your own on drawn instances, smallest first.
 
     A policy: determinism, no peeking, memory kept, nobody starved. A bound: no tiny instance has a
-    schedule below it. A cut: it removes no optimal schedule of tiny instances. A strategy: its
-    intervals hold the optimum, its schedules are feasible, and it ends when it is told to.
+    schedule below it.
 
     Exit status 0 if every check passed, 1 if one did not: each failure has the smallest instance
     found, and lines of Python that show it.
     """
     if by_design and kind is not Kind.policy:
         raise InvalidValueError(None, "--by-design", by_design[0], f"means nothing to a {kind}")
-    count = count or (40 if kind is Kind.strategy else 100)
     report: CheckReport
     if kind is Kind.policy:
         policy = read_policy(subject)
         report = online.testing.check_policy(policy, count, seed=seed, by_design=by_design or ())
     else:
-        report = getattr(hindsight, f"check_{kind}")(subject, count, seed=seed)
+        report = hindsight.check_bound(subject, count, seed=seed)
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}
     found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
     found["notes"] = report.notes

@@ -29,7 +29,7 @@ DEFAULT_SECONDS = 60.0
 """Time limit of each optimum or bound: most of what is proved at all is proved in less."""
 
 OWN_METAVAR = "NAME or FILE.py[:NAME]"
-"""Bounds, cuts and strategies: registered by name, or in a file."""
+"""Bounds: registered by name, or in a file."""
 
 POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 
@@ -46,16 +46,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE or FILE.py",
-        help="Import it first: it registers policies, generators, bounds, cuts or strategies; "
-        "repeatable.",
-    ),
-]
-Cuts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--cut",
-        metavar=OWN_METAVAR,
-        help="Rows of your own for the integer program; repeatable.",
+        help="Import it first: it registers policies, generators or bounds; repeatable.",
     ),
 ]
 TimeLimit = Annotated[

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.outcomes.results import claim, percent
+from hindsight.outcomes.results import percent
 from instances import Instance
 from online.comparison.ratios import rounded_down, rounded_up
 
 from .console import INTERRUPTED_STATUS, progress_bar
 from .json_output import JsonFile, about, about_fields, answer, check_json
-from .options import DEFAULT_SECONDS, Cuts, Threads, TimeLimit, importing, limit_note, limit_of
+from .options import DEFAULT_SECONDS, Threads, TimeLimit, importing, limit_note, limit_of
 from .sources import OneSource, parse_source, read_in_time
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ def relax(
     ] = 0.01,
     time_limit: TimeLimit = None,
     threads: Threads = None,
-    cuts: Cuts = None,
     json_file: JsonFile = None,
 ) -> int:
     """A certified lower bound on the optimum, and an interval for the value of the relaxation.
@@ -69,7 +68,6 @@ def relax(
             instance,
             method=cast(Any, method),  # checked by hindsight
             tolerance=gap,
-            cuts=cuts or (),
             time_limit=limit,
             threads=threads,
             progress=show,
@@ -87,17 +85,12 @@ def _found(
     from hindsight.bounds.transportation import small_transportation_bound
     from instances.problem.memory_translation import pooled
 
-    conditional = {
-        "conditional_lower_bound_rounds": relaxed.conditional_bound,
-        "conditions": list(relaxed.conditions),
-    }
     return {
         **about(instance),
         "method": relaxed.method,
         "stop_reason": relaxed.stop_reason,
         "certified_lower_bound_rounds": relaxed.certified_bound,
         "transportation_lower_bound_rounds": small_transportation_bound(pooled(instance)),
-        **(conditional if relaxed.conditions else {}),
         "value_rounds": [relaxed.dual_value, relaxed.objective],
         "gap": relaxed.gap,
         "certified_waiting_rounds": relaxed.certified_waiting,
@@ -113,13 +106,11 @@ def _found(
 def _fields(found: Mapping[str, Any], ended: str | None) -> dict[str, str]:
     """Lines of the screen, from what `_found` says."""
     low, high = found["value_rounds"]
-    claimed = claim(found.get("conditional_lower_bound_rounds"), found.get("conditions", ()))
     notes = [note for note in found["notes"] if note != ended]
     fields = {
         "method": f"{found['method']} ({found['stop_reason']})",
         "certified lower bound": str(found["certified_lower_bound_rounds"]),
         "transportation lower bound": str(found["transportation_lower_bound_rounds"] or ""),
-        "conditional lower bound": claimed,
         "value at least": rounded_down(low),
         "value at most": rounded_up(high),
         "gap": percent(found["gap"]),

@@ -18,7 +18,7 @@ from online.comparison.ratios import Interval
 
 from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
 from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, answer, check_json
-from .options import OWN_METAVAR, Cuts, Seed, Threads, TimeLimit, importing, limit_note, limit_of
+from .options import OWN_METAVAR, Seed, Threads, TimeLimit, importing, limit_note, limit_of
 from .sources import OneSource, goal_notes, parse_source, read_in_time, record_of, rounding_notes
 
 if TYPE_CHECKING:
@@ -55,10 +55,7 @@ def solve(  # noqa: PLR0913
     source: OneSource,
     method: Annotated[
         str,
-        typer.Option(
-            help="auto, paths, configurations, counts, mip or beams (docs/solving.md), or a "
-            "strategy of your own: its name, or FILE.py:NAME."
-        ),
+        typer.Option(help="auto, paths, configurations, counts, mip or beams (docs/solving.md)."),
     ] = "auto",
     objective_name: Annotated[
         str,
@@ -83,7 +80,7 @@ def solve(  # noqa: PLR0913
         Path | None,
         typer.Option(
             help="Write the integer program, model.lp or model.mps, and end; with --out, "
-            "--bound, --certificate, --crosscheck, --cut, --gap, --method or --time-limit it is "
+            "--bound, --certificate, --crosscheck, --gap, --method or --time-limit it is "
             "solved as well."
         ),
     ] = None,
@@ -105,7 +102,6 @@ def solve(  # noqa: PLR0913
         list[str] | None,
         typer.Option("--bound", metavar=OWN_METAVAR, help="Lower bound of your own; repeatable."),
     ] = None,
-    cuts: Cuts = None,
     json_file: JsonFile = None,
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
@@ -119,8 +115,8 @@ def solve(  # noqa: PLR0913
     The search starts from the best schedule that the file carries, as one that --out wrote does, or
     that the library has of a name, for the goal asked for.
 
-    What bounds and cuts of your own claim is shown as a conditional lower bound, with what it rests
-    on; the other bounds hold without it. docs/own-bounds.md has how to write them.
+    A claim of a bound of your own is shown as a conditional lower bound; the other bounds hold
+    without it. docs/own-bounds.md has how to write them.
     """
     given = {"--crosscheck": crosscheck, "--out": out, "--export": export}
     given |= {"--formulation": formulation != "dense", "--certificate": certificate}
@@ -139,7 +135,7 @@ def solve(  # noqa: PLR0913
     notes = [*rounding_notes([instance]), *goal_notes([instance], objective, GOAL_OPTIONS)]
     record = {**about(instance), "notes": notes}
     if export is not None:
-        others = (out, certificate, crosscheck, gap, own_bounds, cuts, method != "auto")
+        others = (out, certificate, crosscheck, gap, own_bounds, method != "auto")
         alone = time_limit is None and not any(others)
         told_from = math.inf if json_file == STANDARD_OUTPUT else 0 if alone else LARGE_MODEL
         record["export"] = _export(instance, formulation, objective, export, told_from)
@@ -163,7 +159,6 @@ def solve(  # noqa: PLR0913
             preemptive=objective.startswith(PREEMPTIVE),
             gap=gap,
             bounds=own_bounds or (),
-            cuts=cuts or (),
             progress=show,
         )
         if out is not None:

@@ -55,7 +55,7 @@ def verify(
         f"optimum_{unit}": [verdict.lower_bound, verdict.upper_bound],
         "proof": verdict.kind,
         "requests": verdict.requests,
-            "price_sets": verdict.price_sets,
+        "price_sets": verdict.price_sets,
         "leaves": verdict.leaves,
         "digest": verdict.digest,
         "memory_rule": verdict.memory_rule,

@@ -14,7 +14,6 @@ from optimum_by_rule import optimum
 
 import hindsight
 from hindsight.integer_program.cbc import safe_horizon
-from hindsight.strategies.beams import Beams
 from instances import (
     FleetSchedule,
     Instance,
@@ -193,11 +192,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "relax_strengthened": lambda: hindsight.relax_strengthened(FLEET),
     "read_solution": lambda: hindsight.read_solution("missing.sol", FLEET),
     "check_bound": lambda: hindsight.check_bound(lambda instance: 0, [FLEET]),
-    "check_strategy": lambda: hindsight.check_strategy(Beams(), [FLEET]),
     "solve with bounds": lambda: hindsight.solve(FLEET, bounds=lambda instance: 0, progress=False),
-    "relax with cuts": lambda: hindsight.relax(
-        FLEET, cuts=lambda instance, last: [], progress=False
-    ),
 }
 
 
@@ -233,4 +228,4 @@ def test_every_public_function_of_an_instance_is_listed() -> None:
         for name, function in functions.items()
         if {"instance", "instances", "problem"} & set(inspect.signature(function).parameters)
     }
-    assert of_an_instance <= TAKES_A_FLEET | set(REFUSED) | {"check_cut"}
+    assert of_an_instance <= TAKES_A_FLEET | set(REFUSED)

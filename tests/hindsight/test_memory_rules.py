@@ -102,7 +102,7 @@ def test_blocks_are_proved_where_the_instances_in_tokens_leave_an_interval() -> 
     assert by_program.certified_lower_bound < best(instance)
     assert isinstance(by_paths.proof, PathPrices)
     verdict = hindsight.check_certificate(
-        hindsight.make_certificate(by_paths.schedule, by_paths.proof, search=False, tree=False)
+        hindsight.make_certificate(by_paths.schedule, by_paths.proof, search=False)
     )
     assert (verdict.kind, verdict.lower_bound) == ("path-search", best(instance))
 
@@ -133,7 +133,7 @@ def test_graphs_of_paths_leave_a_schedule_in_blocks_from_the_optimum_on(seed: in
     assert schedule.is_feasible
     assert schedule.total_latency == optimum_here == found.lower_bound == closed.lower_bound
     proof = PathPrices(StatePrices(Q), optimum_here - 1, closed.stages)
-    document = hindsight.make_certificate(schedule, proof, search=False, tree=False)
+    document = hindsight.make_certificate(schedule, proof, search=False)
     assert hindsight.check_certificate(document).lower_bound == optimum_here
     too_much = PathPrices(StatePrices(Q), optimum_here, found.stages).to_part(below)
     later = Schedule(instance, [t + 9 for t in one_by_one(rows)])

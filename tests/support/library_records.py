@@ -37,7 +37,7 @@ def listed_record(
     """A list schedule and memory prices, put into the store."""
     entry = library(name)
     schedule = best_list_schedule(entry.problem)
-    document = make_certificate(schedule, None, tree=False)
+    document = make_certificate(schedule, None)
     lower, proof = certified_bound(entry, document)
     upper = schedule.total_latency
     record = Record(entry, upper, rounds_of(schedule), credit, lower, proof, credit)

@@ -30,7 +30,7 @@ def test_the_prices_returned_prove_the_bound_returned() -> None:
     assert exact_bound(relaxed.prices.prices, instance) == relaxed.certified_bound
     # The checker of certificates shares no arithmetic with that.
     schedule = hindsight.best_list_schedule(instance)
-    document = hindsight.make_certificate(schedule, relaxed.prices, search=False, tree=False)
+    document = hindsight.make_certificate(schedule, relaxed.prices, search=False)
     assert document["proof"]["kind"] == "state-prices"
     assert hindsight.check_certificate(document).lower_bound == relaxed.certified_bound
 

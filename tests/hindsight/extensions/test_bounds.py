@@ -98,7 +98,7 @@ def test_memory_prices_are_a_proof() -> None:
     assert result.lower_bound == result.certified_lower_bound == relaxed.certified_bound
     assert result.root_bound == relaxed.certified_bound
     assert result.conditional_lower_bound is None
-    document = hindsight.make_certificate(result.schedule, result.proof, search=False, tree=False)
+    document = hindsight.make_certificate(result.schedule, result.proof, search=False)
     assert document["lower_bound"] == relaxed.certified_bound
 
 
@@ -137,7 +137,7 @@ def test_preemptive_prices_prove_both_optima() -> None:
     assert PLAIN.certified_lower_bound < result.certified_lower_bound <= stopped.upper_bound
     assert stopped.upper_bound <= OPTIMUM
     # They are no proof that the certificate of a schedule without preemption could hold.
-    hindsight.make_certificate(result.schedule, result.proof, search=False, tree=False)
+    hindsight.make_certificate(result.schedule, result.proof, search=False)
 
 
 def prices_of(*numerators: int) -> MemoryPrices:

@@ -71,7 +71,7 @@ def test_what_no_certificate_proves_is_claimed(
     make = hindsight.make_certificate
 
     def poor(schedule: Schedule, proof: object, **options: object) -> dict[str, object]:
-        return make(schedule, None, search=False, tree=False)
+        return make(schedule, None, search=False)
 
     monkeypatch.setattr("hindsight.records.improvement.make_certificate", poor)
     after = take_result(ENTRY, result, RecordStore(tmp_path)).after

@@ -59,7 +59,7 @@ def saved(tmp_path: Path, schedule: Schedule | PreemptiveSchedule) -> Path:
 
 
 def certificate(tmp_path: Path, schedule: Schedule | PreemptiveSchedule, **entries: Any) -> Path:
-    document = {**make_certificate(schedule, None, tree=False), **entries}
+    document = {**make_certificate(schedule, None), **entries}
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(document), "utf-8")
     return path
