@@ -188,7 +188,6 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
                 "formulation": "sparse",
                 "preemptive": True,
                 "bounds": lambda _: 1,
-                "cuts": lambda *_: [],
                 "model": object(),
             }.items()
         ),
