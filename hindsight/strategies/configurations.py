@@ -4,7 +4,8 @@ Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.heuristics.annealing`), improve prices of what runs together
 (`hindsight.configurations.ascent`, begun from a few state tables,
 `hindsight.configurations.warm_start`), which bound the optimum in exact integers
-(`hindsight.configurations.prices`), and exhaust growing budgets of total latency
+(`hindsight.configurations.prices`), search around the best schedule under those prices
+(`hindsight.exact_search.corridor_search`), and exhaust growing budgets of total latency
 (`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
 within it, and all of its arithmetic is on integers. Unless requests are few, schedules are ruined
 and recreated in between (`hindsight.strategies.beams`).
@@ -30,6 +31,7 @@ from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.proofs import StatePrices
 from hindsight.configurations.tables import state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, resumed_ascent, warm_ascent
+from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.outcomes.results import Relaxation
@@ -54,6 +56,10 @@ MANY_ALIKE = 4
 """Requests for each kind, in the mean, with which there are few partial schedules: the search then
 proves more under the first prices, in a moment, than prices gain in seconds."""
 
+CORRIDOR_GROWTH = 3
+"""Growth of the beams from phase to phase. They begin small: in ten seconds on 30 to 60 requests,
+prices gain more than a large first beam, which would take the rest of the time."""
+
 
 @dataclass(frozen=True)
 class Configurations(Strategy):
@@ -73,6 +79,8 @@ class Configurations(Strategy):
         finds as good ones.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which the linear relaxation ends whose prices these cycles follow.
+    corridor_states : int, default 40_000
+        States of the beams around the best schedule in the first phase.
     states : int, default 150_000
         States of the exact search in its first phase.
     most_states : int, default 1_500_000
@@ -103,6 +111,7 @@ class Configurations(Strategy):
     ruin_shares: tuple[float, float] = ranged((0.05, 0.25), minimum=0, maximum=1)
     fewest_ruined: int = ranged(36, minimum=1)
     relaxation_tolerance: float = ranged(1e-3, minimum=0)
+    corridor_states: int = ranged(40_000, minimum=1)
     states: int = ranged(150_000, minimum=1)
     most_states: int = ranged(1_500_000, minimum=1)
     few_requests: int = ranged(28, minimum=0)
@@ -165,11 +174,17 @@ class ConfigurationSearch:
         # Each state stores the starts of all requests.
         most_states = max(1, self._parameters.most_states * 64 // max(64, len(instance)))
         self._search = StateSearch(instance.columns, most_states)
+        # Beams in a second thread must not share the layers of the exact search.
+        self._nearby = (
+            self._search if self._is_alone else StateSearch(instance.columns, most_states)
+        )
+        self._corridors = CorridorSearch(self._nearby, seed)
         self._ascent: ConfigurationAscent | None = None
         self._priced_bound = state.root_bound or 0
         self._known_prices = prices
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
         self._moves = self._parameters.moves
+        self._corridor_states = self._parameters.corridor_states
         self._ruin_seconds = 0.0
         self._must_stop = self._poll_alone
 
@@ -196,10 +211,13 @@ class ConfigurationSearch:
                     self._exhaust(states)
                 self._relax()
             gain = 0 if state.is_done() else self._improve_prices(price_work)
+            if self._is_alone:
+                self._search_corridors(self._corridor_states, state)
             state.phase = "search"
             if not state.is_done():
                 self._exhaust(states)
             self._moves *= 2
+            self._corridor_states *= CORRIDOR_GROWTH
             states *= growth
             # Prices that have settled are not worth twice the work, but the search is.
             if gain >= parameters.worthwhile_gain * state.upper_bound:
@@ -230,15 +248,16 @@ class ConfigurationSearch:
     def _improve_schedules(
         self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
     ) -> None:
-        """Anneal, ruin and recreate in turn, in a second thread."""
+        """Anneal, ruin and recreate, and search corridors in turn, in a second thread."""
         apart = self.state.apart(found, must_stop)
-        moves = self._moves
+        moves, corridor_states = self._moves, self._corridor_states
         while not apart.clock.must_stop():
             apart.offer(self.state.schedule)
             self._anneal(moves, apart)
             self._ruin_and_recreate(apart)
             if self._root is not None:
-                moves *= 2
+                self._search_corridors(corridor_states, apart)
+                moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
@@ -247,6 +266,7 @@ class ConfigurationSearch:
         self._anneal(self._parameters.move_slice, self.state)
         self._start_prices()
         self._improve_prices(1)
+        self._search_corridors(1, self.state)
         self._search.run(self.state.upper_bound)
 
     def _anneal(self, moves: int, state: SolveState) -> None:
@@ -347,6 +367,7 @@ class ConfigurationSearch:
         Q, W = ascent.integer_prices()
         bound = exact_bound(Q, self.instance)
         self._search.set_prices(Q, W)
+        self._nearby.prices = self._search.prices
         state = self.state
         is_better = state.root_bound is None or bound > state.root_bound
         if is_better:
@@ -361,6 +382,16 @@ class ConfigurationSearch:
         """Return the prices and capacities that prove the most so far."""
         assert self._root is not None
         return self._root
+
+    def _search_corridors(self, states: int, state: SolveState) -> None:
+        """Search beams around the best schedule, from which the next annealing starts."""
+        state.phase = "corridors"
+        if state.is_done():
+            return
+        must_stop = self._must_stop if state is self.state else state.clock.must_stop
+        starts = self._corridors.improve(state.schedule.start_times, states, must_stop)
+        if starts is not None:
+            state.offer(Schedule(self.instance, starts))
 
     def _exhaust(self, states: int) -> None:
         """Exhaust growing budgets until ``states`` are spent; the first step adapts."""

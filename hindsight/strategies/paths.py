@@ -166,6 +166,14 @@ class PathSearch(ConfigurationSearch):
         """Whether the second process has yet to compile the search of partial schedules."""
         return self._compiles_beside() and not is_compiled(expand)
 
+    def _search_corridors(self, states: int, state: SolveState) -> None:
+        """See `ConfigurationSearch`; if graphs are to be built, this runs in a second thread."""
+        if self._waits_for_states:
+            return
+        beside = state is self.state and self._threads > 1 and self._is_settled
+        if not beside or self._graphs.next_limit(state.upper_bound) is None:
+            super()._search_corridors(states, state)
+
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         """See `ConfigurationSearch`; paths may have proved more."""
         before = self.state.proof

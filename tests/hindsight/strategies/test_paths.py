@@ -26,7 +26,9 @@ from hindsight.strategies.paths import GraphSearch, Paths, PathSearch
 from hindsight.strategies.strategy import Problem, Strategy
 from instances import Instance, generate
 
-LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1)
+LITTLE = Configurations(
+    moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
+)
 """Leaves nearly everything to the graphs."""
 
 MANY = replace(LITTLE, few_requests=0, search_growth=3)
