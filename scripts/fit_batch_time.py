@@ -15,20 +15,18 @@ from online.batch_time.fitting import (
     Fit,
     entries,
     fit_affine_time,
-    fit_piecewise_linear_time,
     fit_tiled_time,
     held_out,
 )
 from online.batch_time.measured_tables import FORM, PREFIX, measured_steps, read_batch_time
-from online.batch_time.measurements import Measurements, RegimeError, errors_by_regime
-from online.batch_time.profiles import Profiles, rounds_of
+from online.batch_time.measurements import Measurements, RegimeError, errors_by_regime, rounds_of
 from online.commands.console import Wide, fail, print_table, run, say
 from online.runtime.table import Table
 
 Fitting = Callable[[Measurements], Fit[Any]]
 
 
-def fit_batch_time(  # noqa: PLR0913
+def fit_batch_time(
     rounds: Annotated[
         Path | None,
         typer.Argument(
@@ -36,12 +34,6 @@ def fit_batch_time(  # noqa: PLR0913
             "prompt_past where they are known."
         ),
     ] = None,
-    profiles: Annotated[
-        Path | None,
-        typer.Option(help="Folder with mlp.csv, attention.csv and all_reduce.csv as Vidur's."),
-    ] = None,
-    tensor_parallel: Annotated[int, typer.Option(min=1, help="GPUs, of --profiles.")] = 1,
-    layers: Annotated[int, typer.Option(min=1, help="Of the model, of --profiles.")] = 80,
     of: Annotated[
         str | None,
         typer.Option(
@@ -49,7 +41,6 @@ def fit_batch_time(  # noqa: PLR0913
             help=f"Rounds that last as a preset says; or steps of the measured tables of {FORM}.",
         ),
     ] = None,
-    pieces: Annotated[int, typer.Option(min=2, help="Entries of a piecewise fit, at most.")] = 8,
     steps: Annotated[int, typer.Option(min=2, help="Entries of a table, at most.")] = 64,
     tile: Annotated[int, typer.Option(min=1, help="Tokens of a table's tile.")] = 8,
     batch_time: Annotated[
@@ -63,14 +54,11 @@ def fit_batch_time(  # noqa: PLR0913
     Errors are means of |predicted - measured| / measured, with the mean of the signed shares in
     brackets. Every round is predicted by a fit to four fifths of the others, without it.
     """
-    if sum(one is not None for one in (rounds, profiles, of)) != 1:
-        fail("give a file of rounds, or --profiles, or --of")
-    data = _data(rounds, profiles, of, tensor_parallel, layers)
+    if (rounds is None) == (of is None):
+        fail("give a file of rounds or --of, and not both")
+    data = _data(rounds, of or "")
     fits: dict[str, Fitting] = {
         "affine": lambda some: fit_affine_time(some, relative=True),
-        "piecewise": lambda some: fit_piecewise_linear_time(
-            some, entries(data, pieces), relative=True
-        ),
         "table": lambda some: fit_tiled_time(some, entries(data, steps, tile), tile, relative=True),
     }
     columns: dict[str, FloatArray] = {}
@@ -94,16 +82,10 @@ def fit_batch_time(  # noqa: PLR0913
         say(f"{kind}: {fit(data).model}")
 
 
-def _data(
-    rounds: Path | None, profiles: Path | None, of: str | None, tensor_parallel: int, layers: int
-) -> Measurements:
+def _data(rounds: Path | None, of: str) -> Measurements:
     if rounds is not None:
         return Measurements.read(rounds)
-    if profiles is not None:
-        return Profiles.read(profiles, tensor_parallel, layers).rounds()
-    if of is not None and of.startswith(PREFIX):
-        return measured_steps(of)
-    return rounds_of(preset(of or "").batch_time)
+    return measured_steps(of) if of.startswith(PREFIX) else rounds_of(preset(of).batch_time)
 
 
 def _told(one: RegimeError) -> str:

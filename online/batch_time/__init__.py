@@ -20,7 +20,7 @@ from instances.batch_time import (
     preset_names,
 )
 
-from .fitting import Fit, fit_affine_time, fit_piecewise_linear_time, fit_tiled_time
+from .fitting import Fit, fit_affine_time, fit_tiled_time
 from .measured_tables import read_batch_time
 from .measurements import Measurements, RegimeError
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
@@ -43,7 +43,6 @@ __all__ = [
     "TiledTime",
     "UnitTime",
     "fit_affine_time",
-    "fit_piecewise_linear_time",
     "fit_tiled_time",
     "preset",
     "preset_names",

@@ -12,7 +12,7 @@ import numpy as np
 
 from instances import InvalidValueError
 from instances.arrays import FloatArray
-from instances.batch_time import AffineTime, BatchTime, PiecewiseLinearTime, TiledTime
+from instances.batch_time import AffineTime, BatchTime, TiledTime
 
 from .measurements import Measurements, RegimeError, errors_by_regime
 
@@ -74,51 +74,6 @@ def fit_affine_time(
     design = np.column_stack([np.ones_like(data.tokens), data.tokens, data.kv_tokens])
     d0, d1, d2 = _least_squares(design, data.seconds, relative=relative)
     return _report(AffineTime(_positive(d0), d1, d2), data)
-
-
-def fit_piecewise_linear_time(
-    measurements: Measurements | str | os.PathLike[str],
-    tokens: Sequence[float],
-    *,
-    relative: bool = False,
-) -> Fit[PiecewiseLinearTime]:
-    """Fit a table over tokens processed, and d2, by least squares.
-
-    The table's seconds do not decrease, its first entry is positive and d2 is at least 0. A row
-    between two entries counts for both, by interpolation; a row outside the range counts as the
-    model extrapolates there.
-
-    Parameters
-    ----------
-    measurements : Measurements or str or os.PathLike
-        Rows, or the path of a CSV file with them.
-    tokens : Sequence[float]
-        Token counts at which the table has entries, increasing, at least two.
-    relative : bool, default False
-        See `fit_affine_time`.
-
-    Raises
-    ------
-    InvalidValueError
-        Entries out of order, a first entry of 0 seconds, or fewer rows than there are unknowns (the
-        entries and d2).
-    OSError, FileFormatError
-        See `Measurements.read`.
-    """
-    knots = np.asarray(
-        PiecewiseLinearTime(tokens, list(range(1, len(tokens) + 1))).tokens, dtype=np.float64
-    )
-    data = _measurements(measurements, needed=len(knots) + 1)
-    # In increments from entry to entry the table cannot decrease: all unknowns are >= 0.
-    pieces = np.diff(knots)
-    filled = (data.tokens[:, None] - knots[:-1]) / pieces
-    upper = np.ones(len(pieces))
-    upper[-1] = np.inf
-    ramps = np.clip(filled, 0.0, upper)
-    design = np.column_stack([np.ones_like(data.tokens), ramps, data.kv_tokens])
-    first, *increments, d2 = _least_squares(design, data.seconds, relative=relative)
-    seconds = np.cumsum([_positive(first), *increments])
-    return _report(PiecewiseLinearTime(knots.tolist(), seconds.tolist(), d2), data)
 
 
 def fit_tiled_time(

@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,14 @@ REGIMES = ("few decodes", "many decodes", "short prompts", "long prompts", "mixe
 
 UNKNOWN = "all"
 """The only regime if the number of decoding requests is not known."""
+
+
+DECODES = (1, 8, 32, 48, 64, 96, 128, 192, 256)
+KV_TOKENS = (32, 128, 512)
+PROMPTS = (16, 64, 128, 200, 256, 384, 512, 700, 1024, 1500, 2048, 3000, 4096)
+PAST = (0, 512)
+"""Numbers of decoding requests, KV tokens of each, prompt tokens, and tokens processed before: the
+rounds of `rounds_of`."""
 
 
 def round_of(
@@ -163,6 +172,20 @@ class Measurements:
             for place, name in enumerate(REGIMES)
             if len(rows := np.flatnonzero(kind == place))
         }
+
+
+def rounds_of(model: BatchTime) -> Measurements:
+    """Return rounds of every regime under a batch time: few and many decodes, prompts, both."""
+    decoding = [(count, count * each) for count in DECODES for each in KV_TOKENS]
+    prompts = [(x, y) for x in PROMPTS for y in PAST]
+    pairs = [(one, (0, 0)) for one in decoding] + [((0, 0), one) for one in prompts]
+    pairs += product(decoding[1::4], prompts[::2])
+    rows = []
+    for (requests, kv_tokens), (x, y) in pairs:
+        memory = kv_tokens + x + y
+        seconds = model.durations(round_of(requests, memory, x, x * x, x * y))[0]
+        rows.append((requests + x, memory, seconds, requests, x * x, x * y))
+    return Measurements(*np.array(rows, dtype=np.float64).T)
 
 
 @dataclass(frozen=True, slots=True)

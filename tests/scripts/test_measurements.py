@@ -217,7 +217,7 @@ def test_errors_of_batch_times_by_regime(ok: Ok) -> None:
     assert f"{preset}, % off" in heading
     assert [row.split("  ")[0] for row in found[:5]] == list(REGIMES)
     assert all("0.0 (+0.0)" in row for row in found[:5])
-    assert [row.partition(":")[0] for row in found[5:]] == ["affine", "piecewise", "table"]
+    assert [row.partition(":")[0] for row in found[5:]] == ["affine", "table"]
 
 
 # --- worst cases -------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from online.batch_time import (
     BatchStretch,
     Measurements,
     fit_affine_time,
-    fit_piecewise_linear_time,
     preset,
 )
 
@@ -76,11 +75,6 @@ def test_fits_recover_what_the_measurements_came_from() -> None:
     assert [fit.model.d0, fit.model.d1, fit.model.d2] == pytest.approx([0.05, 2.8e-4, 1.1e-6])
     assert fit.largest_percentage_error < 1e-9
     assert fit.r_squared == pytest.approx(1)
-    table = PiecewiseLinearTime([0, 256, 1024, 2048], [0.03, 0.03, 0.2, 0.6], d2=1e-6)
-    found = fit_piecewise_linear_time(measured(table, 0.0), [0, 256, 1024, 2048])
-    assert found.model.seconds == pytest.approx(table.seconds)
-    assert found.model.d2 == pytest.approx(1e-6)
-    assert found.measurements == 400
 
 
 @pytest.mark.parametrize("relative", [False, True])

@@ -1,10 +1,8 @@
-"""Errors of batch times by regime, fits of tables in tiles, and published profiles, by hand."""
+"""Errors of batch times by regime, and fits of tables in tiles, by hand."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ from instances import FileFormatError, InvalidValueError
 from instances.batch_time import AffineTime, TiledTime, preset
 from online.batch_time import Measurements, fit_affine_time, fit_tiled_time
 from online.batch_time.fitting import entries, held_out
-from online.batch_time.measurements import errors_by_regime
-from online.batch_time.profiles import Attention, Profiles, rounds_of
+from online.batch_time.measurements import errors_by_regime, rounds_of
 
 TILED = TiledTime(
     [8, 32, 64, 128, 136, 512, 1024, 4096],
@@ -112,94 +109,3 @@ def test_further_columns_are_read_where_they_are(tmp_path: Path) -> None:
     path.write_text("tokens,decodes,kv_tokens,seconds\n5,2,9,1\n5,6,9,1\n")
     with pytest.raises(FileFormatError, match="row 3.*more than all"):
         Measurements.read(path)
-
-
-OPERATORS = [
-    "input_layernorm",
-    "attn_pre_proj",
-    "attn_rope",
-    "attn_post_proj",
-    "post_attention_layernorm",
-    "mlp_up_proj",
-    "mlp_act",
-    "mlp_down_proj",
-    "add",
-]
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def profile_folder(folder: Path) -> Path:
-    """Two GPUs: 9 operators of 1 ms at 8 tokens and of 2 ms at 16, some attention."""
-
-    def dense(tokens: int, each: float, parallel: int) -> dict[str, Any]:
-        times = {f"time_stats.{one}.median": each for one in OPERATORS}
-        return {
-            **times,
-            "n_embd": 4,
-            "num_tokens": tokens,
-            "num_tensor_parallel_workers": parallel,
-        }
-
-    def attention(requests: int, prompt: int, kv: int, each: float) -> dict[str, Any]:
-        return {
-            "time_stats.attn_decode.median": "" if prompt else each,
-            "time_stats.attn_prefill.median": each if prompt else "",
-            "time_stats.attn_output_reshape.median": 1,
-            "batch_size": requests,
-            "prefill_chunk_size": prompt,
-            "kv_cache_size": kv,
-            "is_prefill": bool(prompt),
-            "num_tensor_parallel_workers": 2,
-        }
-
-    write(folder / "mlp.csv", [dense(8, 0.9, 2), dense(16, 2, 2), dense(8, 1.1, 2), dense(8, 7, 1)])
-    write(
-        folder / "attention.csv",
-        [attention(3, 0, 5, 4), attention(1, 9, 2, 6), attention(1, 99, 0, 6)],
-    )
-    write(
-        folder / "all_reduce.csv",
-        [
-            {"size": size, "num_workers": 2, "time_stats.all_reduce.median": each}
-            for size, each in ((32, 0.1), (64, 0.2), (128, 0.4))
-        ],
-    )
-    return folder
-
-
-def test_profiles_by_hand(tmp_path: Path) -> None:
-    found = Profiles.read(profile_folder(tmp_path), 2, layers=10)
-    # Tokens of 4 numbers of 2 bytes: 64 bytes and 128.
-    assert found.dense == pytest.approx({8: 0.01 * (9 + 0.44), 16: 0.01 * (18 + 0.84)})
-    assert found.decodes == pytest.approx({Attention(3, 0, 5): 0.05})
-    data = found.rounds()
-    assert data.decodes is not None
-    # 3 decodes; a prompt of 9 after 2; both. 99 prompt tokens are more than was profiled.
-    assert data.tokens.tolist() == [3, 9, 12]
-    assert data.decodes.tolist() == [3, 0, 3]
-    assert data.kv_tokens.tolist() == [15, 11, 26]
-    assert data.seconds == pytest.approx([0.0944 + 0.05, 0.1884 + 0.07, 0.1884 + 0.12])
-    assert data.prompt_squares is not None
-    assert data.prompt_past is not None
-    assert data.prompt_squares.tolist() == [0, 81, 81]
-    assert data.prompt_past.tolist() == [0, 18, 18]
-
-
-def test_profiles_that_are_refused(tmp_path: Path) -> None:
-    folder = profile_folder(tmp_path)
-    with pytest.raises(FileFormatError, match="no row with num_tensor_parallel_workers = 4"):
-        Profiles.read(folder, 4)
-    write(folder / "all_reduce.csv", [{"size": 1, "num_workers": 2, "x": 1}])
-    with pytest.raises(FileFormatError, match="all_reduce.median' is missing"):
-        Profiles.read(folder, 2)
-    write(folder / "mlp.csv", [{"num_tensor_parallel_workers": 2, "n_embd": "wide"}])
-    with pytest.raises(FileFormatError, match="n_embd 'wide'"):
-        Profiles.read(folder, 2)
-    with pytest.raises(OSError, match=r"attention|mlp"):
-        Profiles.read(tmp_path / "nothing")
