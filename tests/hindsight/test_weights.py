@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hindsight.exact_search.branch_and_bound import prove_by_windows
 
 import hindsight
 from hindsight.bounds.paper_bounds import by_layers, optimum_lower_bound, volume_bound
 from hindsight.bounds.transportation import small_transportation_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
-from hindsight.exact_search.branch_and_bound import prove_by_windows
 from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.integer_program.models import model_size
 from hindsight.testing.enumeration import optimum
