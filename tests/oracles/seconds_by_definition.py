@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from enumeration import Work
+
 Row = tuple[int, int, int, int, int, int]
 """Request, first round (from 1), rounds, chunk (-1 advances, 0 holds), tokens before, prompt."""
 
@@ -16,14 +18,18 @@ def replay(
     limit: int,
     rows: Sequence[Row],
     starts: Sequence[Fraction],
-    duration: Callable[[int, int], Fraction],
+    duration: Callable[[Sequence[Work]], Fraction],
     slack: Fraction = Fraction(0),
     rule: tuple[int, str, str] = (1, "now", "whole"),
+    *,
+    keeps: bool = True,
 ) -> tuple[set[str], list[Fraction | None]]:
     """Kinds of broken rules, and completion times.
 
-    ``duration(tokens, resident)`` are the seconds of a round. Rounds may begin ``slack`` early.
-    ``rule`` is the block size, when an emitted token is stored, and what of a prompt is held.
+    ``duration(works)`` are the seconds of a round. A round that begins within ``slack`` of the end
+    of the one before it begins as soon as it may. ``rule`` is the block size, when an emitted token
+    is stored, and what of a prompt is held. Unless it ``keeps`` them, a request that comes back
+    processes prompt and tokens again.
     """
     n = len(arrivals)
     broken: set[str] = set()
@@ -37,7 +43,11 @@ def replay(
     for r, start in enumerate(starts, 1):
         if start < 0 or (before is not None and start < before - slack):
             broken.add("clock")
-        tokens = resident = blocks = 0
+        if before is not None and abs(start - before) <= slack:
+            served = [arrivals[row[0]] for row in rows if row[1] <= r < row[1] + row[2]]
+            start = max(before, *(one for one in served if one <= start + slack))
+        works = []
+        blocks = 0
         done_now = []
         for i in range(n):
             here = [row for row in rows if row[0] == i and row[1] <= r < row[1] + row[2]]
@@ -54,17 +64,18 @@ def replay(
                 # What it has processed it may find again, unless it begins anew.
                 found = prompts[i] + had - prompt
                 enters = found == 0 and had in {0, emitted[i]}
-                enters |= had == emitted[i] and 0 < found <= processed[i]
+                enters |= keeps and had == emitted[i] and 0 < found <= processed[i]
                 if not stays and not enters:
                     broken.add("order")
                 emitted[i], left[i] = had, prompt
                 if prompt:
                     unread[i] = False
             inside[i] = True
+            is_prompt, past = left[i] > 0, prompts[i] + emitted[i] - left[i]
             if completion[i] is not None:
                 broken.add("output")
             if chunk == -1:
-                tokens += left[i] or 1
+                tokens = left[i] or 1
                 left[i] = 0
                 emitted[i] += 1
                 unread[i] = True
@@ -73,7 +84,7 @@ def replay(
                 elif emitted[i] > outputs[i]:
                     broken.add("output")
             else:
-                tokens += chunk
+                tokens = chunk
                 left[i] -= chunk
                 if left[i] < 0:
                     broken.add("prompt")
@@ -83,11 +94,11 @@ def replay(
                 stored -= left[i]
             if emitted_token == "next" and unread[i]:
                 stored -= 1
-            resident += stored
+            works.append(Work(tokens, past, stored, is_prompt))
             blocks += stored // size + (stored % size > 0)
         if blocks > limit // size:
             broken.add("memory")
-        before = start + duration(tokens, resident)
+        before = start + duration(works)
         for i in done_now:
             completion[i] = before
     if any(one is None for one in completion):

@@ -1,12 +1,14 @@
-"""The oracles themselves: the search with pruning against plain enumeration without any."""
+"""The oracles themselves: searches with pruning against plain enumeration without any."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
 
-import fleets
+import enumeration
 import numpy as np
 import pytest
 from brute_force import (
@@ -25,11 +27,12 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
-from seconds_optimum import optimum
 from strategies import instances, packed_schedules, serial_schedules
 from tiny_fleets import tiny_fleet
+from tiny_problems import InSeconds, in_rounds
 
-from instances import Instance, Request, Schedule
+from instances import Instance, Request, Schedule, ServiceLevel, Workload
+from instances.batch_time import AffineTime
 
 tiny = st.one_of(
     instances(max_requests=3, max_memory=6, max_arrival=4),
@@ -60,13 +63,31 @@ def test_memory_by_definition_counts_by_hand() -> None:
         ([(Fraction(0), 1, 1), (Fraction(7), 1, 1)], 3, Fraction(7 + 7, 8)),
     ],
 )
-def test_the_search_in_seconds_by_hand(rows: Any, limit: int, total: Fraction) -> None:
-    found = optimum(
-        *zip(*rows, strict=True),
-        limit,
-        lambda tokens, resident: Fraction(4 + tokens + resident, 8),
-    )
-    assert found == total
+def test_the_enumeration_in_seconds_by_hand(rows: Any, limit: int, total: Fraction) -> None:
+    requests = tuple(enumeration.Request(*row) for row in rows)
+
+    def seconds(works: Sequence[enumeration.Work]) -> Fraction:
+        return Fraction(4 + sum(one.tokens + one.stored for one in works), 8)
+
+    for preemption in ("keep", "recompute"):
+        problem = enumeration.Problem(requests, limit, preemption=preemption, seconds=seconds)
+        assert enumeration.least_total_latency(problem) == total
+
+
+def test_a_chunk_kept_outside_the_cache_is_worth_its_round() -> None:
+    # Before the second request arrives there is time for one token of the first prompt. Then both
+    # others run in turn, and the first comes back with its token processed.
+    workload = Workload([0.0, 0.5, 0.875], [2, 3, 2], [3, 1, 2], memory_limit=5)
+    time = AffineTime(0.125, 0.125, 0.125)
+    best = InSeconds.of(workload, time).least_total_latency()
+    again = InSeconds.of(workload, time, "recompute").least_total_latency()
+    assert (best, again) == (Fraction(67, 8), Fraction(17, 2))
+
+
+def test_a_round_may_wait_for_an_arrival() -> None:
+    # Alone first: 1 + 1.1 + 0.9 seconds of latency; a tenth later together: 1.1 + 1.
+    workload = Workload([0.0, 0.1], [1, 1], [1, 1], memory_limit=4)
+    assert InSeconds.of(workload, AffineTime(1.0)).least_total_latency() == Fraction(21, 10)
 
 
 def test_enumeration_counts_by_hand() -> None:
@@ -138,29 +159,40 @@ def test_feasible_schedule_strategies_are_feasible(strategy, data) -> None:
     assert is_feasible_by_definition(schedule.instance, schedule.start_times.tolist())
 
 
+@settings(max_examples=examples(80))
+@given(instances(max_requests=5, max_memory=9, max_arrival=6))
+def test_the_enumeration_finds_what_the_search_in_rounds_finds(instance: Instance) -> None:
+    problem = in_rounds(instance)
+    assert enumeration.least_total_latency(problem) == optimal_total_latency(instance)[0]
+    assert enumeration.least_makespan(problem) == optimal_makespan(instance)[0]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_optima_of_fleets_are_those_of_every_assignment_and_start(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fleet = tiny_fleet(rng, 3)
-    rows, rule, n = fleets.rows_of(fleet), fleets.rule_of(fleet), len(fleet)
-    end = fleets.last_round(rows) + 1
-    starts = list(product(*(range(a, end - o + 1) for a, _, o, _ in rows)))
-    assignments = product(range(fleet.replicas), repeat=n)
-    every = [
-        [start + o - a for start, (a, _, o, _) in zip(chosen, rows, strict=True)]
-        for assignment in assignments
-        for chosen in starts
-        if fleets.is_feasible(rows, fleet.memory_limit, rule, assignment, chosen)
-    ]
+    problem, n = in_rounds(fleet), len(fleet)
+    size, emitted, _ = problem.rule
+    end = int(fleet.arrival_times.max() + fleet.output_lengths.sum()) + 1
+    every = []
+    for chosen in product(*(range(q.arrival, end - q.output + 1) for q in problem.requests)):
+        for assignment in product(range(fleet.replicas), repeat=n):
+            held: Counter[tuple[int, int]] = Counter()
+            for q, start, k in zip(problem.requests, chosen, assignment, strict=True):
+                for token in range(1, q.output + 1):
+                    stored = q.prompt + token - (emitted == "next")
+                    held[k, start + token] += -(-stored // size)
+            if max(held.values()) <= fleet.memory_limit // size:
+                own = zip(problem.requests, chosen, strict=True)
+                every.append([start + q.output - q.arrival for q, start in own])
     weights = fleet.weights.tolist()
     costs = [sum(w * one for w, one in zip(weights, own, strict=True)) for own in every]
-    shape = (fleet.memory_limit, fleet.replicas)
-    assert fleets.least_total_latency(rows, *shape, rule) == min(costs)
+    assert enumeration.least_total_latency(problem) == min(costs)
     for place in range(1, n + 1):
-        found = fleets.least_quantile(rows, *shape, place, False, rule)
+        found = enumeration.least_quantile(problem, place, first_token=False)
         assert found == min(sorted(own)[place - 1] for own in every)
-    most = [int(rng.integers(1, 7)) for _ in rows]
-    levels = [(one, None, None) for one in most]
-    assert fleets.most_on_time(rows, *shape, levels, rule) == max(
+    most = [int(rng.integers(1, 7)) for _ in range(n)]
+    levels = [ServiceLevel(latency=one) for one in most]
+    assert enumeration.most_on_time(in_rounds(fleet, levels=levels)) == max(
         sum(one <= limit for one, limit in zip(own, most, strict=True)) for own in every
     )

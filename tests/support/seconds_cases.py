@@ -1,55 +1,21 @@
-"""Workloads and schedules in seconds as the oracles take them, under an affine batch time."""
+"""Workloads in seconds drawn at random, their optima, and schedules replayed by definition."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from seconds_by_definition import replay
-from seconds_optimum import optimum
+from tiny_problems import InSeconds, check_in_seconds, replayed
 
 from instances import SecondsSchedule, Workload
-from instances.batch_time import AffineTime, PiecewiseLinearTime
-from instances.batch_time.seconds_schedule import COLUMNS
+
+__all__ = ["drawn_workload", "exhaustive_optimum", "replayed", "replayed_total"]
 
 
-def exact_duration(time: Any) -> Callable[[int, int], Fraction]:
-    """Return the seconds of a round with so many tokens processed and resident."""
-    if isinstance(time, PiecewiseLinearTime):
-        return lambda tokens, resident: Fraction(time.at(tokens)) + Fraction(time.d2) * resident
-    d0, d1, d2 = Fraction(time.d0), Fraction(time.d1), Fraction(time.d2)
-    return lambda tokens, resident: d0 + d1 * tokens + d2 * resident
-
-
-def _rows(workload: Workload) -> tuple[list[Fraction], list[int], list[int], int]:
-    return (
-        [Fraction(one) for one in workload.arrival_times.tolist()],
-        workload.prompt_lengths.tolist(),
-        workload.output_lengths.tolist(),
-        workload.memory_limit,
-    )
-
-
-def replayed(schedule: SecondsSchedule, time: AffineTime) -> tuple[Any, list[Fraction | None]]:
-    """Rules broken and completions, from a replay by definition."""
-    return replay(
-        *_rows(schedule.workload),
-        list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
-        [Fraction(one) for one in schedule.round_starts.tolist()],
-        exact_duration(time),
-        rule=dataclasses.astuple(schedule.workload.memory_rule),
-    )
-
-
-def replayed_total(schedule: SecondsSchedule, time: AffineTime) -> Fraction:
+def replayed_total(schedule: SecondsSchedule, time: Any) -> Fraction:
     """Total latency of a schedule that breaks no rule."""
-    broken, completion = replayed(schedule, time)
-    assert broken == set()
-    arrivals = _rows(schedule.workload)[0]
-    return sum((end for end in completion if end is not None), -sum(arrivals, Fraction(0)))
+    return sum(check_in_seconds(schedule.workload, time, schedule), Fraction(0))
 
 
 def exhaustive_optimum(
@@ -62,23 +28,11 @@ def exhaustive_optimum(
 ) -> Fraction | None:
     """Return the least total latency of every scheduler; None where there are too many states.
 
-    With ``first_tokens`` it is the least sum of the times to first token: a request that has
-    emitted its first token can be dropped, as if it were complete. With ``keeps`` a request that
-    leaves the cache may come back with its tokens; otherwise it processes them again.
+    With ``first_tokens`` it is the least sum of the times to first token. With ``keeps`` a request
+    that leaves the cache may come back with its tokens; otherwise it processes them again.
     """
-    arrivals, prompts, outputs, limit = _rows(workload)
-    outputs = [1] * len(outputs) if first_tokens else outputs
-    rule = dataclasses.astuple(workload.memory_rule)
-    return optimum(
-        arrivals,
-        prompts,
-        outputs,
-        limit,
-        exact_duration(time),
-        states=states,
-        rule=rule,
-        keeps=keeps,
-    )
+    case = InSeconds.of(workload, time, "keep" if keeps else "recompute")
+    return case.least_first_tokens(states) if first_tokens else case.least_total_latency(states)
 
 
 def drawn_workload(

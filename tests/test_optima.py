@@ -1,0 +1,395 @@
+"""Every way to an optimum, or to a bound on one, against one enumeration.
+
+Draws carry several axes at once: weights, memory rules, replicas, arrivals, idle gaps, preemption,
+levels, clocks. Each way that accepts a draw is tried on it; its schedules are checked from the
+definitions, and its bounds must hold, by name. In seconds everything is compared in fractions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import enumeration
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from effort import sweep
+from tiny_problems import (
+    InSeconds,
+    axes_of,
+    check_in_rounds,
+    check_in_seconds,
+    drawn_instance,
+    drawn_levels,
+    drawn_workload,
+    in_rounds,
+    total_in_rounds,
+)
+
+import hindsight
+from instances import Instance, MemoryRule, ServiceLevel
+
+TOKENS = MemoryRule()
+QUIET: dict[str, Any] = {"progress": False, "threads": 1}
+
+
+def is_plain(instance: Instance) -> bool:
+    """Whether memory is in tokens and there is one machine."""
+    return instance.memory_rule == TOKENS and instance.replicas == 1
+
+
+def is_weighted(instance: Instance) -> bool:
+    return int(instance.weights.max()) > 1
+
+
+def last_round(instance: Instance) -> int:
+    """A round by which an optimal schedule can end: after the last arrival none is idle."""
+    return int(instance.arrival_times.max() + instance.output_lengths.sum())
+
+
+def ways(instance: Instance) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Options of `hindsight.solve` that accept an instance, and whether they prove the optimum."""
+    yield {}, True
+    yield {"method": "mip"}, True
+    if instance.memory_rule == TOKENS:
+        yield {"method": "mip", "formulation": "sparse"}, True
+    yield {"method": "beams", "time_limit": 0.05}, False
+    yield {"time_limit": 0}, False
+    if not is_weighted(instance):
+        proves = is_plain(instance)
+        yield {"method": "configurations"}, proves
+        yield {"method": "paths"}, False
+        yield {"method": "counts"}, False
+
+
+def check_result(problem: enumeration.Problem, result: Any, best: int, proves: bool) -> None:
+    assert result.schedule.is_feasible
+    assert total_in_rounds(problem, result.schedule) == result.upper_bound
+    assert result.certified_lower_bound <= result.lower_bound <= best <= result.upper_bound
+    assert (result.status == "optimal") == (result.lower_bound == result.upper_bound)
+    assert result.schedule.problem.digest == result.instance.digest
+    if result.root_bound is not None:
+        assert result.root_bound <= best
+    if proves:
+        assert (result.status, result.stop_reason) == ("optimal", "proof")
+        assert result.schedule.makespan <= result.horizon
+    for line in result.log:
+        assert line.lower_bound <= best <= line.upper_bound
+
+
+def latency(seed: int) -> None:
+    instance = drawn_instance(seed)
+    problem = in_rounds(instance)
+    best = int(enumeration.least_total_latency(problem))
+    for options, proves in ways(instance):
+        limit = {} if proves else {"time_limit": 0.2}
+        result = hindsight.solve(instance, **{**QUIET, **limit, **options})
+        check_result(problem, result, best, proves)
+    again = hindsight.solve(instance, start=result.schedule, should_stop=lambda: True, **QUIET)
+    check_result(problem, again, best, False)
+    assert again.upper_bound <= result.upper_bound
+
+
+@pytest.mark.parametrize("seed", sweep(range(400), one_in=16))
+def test_total_latency(seed: int) -> None:
+    latency(seed)
+
+
+def bounds_and_programs(seed: int) -> None:
+    """Relaxations, bounds, the programs themselves, and CBC; horizons are those that are proved."""
+    instance = drawn_instance(seed)
+    problem = in_rounds(instance)
+    best = int(enumeration.least_total_latency(problem))
+    horizon = last_round(instance)
+    for options in ({}, {"formulation": "dense"}, {"method": "lagrangian"}):
+        if options.get("formulation") == "dense" or instance.memory_rule == TOKENS:
+            relaxed = hindsight.relax(instance, **QUIET, **options)
+            assert relaxed.certified_bound <= best
+            assert relaxed.dual_value <= relaxed.objective + 1e-6
+            assert relaxed.certified_bound >= relaxed.dual_value - 1e-6
+            if relaxed.method == "lp":
+                assert relaxed.objective <= best + 1e-6
+                assert relaxed.certified_bound >= relaxed.objective - 1e-3
+    formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
+    for formulation in formulations:
+        found = hindsight.solve(
+            instance, model=hindsight.build_model(instance, formulation, horizon=horizon), threads=1
+        )
+        assert (found.status, found.lower_bound) == ("optimal", best)
+        assert total_in_rounds(problem, found.schedule) == best
+    if instance.memory_rule == TOKENS:
+        proved = hindsight.proved_horizon(instance)
+        assert proved.lower_bound <= best
+        opinion = hindsight.solve_with_cbc(instance, proved.horizon)
+        assert opinion.is_optimal
+        assert total_in_rounds(problem, opinion.schedule) == best
+        assert hindsight.crosscheck(instance, hindsight.solve(instance, **QUIET)).is_optimal
+    if is_plain(instance):
+        assert hindsight.mean_busy_time_bound(instance) <= best
+        assert hindsight.transportation_bound(instance) <= best
+        schedule = hindsight.best_list_schedule(instance)
+        assert total_in_rounds(problem, schedule) == schedule.total_latency >= best
+        if not is_weighted(instance):
+            assert hindsight.relax_strengthened(instance).certified_bound <= best
+
+
+@pytest.mark.parametrize("seed", sweep(range(1000, 1200), one_in=16))
+def test_bounds_and_programs(seed: int) -> None:
+    bounds_and_programs(seed)
+
+
+def makespan(seed: int) -> None:
+    instance = drawn_instance(seed)
+    problem = in_rounds(instance)
+    best = int(enumeration.least_makespan(problem))
+    proves = instance.memory_rule.block_size == 1 and instance.replicas == 1
+    formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
+    for formulation in formulations:
+        result = hindsight.solve(
+            instance, None if proves else 1, objective="makespan", formulation=formulation, **QUIET
+        )
+        times = check_in_rounds(problem, result.schedule)
+        ends = [q.arrival + last for q, (_, last) in zip(problem.requests, times, strict=True)]
+        assert max(ends) == result.upper_bound
+        assert result.certified_lower_bound <= result.lower_bound <= best <= result.upper_bound
+        if proves:
+            assert (result.status, result.stop_reason) == ("optimal", "proof")
+        model = hindsight.build_model(instance, formulation, objective="makespan")
+        assert hindsight.solve(instance, model=model, threads=1).upper_bound == best
+
+
+@pytest.mark.parametrize("seed", sweep(range(2000, 2200), one_in=16))
+def test_makespan(seed: int) -> None:
+    makespan(seed)
+
+
+def unweighted(instance: Instance) -> Instance:
+    columns = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+    return Instance.from_arrays(
+        *columns,
+        memory_limit=instance.memory_limit,
+        memory_rule=instance.memory_rule,
+        replicas=instance.replicas,
+    )
+
+
+def preemptive(seed: int) -> None:
+    instance = unweighted(drawn_instance(seed))
+    problem = in_rounds(instance, preemptive=True)
+    best = int(enumeration.least_total_latency(problem))
+    proves = instance.memory_rule.block_size == 1 and instance.replicas == 1
+    for options in ({}, {"time_limit": 0}):
+        limit = {} if proves else {"time_limit": 0.2}
+        result = hindsight.solve(instance, preemptive=True, **{**QUIET, **limit, **options})
+        assert result.preemptive
+        check_result(problem, result, best, proves and not options)
+
+
+@pytest.mark.parametrize("seed", sweep(range(3000, 3200), one_in=10))
+def test_preemptive_total_latency(seed: int) -> None:
+    preemptive(seed)
+
+
+def served(problem: enumeration.Problem, schedule: Any) -> enumeration.Problem:
+    """The problem of the requests that a schedule has, by their ids."""
+    requests = tuple(problem.requests[i] for i in schedule.problem.ids)
+    return problem._replace(requests=requests)
+
+
+def kept(problem: enumeration.Problem, times: Any) -> int:
+    """How many requests keep their levels with these times to the first and last token."""
+    return sum(
+        all(
+            most is None or value <= most
+            for value, most in zip(
+                (last, first, Fraction(last - first) / max(1, q.output - 1)), q.level, strict=True
+            )
+        )
+        for q, (first, last) in zip(problem.requests, times, strict=True)
+    )
+
+
+def on_time(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    instance = drawn_instance(seed)
+    levels = drawn_levels(rng, len(instance))
+    problem = in_rounds(instance, levels=levels)
+    best = enumeration.most_on_time(problem)
+    formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
+    for formulation, late in itertools.product(formulations, ("drop", "serve")):
+        found = hindsight.attainment(instance, levels, late=late, formulation=formulation, **QUIET)
+        assert (found.lower_bound, found.upper_bound, found.status) == (best, best, "optimal")
+        assert found.stop_reason == "proof"
+        if late == "serve" or best:
+            own = problem if late == "serve" else served(problem, found.schedule)
+            assert kept(own, check_in_rounds(own, found.schedule)) == best
+            assert late == "serve" or len(own.requests) == best
+        else:
+            assert found.schedule is None
+    at_once = hindsight.attainment(instance, levels, 0.0, **QUIET)
+    assert at_once.lower_bound <= best <= at_once.upper_bound
+    wide = hindsight.attainment(instance, levels, gap=0.5, **QUIET)
+    assert wide.lower_bound <= best <= wide.upper_bound
+    assert wide.gap <= 0.5
+    assert (wide.stop_reason == "proof") == (wide.lower_bound == wide.upper_bound)
+    for formulation in formulations:
+        model = hindsight.build_model(instance, formulation, level=levels)
+        if any(True for _ in model.component_data_objects(pyo.Var)):
+            pyo.SolverFactory("appsi_highs").solve(model)
+            assert round(pyo.value(model.late)) == len(instance) - best
+    if instance.memory_rule == TOKENS:
+        opinion = hindsight.solve_with_cbc(instance, last_round(instance), level=levels).schedule
+        count = 0 if opinion is None else len(opinion.problem)
+        assert count == best
+
+
+@pytest.mark.parametrize("seed", sweep(range(4000, 4300), one_in=16))
+def test_most_on_time(seed: int) -> None:
+    on_time(seed)
+
+
+def quantiles(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    instance = drawn_instance(seed, 4)
+    problem = in_rounds(instance)
+    for limit in ("latency", "first_token"):
+        place = int(rng.integers(1, len(instance) + 1))
+        best = enumeration.least_quantile(problem, place, limit == "first_token")
+        found = hindsight.tail(instance, place / len(instance), limit=limit, threads=1)
+        assert (found.lower_bound, found.upper_bound) == (best, best)
+        times = check_in_rounds(problem, found.schedule)
+        assert sorted(one[limit == "latency"] for one in times)[place - 1] == best
+
+
+@pytest.mark.parametrize("seed", sweep(range(5000, 5200), one_in=16))
+def test_quantiles(seed: int) -> None:
+    quantiles(seed)
+
+
+def replicas(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    instance = drawn_instance(seed, 4).with_replicas(1)
+    level = ServiceLevel(latency=int(rng.integers(2, 7)))
+    problem = in_rounds(instance, levels=level)
+    for share in (0.5, 1.0):
+        best = enumeration.fewest_replicas(problem, Fraction(share))
+        found = hindsight.fewest_replicas(instance, level, share, threads=1)
+        assert (found.lower_bound, found.upper_bound) == (best, best)
+        for one in found.tried:
+            machines = problem._replace(replicas=one.problem.replicas)
+            most = enumeration.most_on_time(machines)
+            assert one.lower_bound <= most <= one.upper_bound
+
+
+@pytest.mark.parametrize("seed", sweep(range(6000, 6100), one_in=16))
+def test_fewest_replicas(seed: int) -> None:
+    replicas(seed)
+
+
+def seconds(seed: int) -> None:
+    workload, time = drawn_workload(seed)
+    preemption: Any = ("keep", "recompute")[seed % 2]
+    keeps = preemption == "keep"
+    case = InSeconds.of(workload, time, preemption)
+    best = case.least_total_latency()
+    kept_best = best if keeps else InSeconds.of(workload, time).least_total_latency()
+    result = hindsight.solve(workload, 0.1, 1, batch_time=time, preemption=preemption)
+    relaxed = hindsight.relax(workload, batch_time=time, time_limit=0.1, threads=1)
+    first = case.least_first_tokens()
+    for found in (result, relaxed):
+        own = keeps or found is relaxed
+        latencies = check_in_seconds(workload, time, found.schedule, keeps=own)
+        assert found.upper_bound == sum(latencies)
+        assert found.schedule.is_feasible
+        lower, upper = found.total_latency_interval
+        assert lower <= found.lower_bound <= found.upper_bound <= upper
+        assert found.lower_bound == max(one.total for one in found.lower_bounds.values())
+        assert (found.status == "optimal") == (found.lower_bound == found.upper_bound)
+        assert found.certified_lower_bound == found.lower_bound
+        truth = best if found is result else kept_best
+        if truth is not None:
+            for name, bound in found.lower_bounds.items():
+                assert bound.total <= kept_best, name
+            assert truth <= found.upper_bound
+        if first is not None:
+            assert Fraction(found.mean_first_token_bound) * len(workload) <= first
+    # The search for schedules finds most optima of these.
+    found_optimal[result.upper_bound == best] += best is not None
+
+
+found_optimal: Counter[bool] = Counter()
+
+
+@pytest.mark.parametrize("seed", sweep(range(7000, 7300), one_in=12))
+def test_total_latency_in_seconds(seed: int) -> None:
+    seconds(seed)
+
+
+def on_time_in_seconds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    workload, time = drawn_workload(seed, 3)
+    levels = drawn_levels(rng, len(workload), 0.5)
+    case = InSeconds.of(workload, time, levels=levels)
+    best = case.most_on_time()
+    for late in ("drop", "serve"):
+        found = hindsight.attainment(
+            workload, levels, 0.1, late=late, batch_time=time, seed=seed, **QUIET
+        )
+        if best is not None:
+            assert found.lower_bound <= best <= found.upper_bound
+        assert found.certified
+        assert (found.status == "optimal") == (found.lower_bound == found.upper_bound)
+        if found.schedule is None:
+            assert found.lower_bound == 0
+            continue
+        assert found.schedule.violations() == []
+        assert (
+            int(
+                found.schedule.on_time(
+                    levels if late == "serve" else [levels[i] for i in found.schedule.problem.ids]
+                ).sum()
+            )
+            >= found.lower_bound
+        )
+        check_in_seconds(found.schedule.problem, time, found.schedule)
+        assert (len(found.schedule.problem) == len(workload)) or late == "drop"
+
+
+@pytest.mark.parametrize("seed", sweep(range(8000, 8300), one_in=16))
+def test_most_on_time_in_seconds(seed: int) -> None:
+    on_time_in_seconds(seed)
+
+
+def quantiles_in_seconds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    workload, time = drawn_workload(seed, 3)
+    case = InSeconds.of(workload, time)
+    limit: Any = ("latency", "first_token")[seed % 2]
+    place = int(rng.integers(1, len(workload) + 1))
+    found = hindsight.tail(
+        workload, place / len(workload), 0.2, limit=limit, batch_time=time, threads=1
+    )
+    check_in_seconds(workload, time, found.schedule)
+    # A quantile is a float; the schedule that reaches it has been checked in fractions.
+    rounding = Fraction(case.unit, 10**9)
+    above, below = (Fraction(one) * case.unit for one in (found.upper_bound, found.lower_bound))
+    assert enumeration.within(case.problem, place, above + rounding, bool(seed % 2))
+    assert not enumeration.within(case.problem, place, below - rounding, bool(seed % 2))
+
+
+@pytest.mark.parametrize("seed", sweep(range(9000, 9100), one_in=16))
+def test_quantiles_in_seconds(seed: int) -> None:
+    quantiles_in_seconds(seed)
+
+
+def test_most_draws_have_several_axes() -> None:
+    problems = [in_rounds(drawn_instance(seed)) for seed in range(400)]
+    problems += [InSeconds.of(*drawn_workload(seed)).problem for seed in range(7000, 7300)]
+    counts = Counter(len(axes_of(one)) for one in problems)
+    assert sum(count for axes, count in counts.items() if axes >= 2) > 500
+    together = {"weights", "blocks", "replicas", "arrivals"}
+    assert sum(together <= axes_of(one) for one in problems) > 10
