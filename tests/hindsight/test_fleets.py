@@ -6,11 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-from fleet_optimum import fleet_optimum, makespan, partitions
-from on_time import most_on_time
-from optimum_by_rule import optimum
+from enumeration import least_makespan
+from tiny_problems import in_rounds, most_on_time
 
 import hindsight
 from hindsight.integer_program.cbc import safe_horizon
@@ -19,65 +17,11 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
-    MemoryRule,
     PreemptiveSchedule,
     Schedule,
     ServiceLevel,
 )
-from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled
-
-RULES = (TOKENS, TOKENS, TOKENS, MemoryRule(1, "next"), MemoryRule(2), MemoryRule(3, "next"))
-
-
-def drawn(seed: int) -> Instance:
-    """A tiny fleet in which requests get into each other's way."""
-    rng = np.random.default_rng(seed)
-    n, replicas, rule = int(rng.integers(1, 6)), int(rng.integers(2, 4)), RULES[seed % len(RULES)]
-    limit = int(rng.integers(6, 10))
-    prompts, outputs = rng.integers(1, 3, n), rng.integers(1, 4, n)
-    weights = rng.integers(1, 4, n) if seed % 4 == 0 else np.ones(n, np.int64)
-    return Instance.from_arrays(
-        prompts,
-        outputs,
-        rng.integers(0, 3, n),
-        weights=weights,
-        memory_limit=limit,
-        memory_rule=rule,
-        replicas=replicas,
-    )
-
-
-def agree(instance: Instance) -> None:
-    exact = fleet_optimum(instance)
-    ways: list[dict[str, Any]] = [{}, {"method": "mip"}]
-    if instance.memory_rule == TOKENS:
-        ways.append({"method": "mip", "formulation": "sparse"})
-    for way in ways:
-        result = hindsight.solve(instance, threads=1, progress=False, **way)
-        assert isinstance(result.schedule, FleetSchedule)
-        assert result.schedule.problem.digest == instance.digest
-        assert result.schedule.is_feasible
-        assert (result.status, result.upper_bound) == ("optimal", exact), way
-        assert result.certified_lower_bound <= exact
-        assert result.schedule.makespan <= result.horizon
-    assert hindsight.relax(instance, progress=False).certified_bound <= exact
-    if instance.memory_rule == TOKENS:
-        opinion = hindsight.solve_with_cbc(instance, safe_horizon(instance))
-        assert opinion.is_optimal
-        assert opinion.schedule.total_latency == exact
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_tiny_fleets_are_solved_to_the_optimum_of_enumeration(seed: int) -> None:
-    agree(drawn(seed))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(24, 524))
-def test_500_tiny_fleets_are_solved_to_the_optimum_of_enumeration(seed: int) -> None:
-    agree(drawn(seed))
-
 
 FLEET = Instance.from_arrays([2, 3, 1, 2], [4, 2, 3, 2], [0, 0, 1, 1], memory_limit=6, replicas=2)
 SOLVED = hindsight.solve(FLEET, progress=False)
@@ -125,27 +69,6 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
         hindsight.solve(FLEET.with_replicas(3), start=SOLVED.schedule, progress=False)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_makespan_is_proved_and_preemption_has_bounds_below_every_schedule(seed: int) -> None:
-    instance = drawn(6 * seed + 1)
-    result = hindsight.solve(instance, objective="makespan", progress=False)
-    exact = fleet_optimum(instance, makespan)
-    assert (result.lower_bound, result.upper_bound) == (exact, exact)
-    result = hindsight.solve(instance, preemptive=True, time_limit=5, progress=False)
-    rows = [(one.arrival_time, one.prompt_length, one.output_length) for one in instance]
-
-    def least(sets: list[list[int]]) -> int:
-        limit = instance.memory_limit
-        groups = [[rows[i] for i in own] for own in sets]
-        return sum(optimum(own, limit, (1, "now"), preemptive=True) for own in groups)
-
-    exact = min(map(least, partitions(list(range(len(rows))), instance.replicas)))
-    assert result.preemptive
-    assert result.certified_lower_bound <= exact <= result.upper_bound
-    parts = [part for part in result.schedule.parts if part is not None]
-    assert all(isinstance(part, PreemptiveSchedule) for part in parts)
-
-
 @pytest.mark.parametrize("formulation", ["dense", "sparse"])
 def test_the_model_of_a_fleet_takes_rows(formulation: str) -> None:
     model = hindsight.build_model(FLEET, formulation)
@@ -153,7 +76,7 @@ def test_the_model_of_a_fleet_takes_rows(formulation: str) -> None:
     assert (found.status, found.upper_bound) == ("optimal", SOLVED.upper_bound)
     makespans = hindsight.build_model(FLEET, formulation, objective="makespan")
     found = hindsight.solve(FLEET, model=makespans)
-    assert (found.status, found.upper_bound) == ("optimal", fleet_optimum(FLEET, makespan))
+    assert (found.status, found.upper_bound) == ("optimal", least_makespan(in_rounds(FLEET)))
 
 
 def test_a_fleet_is_cross_checked_and_found_out() -> None:
@@ -162,10 +85,7 @@ def test_a_fleet_is_cross_checked_and_found_out() -> None:
     served = hindsight.solve_with_cbc(FLEET, safe_horizon(FLEET), level=level)
     assert served.schedule is not None
     assert all(served.schedule.on_time(level))
-    most = max(
-        sum(most_on_time(FLEET.alone(own), [level] * len(own)) for own in sets)
-        for sets in partitions(list(range(len(FLEET))), 2)
-    )
+    most = most_on_time(FLEET, level)
     assert len(served.schedule.problem) == most < len(FLEET)
 
 

@@ -9,7 +9,7 @@ import pytest
 from certificates_by_definition import one_by_one
 from drawn_instances import drawn_prices
 from effort import sweep
-from optimum_by_rule import optimum
+from tiny_problems import least_total_latency as best
 
 import hindsight
 from hindsight.certificates.problem import preemptive_total_latency, read_instance
@@ -20,7 +20,7 @@ from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.clock import never
 from instances import Instance, InvalidValueError, MemoryRule, PreemptiveSchedule, Schedule
-from instances.problem.memory_translation import relaxed, restricted
+from instances.problem.memory_translation import relaxed
 
 RULES = [
     MemoryRule(1, "next"),
@@ -48,63 +48,6 @@ def drawn(seed: int, rule: MemoryRule, n: int = 4) -> Instance:
 
 def rows_of(instance: Instance) -> list[tuple[int, int, int]]:
     return [(r.arrival_time, r.prompt_length, r.output_length) for r in instance]
-
-
-def best(instance: Instance, **how: Any) -> int:
-    rule = instance.memory_rule
-    return optimum(
-        rows_of(instance), instance.memory_limit, (rule.block_size, rule.emitted_token), **how
-    )
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
-def test_small_instances_are_solved_to_the_optimum_of_brute_force(rule: MemoryRule) -> None:
-    below = 0
-    for seed in range(12):
-        instance = drawn(seed, rule)
-        result = hindsight.solve(instance)
-        exact = best(instance)
-        assert (result.status, result.upper_bound) == ("optimal", exact)
-        assert result.certified_lower_bound <= exact
-        assert result.schedule.instance == instance
-        assert result.schedule.is_feasible
-        assert best(relaxed(instance)) <= exact <= best(restricted(instance))
-        below += best(relaxed(instance)) < best(restricted(instance))
-        if rule.block_size == 1:
-            assert result.certified_lower_bound == exact
-        relaxation = hindsight.relax(instance)
-        assert relaxation.instance == instance
-        assert relaxation.certified_bound <= exact
-    assert (below > 0) == (rule.block_size > 1)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
-def test_preemptive_optima_lie_in_their_intervals(rule: MemoryRule) -> None:
-    for seed in range(8):
-        instance = drawn(seed, rule, n=3)
-        result = hindsight.solve(instance, preemptive=True)
-        exact = best(instance, preemptive=True)
-        assert result.lower_bound <= exact <= result.upper_bound
-        assert result.schedule.is_feasible
-        if rule.block_size == 1:
-            assert result.status == "optimal"
-
-
-def test_blocks_are_proved_where_the_instances_in_tokens_leave_an_interval() -> None:
-    instance = next(
-        one
-        for one in (drawn(seed, MemoryRule(4, "next")) for seed in range(100))
-        if best(relaxed(one)) < best(one) < best(restricted(one))
-    )
-    by_paths, by_program = (hindsight.solve(instance, method=one) for one in ("auto", "mip"))
-    for result in (by_paths, by_program):
-        assert result.upper_bound == result.lower_bound == best(instance)
-    assert by_program.certified_lower_bound < best(instance)
-    assert isinstance(by_paths.proof, PathPrices)
-    verdict = hindsight.check_certificate(
-        hindsight.make_certificate(by_paths.schedule, by_paths.proof, search=False)
-    )
-    assert (verdict.kind, verdict.lower_bound) == ("path-search", best(instance))
 
 
 @pytest.mark.parametrize("seed", sweep(range(200), 24))

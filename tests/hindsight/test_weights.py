@@ -9,13 +9,10 @@ import pytest
 from hindsight.exact_search.branch_and_bound import prove_by_windows
 
 import hindsight
-from hindsight.bounds.paper_bounds import by_layers, optimum_lower_bound, volume_bound
-from hindsight.bounds.transportation import small_transportation_bound
-from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
-from hindsight.integer_program.highs import compile_model, solve_linear
+from hindsight.bounds.paper_bounds import optimum_lower_bound
+from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.integer_program.models import model_size
-from hindsight.testing.enumeration import optimum
-from instances import Instance, InvalidValueError, MemoryRule, Schedule
+from instances import Instance, InvalidValueError, Schedule
 from instances.batch_time import AffineTime
 
 MOST_WEIGHT = (2, 3, 10, 50)
@@ -32,106 +29,6 @@ def drawn(seed: int) -> Instance:
         arrivals[-1] += 25
     weights = rng.integers(1, MOST_WEIGHT[seed % 4] + 1, n)
     return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, weights=weights)
-
-
-def least_weighted_latency(instance: Any, block_size: int = 1) -> int:
-    """The least sum of w (C - a) over all starts that end by the latest arrival plus all work."""
-    rows = sorted(
-        ((q.arrival_time, q.prompt_length, q.output_length, q.weight) for q in instance.requests),
-        key=lambda row: -row[3],
-    )
-    last = max(a for a, *_ in rows) + sum(o for *_, o, _ in rows)
-    blocks = instance.memory_limit // block_size
-    held, best = [0] * (last + 1), 10**12
-
-    def place(k: int, cost: int) -> None:
-        nonlocal best
-        if k == len(rows):
-            best = min(best, cost)
-            return
-        arrival, prompt, output, weight = rows[k]
-        left = sum(w * o for _, _, o, w in rows[k + 1 :])
-        for start in range(arrival, last - output + 1):
-            dearer = cost + weight * (start + output - arrival)
-            if dearer + left >= best:
-                return
-            ages = range(1, output + 1)
-            taken = [-(-(prompt + age) // block_size) for age in ages]
-            if all(held[start + age] + taken[age - 1] <= blocks for age in ages):
-                for age in ages:
-                    held[start + age] += taken[age - 1]
-                place(k + 1, dearer)
-                for age in ages:
-                    held[start + age] -= taken[age - 1]
-
-    place(0, 0)
-    return best
-
-
-def check_all(seed: int) -> None:
-    instance = drawn(seed)
-    least = least_weighted_latency(instance)
-    assert optimum(instance, "total_latency") == least
-    found = hindsight.solve(instance, progress=False)
-    assert (found.upper_bound, found.lower_bound) == (least, least)
-    assert found.certified_lower_bound <= least
-    relaxed = hindsight.relax(instance, progress=False)
-    assert relaxed.certified_bound <= least
-    assert relaxed.objective <= least + 1e-6
-    mean, flow = mean_busy_time_bound(instance), small_transportation_bound(instance)
-    assert flow is not None
-    assert mean <= flow <= least
-    assert volume_bound(instance) <= least
-    assert by_layers(instance, mean_busy_time_bound) <= least
-    verdict = hindsight.check_certificate(hindsight.make_certificate(found.schedule, found.proof))
-    assert verdict.lower_bound <= verdict.upper_bound == least
-    last = int(instance.arrival_times.max() + instance.output_lengths.sum())
-    for formulation in ("dense", "sparse"):
-        model = compile_model(hindsight.build_model(instance, formulation, horizon=last))
-        size = model_size(instance, formulation, last)
-        assert size.columns == len(model.columns)
-        solved = solve_linear(model.linear, time_limit=None, threads=1)
-        assert solved.objective == pytest.approx(least)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_all_bounds_hold_and_the_optimum_is_found(seed: int) -> None:
-    check_all(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-def test_bounds_hold_and_optima_are_found_on_five_hundred() -> None:
-    for seed in range(500):
-        check_all(seed)
-        instance = drawn(seed)
-        if seed % 5 == 0:
-            beams = hindsight.solve(instance, time_limit=0.3, method="beams", progress=False)
-            sparse = hindsight.solve(instance, method="mip", formulation="sparse", progress=False)
-            assert beams.lower_bound <= sparse.upper_bound == sparse.lower_bound
-            assert beams.upper_bound >= sparse.upper_bound
-            prices = hindsight.relax(instance, method="lagrangian", tolerance=1e-4, progress=False)
-            assert prices.certified_bound <= sparse.upper_bound
-            assert prices.dual_value <= prices.objective + 1e-9
-            opinion = hindsight.crosscheck(instance, sparse)
-            assert opinion.is_optimal
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_beams_and_cbc_agree_with_the_enumeration(seed: int) -> None:
-    instance = drawn(seed)
-    least = least_weighted_latency(instance)
-    found = hindsight.solve(instance, time_limit=0.2, method="beams", progress=False)
-    assert found.certified_lower_bound <= least <= found.upper_bound
-    assert hindsight.crosscheck(instance, found).schedule is not None
-
-
-@pytest.mark.parametrize("seed", [4, 9])
-def test_blocks_take_weights(seed: int) -> None:
-    given = drawn(seed)
-    instance = Instance(given, given.memory_limit + 1, memory_rule=MemoryRule(block_size=2))
-    found = hindsight.solve(instance, progress=False)
-    assert found.lower_bound == found.upper_bound == least_weighted_latency(instance, 2)
 
 
 HEAVY_LAST = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])
@@ -191,8 +88,6 @@ def test_the_lemmas_of_the_paper_refuse_weights() -> None:
         hindsight.relax(HEAVY_LAST, batch_time=AffineTime(1.0))
     with pytest.raises(InvalidValueError, match="what runs together count every request alike"):
         hindsight.relax_strengthened(HEAVY_LAST)
-    with pytest.raises(InvalidValueError, match="window tree counts every request alike"):
-        prove_by_windows(HEAVY_LAST, Schedule(HEAVY_LAST, [0, 3]))
 
 
 def test_the_makespan_takes_no_notice_of_weights() -> None:

@@ -5,11 +5,12 @@ Plain loops for tiny instances; no code is shared with the package. Rows are (a,
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
+
+from enumeration import Problem, Request, least_total_latency
 
 Rows = Sequence[Sequence[int]]
 Prices = Mapping[tuple[int, int], Fraction]
@@ -17,50 +18,9 @@ Prices = Mapping[tuple[int, int], Fraction]
 
 
 def preemptive_optimum(rows: Rows, limit: int) -> int:
-    """Best-first over rounds (A*): the least total over all sets of requests that may run.
-
-    A state is how many tokens each request has produced; of identical requests, which did so makes
-    no difference. The cost of going on is at least `_least_to_go`, which is all that is cut off.
-    """
-    rows = sorted((a, s, o) for a, s, o in rows)
-    done = tuple(o for _, _, o in rows)
-    start = tuple(0 for _ in rows)
-    spent = {(0, start): 0}
-    queue = [(_least_to_go(rows, limit, 0, start), 0, 0, start)]
-    while queue:
-        _, now, cost, state = heapq.heappop(queue)
-        if cost > spent[now, state]:
-            continue
-        if state == done:
-            return cost
-        # Each round costs everyone who has arrived and is not done.
-        may_run = [p < o and a <= now for p, (a, _, o) in zip(state, rows, strict=True)]
-        cost += sum(may_run)
-        for runs in product(*[(0, 1) if may else (0,) for may in may_run]):
-            produced = [p + go for p, go in zip(state, runs, strict=True)]
-            tokens = sum(s + p for go, p, (_, s, _) in zip(runs, produced, rows, strict=True) if go)
-            after = tuple(p for _, p in sorted(zip(rows, produced, strict=True)))
-            if tokens <= limit and cost < spent.get((now + 1, after), math.inf):
-                spent[now + 1, after] = cost
-                least = cost + _least_to_go(rows, limit, now + 1, after)
-                heapq.heappush(queue, (least, now + 1, cost, after))
-    raise AssertionError("nothing serves this")
-
-
-def _least_to_go(rows: Rows, limit: int, now: int, state: Sequence[int]) -> int:
-    """Rounds after ``now`` in which requests are there and not done, at least, summed over them.
-
-    The k-th completion is no sooner than the k-th smallest end of a request on its own, and no
-    sooner than rounds of M tokens hold the k smallest amounts of tokens still to be held.
-    """
-    left = [(a, s, o, p) for (a, s, o), p in zip(rows, state, strict=True) if p < o]
-    ends = sorted(max(now, a) + o - p for a, _, o, p in left)
-    amounts = sorted(sum(range(s + p + 1, s + o + 1)) for _, s, o, p in left)
-    total, held = -sum(max(now, a) for a, _, _, _ in left), 0
-    for end, amount in zip(ends, amounts, strict=True):
-        held += amount
-        total += max(end, now + -(-held // limit))
-    return total
+    """The least total over all sets of requests that may run in each round."""
+    requests = tuple(Request(*row) for row in rows)
+    return int(least_total_latency(Problem(requests, limit, preemption="keep")))
 
 
 def rounds_of(stretches: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fleets
 import numpy as np
 import pytest
 from library_records import OPEN, bare_record, change, listed_record, records_file
+from tiny_problems import most_on_time
 
 import hindsight.certificates.format as certificate_format
 from hindsight.records.verification import (
@@ -27,7 +27,6 @@ from hindsight.records.verification import (
 )
 from instances import Instance, RecordStore, ServiceLevel, library
 from instances.service_level import limits_of
-from tests.oracles.on_time import most_on_time
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -280,10 +279,9 @@ def test_late_by_volume_is_below_enumeration(seed: int) -> None:
     first = None if seed % 2 else float(rng.integers(2, 9))
     level = ServiceLevel(latency=float(rng.integers(3, 12)), first_token=first)
     late = late_by_volume(instance, limits_of(level, 5))
-    assert late <= 5 - most_on_time(instance, [level] * 5)
-    rows, limits = fleets.rows_of(instance), (level.latency, level.first_token, None)
-    most = fleets.most_on_time(rows, 8, 2, [limits] * 5)
-    assert late_by_volume(instance.with_replicas(2), limits_of(level, 5)) <= 5 - most
+    assert late <= 5 - most_on_time(instance, level)
+    fleet = instance.with_replicas(2)
+    assert late_by_volume(fleet, limits_of(level, 5)) <= 5 - most_on_time(fleet, level)
 
 
 def test_late_by_volume_by_hand() -> None:

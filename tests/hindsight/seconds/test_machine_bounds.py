@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from seconds_cases import drawn_workload, exhaustive_optimum
-from seconds_optimum import Work, optimum
 
 import hindsight
 from hindsight.seconds.machine_bounds import first_token_bounds, machine_bounds
@@ -125,17 +124,6 @@ def dense(time: TiledTime, tokens: int) -> Fraction:
     raise AssertionError
 
 
-def length(time: TiledTime, work: list[Work]) -> Fraction:
-    kernels = len({prompt for *_, prompt in work})
-    seconds = dense(time, sum(tokens for tokens, *_ in work)) + Fraction(time.kernel) * kernels
-    for tokens, before, stored, prompt in work:
-        seconds += Fraction(time.kv_token) * stored
-        if prompt:
-            seconds += Fraction(time.prompt_square) * tokens**2
-            seconds += Fraction(time.prompt_past) * tokens * before
-    return seconds
-
-
 def limit_of(seed: int) -> int:
     return int(np.random.default_rng(seed).integers(1, 50))
 
@@ -163,18 +151,7 @@ def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) ->
 @pytest.mark.parametrize("seed", [2, 3, 5, 6, 7, 8])
 def test_no_bound_is_above_the_optimum_in_steps(seed: int) -> None:
     workload, time = tiny_workload(seed), steps(seed)
-    least_seconds = min(dense(time, one) for one in range(1, workload.memory_limit + 1))
-    best = optimum(
-        [Fraction(float(one)) for one in workload.arrival_times],
-        [int(s) for s in workload.prompt_lengths],
-        [int(o) for o in workload.output_lengths],
-        workload.memory_limit,
-        lambda tokens, resident: (
-            least_seconds + Fraction(time.kernel) + Fraction(time.kv_token) * resident
-        ),
-        states=4_000,
-        length=lambda work: length(time, work),
-    )
+    best = exhaustive_optimum(workload, time, states=4_000, keeps=True)
     if best is None:
         pytest.skip("too many states")
     assert all(bound.total <= best for bound in machine_bounds(workload, time).values())

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import sweep
-from seconds_cases import exhaustive_optimum, replayed_total
 
 import hindsight
-from hindsight.seconds.results import Preemption
 from hindsight.seconds.solving import NO_BOUND
 from instances import (
     Instance,
@@ -46,24 +43,6 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
     limit = int(max((s + o).max(), rng.integers(3, 9)))
     d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
     return Workload(times, s, o, memory_limit=limit), AffineTime(float(d0), float(d1), float(d2))
-
-
-@pytest.mark.parametrize("seed", sweep(range(100), one_in=10))
-def test_the_optimum_lies_in_the_interval(seed: int) -> None:
-    workload, time = tiny(seed)
-    best = exhaustive_optimum(workload, time, keeps=seed % 2 == 0)
-    preemption: Preemption = "recompute" if seed % 2 else "keep"
-    result = hindsight.solve(workload, 0.4, 1, batch_time=time, preemption=preemption)
-    lower, upper = result.total_latency_interval
-    total = replayed_total(result.schedule, time)
-    assert math.nextafter(float(total), math.inf) >= upper >= total
-    assert result.lower_bounds[result.best_bound].total <= total
-    if best is None:
-        return
-    assert all(bound.total <= best for bound in result.lower_bounds.values())
-    assert lower <= best <= upper
-    if result.status == "optimal":
-        assert total == best == result.lower_bounds[result.best_bound].total
 
 
 def test_where_a_bound_is_met_the_optimum_is_proved() -> None:
@@ -262,43 +241,6 @@ def test_outputs_too_long_to_list_their_rounds_are_refused_at_once() -> None:
     workload = Workload([0.0], [5], [10**8], memory_limit=10**9)
     with pytest.raises(InvalidValueError, match=r"output_lengths = 100000000 is not below 10\^6"):
         hindsight.solve(workload, batch_time=TIME)
-
-
-RULES = [
-    MemoryRule(1, "next", "chunks"),
-    MemoryRule(1, "now", "chunks"),
-    MemoryRule(2, "next", "chunks"),
-    MemoryRule(3, "next", "whole"),
-]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
-@pytest.mark.parametrize("seed", sweep(range(40), one_in=5))
-def test_the_optimum_lies_in_the_interval_by_other_memory_rules(
-    seed: int, rule: MemoryRule
-) -> None:
-    plain, time = tiny(seed)
-    workload = Workload(
-        plain.arrival_times,
-        plain.prompt_lengths,
-        plain.output_lengths,
-        memory_limit=plain.memory_limit + 2 * rule.block_size,
-        memory_rule=rule,
-    )
-    # By other rules no schedule of the search preempts, so that it is above this optimum too.
-    best = exhaustive_optimum(workload, time)
-    result = hindsight.solve(workload, 0.3, 1, batch_time=time)
-    assert result.workload is workload
-    assert result.schedule.workload is workload
-    total = replayed_total(result.schedule, time)
-    assert result.upper_bound == total
-    if best is not None:
-        assert all(bound.total <= best for bound in result.lower_bounds.values())
-        assert best <= total
-        first = Fraction(result.mean_first_token_bound) * len(workload)
-        assert first <= sum(map(Fraction, result.schedule.first_token_times.tolist())) - sum(
-            map(Fraction, workload.arrival_times.tolist())
-        )
 
 
 def test_less_is_held_in_blocks_where_prompts_come_in_chunks() -> None:

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from on_time import most_on_time
+from tiny_problems import most_on_time
 
 import hindsight
 from hindsight.service import capacity
 from instances import Instance, InvalidValueError, ServiceLevel
-
-
-def partitions(n: int, replicas: int) -> Iterator[list[list[int]]]:
-    for chosen in itertools.product(range(replicas), repeat=n):
-        yield [[i for i in range(n) if chosen[i] == k] for k in range(replicas)]
-
-
-def most(instance: Instance, level: ServiceLevel, replicas: int) -> int:
-    """The most requests on time of all ways to send them to replicas."""
-
-    def alone(positions: tuple[int, ...]) -> int:
-        if positions not in known:
-            part = instance.alone(np.array(positions))
-            known[positions] = most_on_time(part, [level] * len(positions))
-        return known[positions]
-
-    known: dict[tuple[int, ...], int] = {(): 0}
-    return max(
-        sum(alone(tuple(part)) for part in parts) for parts in partitions(len(instance), replicas)
-    )
 
 
 def drawn(seed: int) -> tuple[Instance, ServiceLevel, list[int]]:
@@ -45,7 +25,11 @@ def drawn(seed: int) -> tuple[Instance, ServiceLevel, list[int]]:
     arrivals = np.sort(rng.integers(0, 4, n))
     instance = Instance.from_arrays(s, o, memory_limit=limit, arrival_times=arrivals)
     level = ServiceLevel(latency=int(rng.integers(2, 6)))
-    return instance, level, [most(instance, level, k) for k in range(1, n + 1)]
+    return (
+        instance,
+        level,
+        [most_on_time(instance.with_replicas(k), level) for k in range(1, n + 1)],
+    )
 
 
 def enclosing(truth: list[int], slack: Callable[[], int]) -> Any:
@@ -99,21 +83,6 @@ def test_a_share_that_is_none_is_refused(share: float) -> None:
     instance = Instance.from_arrays([1], [1], memory_limit=5)
     with pytest.raises(InvalidValueError, match="share"):
         hindsight.fewest_replicas(instance, ServiceLevel(latency=4), share)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_tiny_fleets_in_rounds(seed: int) -> None:
-    """With the bounds and schedules of `hindsight.attainment` itself."""
-    instance, level, truth = drawn(seed)
-    for share in (0.5, 1.0):
-        needed = np.ceil(share * len(instance))
-        fewest = next((k for k, one in enumerate(truth, 1) if one >= needed), None)
-        found = hindsight.fewest_replicas(instance, level, share)
-        assert (found.lower_bound, found.upper_bound) == (fewest, fewest)
-        assert all(
-            one.lower_bound <= truth[one.problem.replicas - 1] <= one.upper_bound
-            for one in found.tried
-        )
 
 
 def test_nothing_is_tried_once_the_caller_stops() -> None:

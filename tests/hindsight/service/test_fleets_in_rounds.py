@@ -6,87 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fleets import Level, is_feasible, least_quantile, most_on_time, rows_of, rule_of
-from tiny_fleets import tiny_fleet
+from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
 from instances import FleetSchedule, Instance, ServiceLevel
 
 
-def levels_of(rng: np.random.Generator, fleet: Instance) -> list[Level]:
-    def pick(*values: Any) -> Any:
-        return values[int(rng.integers(len(values)))]
-
-    return [(pick(2, 3, 4.5, 6), pick(None, 1, 2, 3.2), pick(None, None, 0.5, 1)) for _ in fleet]
-
-
 def check_schedule(schedule: FleetSchedule) -> None:
     """It is feasible by the definition."""
-    fleet = schedule.instance
-    rounds = schedule.assignment.tolist(), schedule.start_times.tolist()
-    assert is_feasible(rows_of(fleet), fleet.memory_limit, rule_of(fleet), *rounds)
-
-
-def check_against_enumeration(seed: int, requests: int) -> None:
-    rng = np.random.default_rng(seed)
-    fleet = tiny_fleet(rng, requests)
-    limits = levels_of(rng, fleet)
-    levels = [ServiceLevel(*one) for one in limits]
-    shape = fleet.memory_limit, fleet.replicas
-    best = most_on_time(rows_of(fleet), *shape, limits, rule_of(fleet))
-    formulation: Any = ("dense", "sparse")[seed % 2]
-    found = hindsight.attainment(fleet, levels, formulation=formulation)
-    assert (found.lower_bound, found.upper_bound, found.status) == (best, best, "optimal")
-    if best:
-        assert found.schedule.problem.digest == fleet.of(served(found)).digest
-        check_schedule(found.schedule)
-        assert len(found.schedule.problem) == best
-    everybody = hindsight.attainment(fleet, levels, late="serve")
-    check_schedule(everybody.schedule)
-    assert everybody.schedule.problem.digest == fleet.digest
-    assert int(everybody.schedule.on_time(levels).sum()) >= everybody.lower_bound == best
-    at_once = hindsight.attainment(fleet, levels, 0.0)
-    assert at_once.lower_bound <= best <= at_once.upper_bound
-
-
-def served(found: hindsight.AttainmentResult) -> list[int]:
-    """Positions of the requests of a schedule, by their ids."""
-    return list(found.schedule.problem.ids)
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_small_optima_are_those_of_enumeration(seed: int) -> None:
-    check_against_enumeration(seed, 5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1300))
-def test_more_small_optima_are_those_of_enumeration(seed: int) -> None:
-    check_against_enumeration(seed, 6)
-
-
-def check_quantiles(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    fleet = tiny_fleet(rng, 4)
-    shape = fleet.memory_limit, fleet.replicas
-    for limit in ("latency", "first_token"):
-        place = int(rng.integers(1, len(fleet) + 1))
-        best = least_quantile(rows_of(fleet), *shape, place, limit == "first_token", rule_of(fleet))
-        found = hindsight.tail(fleet, place / len(fleet), limit=limit)
-        assert (found.lower_bound, found.upper_bound) == (best, best)
-        check_schedule(found.schedule)
-        assert found.schedule.problem.digest == fleet.digest
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_small_quantiles_are_those_of_enumeration(seed: int) -> None:
-    check_quantiles(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1100))
-def test_more_small_quantiles_are_those_of_enumeration(seed: int) -> None:
-    check_quantiles(seed)
+    check_in_rounds(in_rounds(schedule.instance), schedule)
 
 
 def test_memory_in_pieces_serves_fewer_than_in_one() -> None:

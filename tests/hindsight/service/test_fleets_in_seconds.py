@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from fractions import Fraction
-from typing import Any
-
 import numpy as np
 import pytest
 from effort import sweep
-from most_on_time import most_on_time
 from seconds_cases import drawn_workload
+from tiny_problems import InSeconds
 
 import hindsight
 from hindsight.runtime.clock import Clock
@@ -32,36 +28,7 @@ def drawn(seed: int) -> tuple[np.random.Generator, Workload, AffineTime, Limits,
     n = len(fleet)
     first = rng.integers(4, 24, n) / 8 if seed % 3 else np.full(n, np.inf)
     limits = Limits(rng.integers(4, 40, n) / 8, first, np.full(n, np.inf))
-    return rng, fleet, time, limits, best_assignment(fleet, time, limits)
-
-
-def best_assignment(fleet: Workload, time: AffineTime, limits: Limits) -> int:
-    d0, d1, d2 = Fraction(time.d0), Fraction(time.d1), Fraction(time.d2)
-    columns = fleet.arrival_times, fleet.prompt_lengths, fleet.output_lengths
-    rows = list(zip(*(one.tolist() for one in columns), strict=True))
-    levels: Any = [
-        tuple(None if np.isinf(one) else Fraction(float(one)) for one in row)
-        for row in zip(*limits, strict=True)
-    ]
-    found: dict[tuple[int, ...], int] = {(): 0}
-    best = 0
-    for assignment in itertools.product(range(fleet.replicas), repeat=len(rows)):
-        total = 0
-        for replica in range(fleet.replicas):
-            own = tuple(i for i, one in enumerate(assignment) if one == replica)
-            if own not in found:
-                a, s, o = zip(*(rows[i] for i in own), strict=True)
-                found[own] = most_on_time(
-                    [Fraction(one) for one in a],
-                    list(s),
-                    list(o),
-                    fleet.memory_limit,
-                    lambda tokens, held: d0 + d1 * tokens + d2 * held,
-                    [levels[i] for i in own],
-                )
-            total += found[own]
-        best = max(best, total)
-    return best
+    return rng, fleet, time, limits, InSeconds.of(fleet, time, levels=limits).most_on_time()
 
 
 @pytest.mark.parametrize("seed", sweep(range(100), one_in=10))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
+from tiny_problems import most_on_time
 
 import hindsight
-from hindsight.integer_program.highs import compile_model, solve_linear
+from hindsight.integer_program.highs import compile_model
 from hindsight.integer_program.models import build_model, model_size
 from hindsight.integer_program.starts import latest_starts
 from hindsight.service import rounds
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, ServiceLevel
 from instances.service_level import limits_of
-from tests.oracles.on_time import least_quantile, most_on_time
 
 
 def pick(rng: np.random.Generator, *values: object) -> object:
@@ -40,68 +38,6 @@ def level(rng: np.random.Generator) -> ServiceLevel:
     if limits["latency"] is None and limits["first_token"] is None:
         limits["latency"] = 5
     return ServiceLevel(**limits)
-
-
-def check_against_enumeration(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    instance = tiny(rng)
-    levels = [level(rng) for _ in instance]
-    best = most_on_time(instance, levels)
-    found = hindsight.attainment(instance, levels, formulation=pick(rng, "dense", "sparse"))
-    assert (found.lower_bound, found.upper_bound, found.status) == (best, best, "optimal")
-    served = hindsight.attainment(instance, levels, late="serve")
-    assert served.upper_bound == best
-    assert served.schedule.is_feasible
-    assert int(served.schedule.on_time(levels).sum()) >= best
-    at_once = hindsight.attainment(instance, levels, 0.0)
-    assert at_once.lower_bound <= best <= at_once.upper_bound
-    for formulation in ("dense", "sparse"):
-        compiled = compile_model(build_model(instance, formulation, level=levels))
-        if len(compiled.columns):
-            objective = solve_linear(compiled.linear, threads=1).objective
-            assert objective == pytest.approx(len(instance) - best)
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_small_optima_are_those_of_enumeration(seed: int) -> None:
-    check_against_enumeration(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1500))
-def test_more_small_optima_are_those_of_enumeration(seed: int) -> None:
-    check_against_enumeration(seed)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_cbc_serves_as_many(seed: int) -> None:
-    rng = np.random.default_rng(50 + seed)
-    instance = tiny(rng)
-    levels = [level(rng) for _ in instance]
-    schedule = hindsight.solve_with_cbc(instance, 30, level=levels).schedule
-    count = 0 if schedule is None else len(schedule.start_times)
-    assert count == most_on_time(instance, levels)
-
-
-def check_quantiles(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    instance = tiny(rng, 4)
-    for limit in ("latency", "first_token"):
-        for quantile in (0.5, 0.75, 1.0):
-            best = least_quantile(instance, Fraction(quantile), limit == "first_token")
-            found = hindsight.tail(instance, quantile, limit=limit)
-            assert (found.lower_bound, found.upper_bound) == (best, best)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_small_quantiles_are_those_of_enumeration(seed: int) -> None:
-    check_quantiles(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1084))
-def test_more_small_quantiles_are_those_of_enumeration(seed: int) -> None:
-    check_quantiles(seed)
 
 
 def test_three_requests_by_hand() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
-from most_on_time import most_on_time
 from priced_request import least_cost
-from seconds_cases import drawn_workload, replayed
+from seconds_cases import drawn_workload
+from tiny_problems import InSeconds
 
 import hindsight
 from hindsight.runtime.clock import Clock
@@ -17,7 +16,7 @@ from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.minorants import AffineMinorant, affine_minorants
 from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
 from hindsight.service.results import OnTime
-from hindsight.service.seconds import attain_in_seconds, with_late
+from hindsight.service.seconds import attain_in_seconds
 from hindsight.service.tails import TailLimit
 from instances import MemoryRule, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
@@ -33,28 +32,12 @@ def drawn_limits(rng: np.random.Generator, n: int) -> Limits:
     return Limits(np.where(rng.random(n) < 0.2, np.inf, latency), first, token)
 
 
-def enumerated(workload: Workload, time: AffineTime, limits: Limits) -> int:
-    levels: Any = [
-        tuple(None if np.isinf(one) else Fraction(float(one)) for one in row)
-        for row in zip(*limits, strict=True)
-    ]
-    d0, d1, d2 = Fraction(time.d0), Fraction(time.d1), Fraction(time.d2)
-    return most_on_time(
-        [Fraction(one) for one in workload.arrival_times.tolist()],
-        workload.prompt_lengths.tolist(),
-        workload.output_lengths.tolist(),
-        workload.memory_limit,
-        lambda tokens, held: d0 + d1 * tokens + d2 * held,
-        levels,
-    )
-
-
 def drawn(seed: int) -> tuple[np.random.Generator, Workload, AffineTime, Limits, int]:
     rng = np.random.default_rng(seed)
     workload = drawn_workload(rng, (1, 4), 4, seed % 2 == 1)
     time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
     limits = drawn_limits(rng, len(workload))
-    return rng, workload, time, limits, enumerated(workload, time, limits)
+    return rng, workload, time, limits, InSeconds.of(workload, time, levels=limits).most_on_time()
 
 
 def check_prices(seed: int, trials: int) -> None:
@@ -89,32 +72,6 @@ def test_no_prices_bound_the_requests_on_time_below_the_optimum(seed: int) -> No
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_no_prices_bound_the_requests_on_time_below_the_optimum_at_length(seed: int) -> None:
     check_prices(seed, 40)
-
-
-def check_interval(seed: int) -> None:
-    _, workload, time, limits, best = drawn(seed)
-    state = OnTime(workload, limits, Clock(0.15))
-    attain_in_seconds(state, time, 1, seed)
-    assert state.lower <= best <= state.upper
-    if state.schedule is not None:
-        broken, _ = replayed(state.schedule, time)
-        assert broken == set()
-        kept = state.schedule.keeps(limits.of(state.served))
-        assert kept.sum() == len(state.served) == state.lower
-    everything = with_late(state.schedule, state.served, workload, time)
-    assert everything.violations() == []
-    assert everything.keeps(limits).sum() >= state.lower
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_interval_is_around_the_optimum(seed: int) -> None:
-    check_interval(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 200))
-def test_the_interval_is_around_the_optimum_at_length(seed: int) -> None:
-    check_interval(seed)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -12,12 +12,12 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
+from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
 import online
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
-from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.makespan import Makespan, makespan_schedules
 from hindsight.strategies.strategy import Problem
@@ -28,18 +28,6 @@ SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
 
 
-@given(instance=SMALL, formulation=st.sampled_from(["dense", "sparse"]))
-@settings(max_examples=examples(60))
-def test_the_optimum(instance: Instance, formulation: Any) -> None:
-    result = hindsight.solve(instance, objective="makespan", formulation=formulation, threads=1)
-    assert result.status == "optimal"
-    assert result.stop_reason == "proof"
-    assert result.objective == "makespan"
-    assert result.upper_bound == optimal_makespan(instance)[0] == result.schedule.makespan
-    assert result.certified_lower_bound <= result.lower_bound
-    assert is_feasible_by_definition(instance, result.schedule.start_times.tolist())
-
-
 @given(instance=SMALL)
 @settings(max_examples=examples(100))
 def test_the_bounds_before_any_search(instance: Instance) -> None:
@@ -48,22 +36,6 @@ def test_the_bounds_before_any_search(instance: Instance) -> None:
     schedule = min(makespan_schedules(instance), key=lambda one: one.makespan)
     assert schedule.makespan >= optimum
     assert is_feasible_by_definition(instance, schedule.start_times.tolist())
-
-
-@given(
-    instance=instances(max_requests=4, max_memory=8, max_arrival=3),
-    formulation=st.sampled_from(["dense", "sparse"]),
-)
-@settings(max_examples=examples(25))
-def test_the_program_with_the_makespan_as_objective(instance: Instance, formulation: Any) -> None:
-    model = hindsight.build_model(instance, formulation, objective="makespan")
-    found = solve_linear(compile_model(model).linear, threads=1)
-    assert found.objective is not None
-    assert round(found.objective) == optimal_makespan(instance)[0]
-    relaxed = hindsight.build_model(instance, formulation, relax=True, objective="makespan")
-    bound = solve_linear(compile_model(relaxed).linear, threads=1).objective
-    assert bound is not None
-    assert bound <= found.objective + 1e-6
 
 
 def test_both_parts_of_the_lower_bound() -> None:
@@ -105,17 +77,9 @@ def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
     lines: list[Any] = []
     result = hindsight.solve(instance, objective="makespan", threads=1, progress=lines.append)
     assert (result.upper_bound, result.lower_bound) == (3_000_002, 3_000_002)
-    assert is_feasible_by_definition_up_to(result.schedule, 20)
+    check_in_rounds(in_rounds(instance), result.schedule)
     assert {line.upper_bound for line in lines} == {3_000_002}
     assert [line.lower_bound for line in result.log][-1] == 3_000_002
-
-
-def is_feasible_by_definition_up_to(schedule: Schedule, rounds: int) -> bool:
-    """By the definition for what starts before ``rounds``, by the checker for the rest."""
-    early = [k for k, t in enumerate(schedule.start_times.tolist()) if t < rounds]
-    part = Instance([schedule.instance[k] for k in early], schedule.instance.memory_limit)
-    starts = [int(schedule.start_times[k]) for k in early]
-    return is_feasible_by_definition(part, starts) and schedule.is_feasible
 
 
 @given(

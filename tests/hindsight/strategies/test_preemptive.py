@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from brute_force import rows_of
 from drawn_instances import drawn_instance
-from effort import sweep
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
@@ -22,7 +21,6 @@ from hindsight.preemption.orders import OrderSearch
 from hindsight.preemption.prices import (
     PreemptivePrices,
     preemptive_price_bound,
-    round_preemptive_prices,
 )
 from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.strategies import preemptive
@@ -42,27 +40,6 @@ SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 
 def tiny(seed: int) -> Instance:
     return drawn_instance([41, seed], (1, 4), (3, 10), outputs=5, last_arrival=4)
-
-
-@pytest.mark.parametrize("seed", sweep(range(240), one_in=6))
-def test_tiny_instances(seed: int) -> None:
-    instance = tiny(seed)
-    optimum = preemptive_optimum(rows_of(instance), instance.memory_limit)
-    result = hindsight.solve(instance, preemptive=True)
-    assert result.schedule.violations() == []
-    assert (result.lower_bound, result.upper_bound) == (optimum, optimum), seed
-    assert result.status == "optimal"
-    assert result.stop_reason == "proof"
-    # Stopped at once, what stands holds all the same.
-    early = hindsight.solve(instance, preemptive=True, should_stop=lambda: True)
-    assert early.lower_bound <= optimum <= early.upper_bound
-    # Any prices at all give a bound.
-    rng = np.random.default_rng(seed)
-    for columns in (1, instance.memory_limit + 1):
-        for scale in (0.05, 0.5):
-            table = rng.exponential(scale, (14, columns)) * rng.integers(0, 2, (14, columns))
-            prices = round_preemptive_prices(table)
-            assert preemptive_price_bound(instance, prices) <= optimum
 
 
 def test_with_two_threads_orders_are_annealed_beside_prices(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import fleets
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
 from tiny_fleets import tiny_fleet
+from tiny_problems import least_total_latency
 
 import online
 from hindsight.bounds.paper_bounds import by_layers
@@ -212,8 +212,7 @@ def test_the_volume_bound(instance: Instance) -> None:
 def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fleet = tiny_fleet(rng, 4, replicas=1 + seed % 3)
-    shape = fleet.memory_limit, fleet.replicas, fleets.rule_of(fleet)
-    best = fleets.least_total_latency(fleets.rows_of(fleet), *shape)
+    best = least_total_latency(fleet)
     assert theory.volume_bound(fleet) <= best
     assert by_layers(fleet, theory.volume_bound) <= best
 
