@@ -137,10 +137,8 @@ class InSeconds:
         unit = math.lcm(
             *(one.denominator for one in arrivals),
             *(
-                seconds([Work(x, y, z, flag)]).denominator
-                for x in range(1, 12)
-                for y in range(4)
-                for z in range(12)
+                seconds([Work(*one, flag)]).denominator
+                for one in [(1, 1, 0), (1, 0, 1), *((x, 0, 0) for x in range(1, 12))]
                 for flag in (False, True)
             ),
         )
