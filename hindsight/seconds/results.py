@@ -35,7 +35,7 @@ class SecondsProgress(Interval[float]):
     Attributes
     ----------
     phase : str
-        ``"schedules"``, ``"bounds"``, ``"exact search"``, ``"prices"`` or ``"evaluation"``.
+        ``"schedules"``, ``"bounds"``, ``"prices"`` or ``"evaluation"``.
     """
 
     def __str__(self) -> str:

@@ -3,8 +3,7 @@
 *Upper bounds*: checked schedules, from list schedules in seconds and their annealing
 (`hindsight.seconds.order_search`). *Lower bounds*: those of `hindsight.seconds.machine_bounds`, and
 prices that know a round's length, found by an ascent and evaluated with outward rounding
-(`hindsight.seconds.round_length_prices`). A few requests are searched exactly before
-(`hindsight.seconds.exact_search`).
+(`hindsight.seconds.round_length_prices`).
 
 If a batch time has no known minorant, the only bound is that no latency is negative. Under a memory
 rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
@@ -43,11 +42,9 @@ from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
 
 from .deadlines import Deadlines
-from .exact_search import NAME, ExactSearch
 from .fleet_orders import orders_of
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
-from .partitions import MOST_REQUESTS, least_division, members
 from .price_ascent import PriceAscent
 from .results import (
     Preemption,
@@ -90,15 +87,6 @@ CYCLES = 2
 FINER_TURNS, FINEST_CELL = 40, 4.0
 """Evaluations after which cells of prices are halved, if there is time for as many more, and the
 shortest cell in d0."""
-
-SEARCH_SHARE = 0.5
-"""Share of the time left after the first schedules that exact searches may take."""
-
-LONGEST_TABLE = 20.0
-"""Seconds that the table of an exact search may take; see `ExactSearch`."""
-
-LONGEST_DIVISION = 60.0
-"""Seconds that the exact searches of all sets of requests of a fleet may take."""
 
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
@@ -422,7 +410,16 @@ class _Search:
 
     def run(self) -> None:
         """Run all phases until proof, time limit or interruption."""
-        self.begin()
+        interval = self._interval
+        interval.offer(self._orders.openings(interval.clock.must_stop))
+        # These run even if there is little time: without them nothing is proved.
+        interval.phase = "bounds"
+        workload, batch_time = interval.workload, interval.batch_time
+        if has_minorants(batch_time):
+            first = max(one.total for one in first_token_bounds(workload, batch_time).values())
+            interval.first_token_bound = rounded_down(first / len(workload))
+            for bound in machine_bounds(workload, batch_time).values():
+                interval.prove(bound)
         if self._is_over():
             return
         with self._beside.running() if self._anneal else nullcontext():
@@ -436,75 +433,8 @@ class _Search:
             while self._anneal and not (self._beside.ends_within(SLICE_SECONDS) or self._is_over()):
                 self._beside.take()
 
-    def begin(self) -> None:
-        """Run what comes before annealing and prices: schedules, bounds and exact searches."""
-        interval = self._interval
-        interval.offer(self._orders.openings(interval.clock.must_stop))
-        # These run even if there is little time: without them nothing is proved.
-        interval.phase = "bounds"
-        workload, batch_time = interval.workload, interval.batch_time
-        if has_minorants(batch_time):
-            first = max(one.total for one in first_token_bounds(workload, batch_time).values())
-            interval.first_token_bound = rounded_down(first / len(workload))
-            for bound in machine_bounds(workload, batch_time).values():
-                interval.prove(bound)
-        if self._anneal and not self._is_over():
-            if interval.workload.replicas == 1:
-                self._search_exactly()
-            elif len(interval.workload) <= MOST_REQUESTS and has_minorants(batch_time):
-                self._divide()
-
     def _is_over(self) -> bool:
         return self._interval.clock.must_stop() or self._interval.is_proved
-
-    def _search_exactly(self) -> None:
-        """Search a few requests exactly, first with tokens kept, which bounds "recompute" too."""
-        interval = self._interval
-        interval.phase = "exact search"
-        share = SEARCH_SHARE * interval.clock.seconds_left()
-        with interval.clock.within(share):
-            for recomputes in (False, True)[: 1 + (interval.preemption == "recompute")]:
-                search = ExactSearch(interval.workload, interval.batch_time, recomputes)
-                if search.seconds > min(share, LONGEST_TABLE) or interval.is_proved:
-                    return
-                bound, schedule = search.run(interval.upper, interval.clock.must_stop)
-                if schedule is not None and (
-                    interval.preemption == "keep" or not schedule.keeps_tokens
-                ):
-                    interval.offer(schedule)
-                if bound is not None:
-                    interval.prove(bound)
-
-    def _divide(self) -> None:
-        """Search every set of a few requests on one machine, for the best division of them."""
-        interval = self._interval
-        interval.phase = "exact search"
-        workload, n = interval.workload, len(interval.workload)
-        parts: dict[int, SecondsInterval] = {}
-        share = min(SEARCH_SHARE * interval.clock.seconds_left(), LONGEST_DIVISION)
-        with interval.clock.within(share):
-            for chosen in sorted(range(1, 1 << n), key=int.bit_count):
-                if interval.clock.must_stop():
-                    # Some of the sets alone bound nothing.
-                    return
-                parts[chosen] = part = SecondsInterval(
-                    workload.alone(members(chosen)),
-                    interval.batch_time,
-                    interval.clock,
-                    preemption=interval.preemption,
-                )
-                _Search(part, 0, 1, anneal=True).begin()
-        least = {chosen: part.best for chosen, part in parts.items()}
-        total, _ = least_division({k: one.total for k, one in least.items()}, n, workload.replicas)
-        known = all(one.certified for one in least.values())
-        interval.prove(SecondsBound(total, NAME, least[1].minorant, n, known))
-        _, division = least_division({k: p.upper for k, p in parts.items()}, n, workload.replicas)
-        assignment = np.zeros(n, dtype=np.int64)
-        schedules: list[Any] = [None] * workload.replicas
-        for k, own in enumerate(division):
-            assignment[members(own)] = k
-            schedules[k] = parts[own].schedule
-        interval.offer(FleetSchedule(workload, assignment, schedules))
 
     def _anneal_orders(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
         """Anneal in a separate thread, which hands schedules over instead of offering them."""
