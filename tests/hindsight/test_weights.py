@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hindsight.exact_search.branch_and_bound import prove_by_windows
 
 import hindsight
 from hindsight.bounds.paper_bounds import optimum_lower_bound
