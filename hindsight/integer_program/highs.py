@@ -225,7 +225,7 @@ def solve_linear(
         options["threads"] = int(threads)
         # HiGHS's thread pool is global to the process and keeps its first size otherwise.
         highspy.Highs.resetGlobalScheduler(True)
-    solver = _fresh_solver(options)
+    solver = fresh_solver(options)
     _require_ok(solver.passModel(_as_highs_lp(model)), "HiGHS refused the model")
     if start is not None and is_mip:
         solution = highspy.HighsSolution()
@@ -243,9 +243,18 @@ def solve_linear(
     return _read(solver, len(model.costs), termination, is_mip=is_mip)
 
 
-def _fresh_solver(options: dict[str, Any]) -> highspy.Highs:
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
-    for name, value in {"output_flag": False, **options}.items():
+class _SilentHighs(highspy.Highs):
+    """HiGHS without its banner, which 1.16 prints where the constructor enables callbacks."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
+def fresh_solver(options: dict[str, Any]) -> highspy.Highs:
+    """Make a HiGHS object that writes nothing, with these options."""
+    solver = _SilentHighs()  # type: ignore[no-untyped-call]
+    for name, value in options.items():
         _require_ok(solver.setOptionValue(name, value), f"HiGHS refused option {name}={value!r}")
     return solver
 
@@ -280,7 +289,7 @@ class WarmProgram:
     ) -> None:
         self._columns = np.arange(len(costs), dtype=np.int32)
         options = {"threads": 1, "solver": method, "presolve": "choose" if presolve else "off"}
-        self._solver: Any = _fresh_solver(options)
+        self._solver: Any = fresh_solver(options)
         _subscribe(self._solver, None, should_stop)
         self._solver.addVars(len(costs), np.zeros(len(costs)), upper)
         self._solver.changeColsCost(len(costs), self._columns, costs)
