@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from online.records.working import Failure
 
 DEFAULT_SECONDS = 60.0
+CERTIFICATES = "instances/catalogue/certificates"
 
 
 class Action(StrEnum):
@@ -237,8 +238,15 @@ def _fields(entry: LibraryEntry, of: instances.LibrarySet, record: Record | None
             f"{claim.method}, {claim.date}, {claim.version}"
         )
     if record.certificate is not None:
-        fields["certificate"] = str(record.certificate)
+        missing = f"not installed; the repository has {CERTIFICATES}/{record.certificate.name}"
+        fields["certificate"] = str(_readable(record) or missing)
     return fields
+
+
+def _readable(record: Record) -> Path | None:
+    """Return the path of the certificate, or None where it is not installed."""
+    path = record.certificate
+    return path if path is not None and path.exists() else None
 
 
 def _recipe(entry: LibraryEntry) -> str:
@@ -271,7 +279,7 @@ def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
         "gap": record.gap,
         "claimed_lower_bound": record.claimed_bound,
         "proof": record.proof,
-        "certificate": record.certificate,
+        "certificate": _readable(record),
         "date": record.date,
         "method": record.method,
         "version": record.version,

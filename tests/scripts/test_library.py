@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked_scripts import COMMAND, ForkedScripts, Ok, fields
-from library_records import OPEN, bare_record, records_file
+from library_records import OPEN, bare_record, listed_record, records_file
 
 from instances import RecordStore, Schedule, library, save, save_schedule
+from instances.catalogue import records
 from online.commands.library import _fields
 from online.commands.sources import parse_source, read_instance
 
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
+WHEEL = """
+from pathlib import Path
+from instances.catalogue import records
+records.PACKAGE = Path("nowhere")
+from llm_hindsight import main
+main()
+"""
+"""The command where the package has neither records nor certificates."""
+CAPTURED: Any = {"capture_output": True, "text": True, "check": True}
 PREEMPTIVE_OBJECTIVE = "--objective preemptive-total-latency"
 
 
@@ -53,6 +66,28 @@ def test_only_a_certificate_that_is_there_proves_less(
     claiming = replace(record, certificate=certificate).claiming(40, record.found)
     (of,) = (one for one in library().sets if one.name == entry.set)
     assert _fields(entry, of, claiming)["claimed lower bound"].startswith(told)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_only_a_certificate_that_is_installed_is_shown_as_a_file(
+    empty: Path, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel has records without certificates."""
+    monkeypatch.setattr(records, "PACKAGE", empty / "nowhere")
+    _, record = listed_record(RecordStore(empty))
+    assert record.certificate is not None
+    if not installed:
+        record.certificate.unlink()
+    path = str(Path("certificates", f"{OPEN}.json.xz"))
+    line = ["library", "show", OPEN, "--records", "."]
+    text, document = (
+        subprocess.run([sys.executable, "-c", WHEEL, *line, *more], cwd=empty, **CAPTURED).stdout
+        for more in ([], ["--json", "-"])
+    )
+    absent = f"not installed; the repository has instances/catalogue/{path}"
+    assert fields(text)["certificate"] == (path if installed else absent)
+    shown = json.loads(document)["instances"][0]["certificate"]
+    assert shown == (path if installed else None)
 
 
 def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> None:
