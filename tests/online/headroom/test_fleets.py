@@ -38,7 +38,8 @@ def workload() -> Workload:
 @pytest.fixture(scope="module")
 def found(workload: Workload) -> Iterator[Headroom]:
     with pytest.MonkeyPatch.context() as patch:
-        for share in ("SEARCH", "POINT", "TODAY", "ROUTED", "CAPACITY"):
+        # The fewest replicas are proved, so they keep a limit that a busy machine keeps too.
+        for share in ("SEARCH", "POINT", "TODAY", "ROUTED"):
             patch.setattr(measuring, f"{share}_SHARE", 0.0003)
         yield measure_headroom(
             workload,
@@ -105,7 +106,7 @@ def test_more_replicas_are_no_worse(found: Headroom) -> None:
 
 def test_the_fewest_replicas_are_those_of_hindsight(workload: Workload, found: Headroom) -> None:
     alone = hindsight.fewest_replicas(
-        workload, ServiceLevel(latency=4.0), 0.9, 1, batch_time=TIME, threads=1
+        workload, ServiceLevel(latency=4.0), 0.9, 30, batch_time=TIME, threads=1
     )
     assert alone.lower_bound <= found.capacity.upper_bound
     assert found.capacity.lower_bound <= alone.upper_bound
