@@ -12,7 +12,7 @@ import pulp
 
 from hindsight.outcomes.errors import DisagreementError
 from instances import FleetSchedule, Instance, Schedule
-from instances.service_level import AnyLevel, Limits, limits_of
+from instances.service_level import AnyLevel, limits_of
 from instances.validation import as_time_limit
 
 from .models import model_size
@@ -70,8 +70,14 @@ def solve_with_cbc(
         for t in range(request.arrival_time, horizon - request.output_length + 1)
     }
     if level is not None:
-        limits = limits_of(level, len(instance))
-        begins = {key: begin for key, begin in begins.items() if _in_time(instance, key, limits)}
+        limits, outputs = limits_of(level, len(instance)), instance.output_lengths
+        waits = (np.full_like(outputs, wait) for wait in range(horizon))
+        on_time = [limits.on_time(wait + outputs, wait + 1, outputs) for wait in waits]
+        begins = {
+            (i, t, k): begin
+            for (i, t, k), begin in begins.items()
+            if on_time[t - instance[i].arrival_time][i]
+        }
     problem += pulp.lpSum(
         -begin
         if level is not None
@@ -89,16 +95,8 @@ def solve_with_cbc(
             used.setdefault((t + age, k), []).append((instance[i].prompt_length + age) * begin)
     for tokens in used.values():
         problem += pulp.lpSum(tokens) <= instance.memory_limit
-    problem.solve(
-        pulp.COIN_CMD(
-            path=pulp.PULP_CBC_CMD.pulp_cbc_path,
-            msg=False,
-            gapRel=0.0,
-            gapAbs=0.0,
-            timeLimit=time_limit,
-            threads=1,
-        )
-    )
+    options = {"gapRel": 0.0, "gapAbs": 0.0, "timeLimit": time_limit, "threads": 1}
+    problem.solve(pulp.COIN_CMD(path=pulp.PULP_CBC_CMD.pulp_cbc_path, msg=False, **options))
     chosen: dict[int, tuple[int, int]] = {}
     for (i, t, k), begin in begins.items():
         if (begin.value() or 0.0) > 0.5:
@@ -119,14 +117,6 @@ def solve_with_cbc(
             raise DisagreementError(f"CBC's schedule is infeasible: {violations[0]}")
     proved = problem.sol_status == pulp.LpSolutionOptimal and schedule is not None
     return SecondOpinion(schedule, proved, pulp.LpSolution[problem.sol_status])
-
-
-def _in_time(instance: Instance, key: tuple[int, int, int], limits: Limits) -> bool:
-    i, start, _ = key
-    waited = start - instance[i].arrival_time
-    latency = np.array([waited + instance[i].output_length])
-    own = Limits(*(one[i : i + 1] for one in limits))
-    return bool(own.on_time(latency, np.array([waited + 1]), instance.output_lengths[i : i + 1])[0])
 
 
 def safe_horizon(instance: Instance) -> int:

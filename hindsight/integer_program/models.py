@@ -254,7 +254,7 @@ def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None
 
 def _sharing(starts: StartSets, compiled: CompiledModel) -> list[list[int]]:
     """List the requests that share columns: each alone, or identical ones in the sparse model."""
-    if compiled.has_component("running"):
+    if any(component == "running" for component, _ in compiled.columns):
         return group_requests(starts)
     return [[index] for index in range(len(starts.instance))]
 

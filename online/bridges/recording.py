@@ -10,9 +10,10 @@ Recording never ends a server: a file that cannot be written any more is closed.
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from online.batch_time.measurements import COLUMNS, FURTHER_COLUMNS
 
@@ -80,16 +81,17 @@ class _Lines:
     """A file of lines, of which each is there as soon as it is written."""
 
     def __init__(self, path: str, warn: Warn) -> None:
-        self._stream: TextIO | None = open(path, "w", encoding="utf-8", buffering=1)  # noqa: SIM115
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         self._path, self._warn = path, warn
 
     def write(self, line: str) -> None:
-        if self._stream is None:
+        if self._file is None:
             return
         try:
-            self._stream.write(line + "\n")
+            os.write(self._file, f"{line}\n".encode())
         except OSError as error:
-            self._stream = None
+            os.close(self._file)
+            self._file = None
             self._warn(f"{self._path}: {error.strerror}: nothing more is recorded there")
 
 

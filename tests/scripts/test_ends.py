@@ -158,7 +158,8 @@ def test_nothing_outlives_a_command_that_is_killed(
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     process.send_signal(number)
-    assert process.wait(20) == -number
+    end(process)
+    assert process.returncode == -number
     wait_until_gone(process.pid)
 
 

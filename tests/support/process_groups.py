@@ -77,7 +77,7 @@ def members(session: int) -> list[int]:
 
 def wait_until_gone(session: int) -> None:
     """Until nothing of a session lives; a process takes a moment to notice its parent's death."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + SECONDS
     while members(session) and time.monotonic() < deadline:
         time.sleep(0.01)
     left = members(session)

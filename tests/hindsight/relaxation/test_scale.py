@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
@@ -263,11 +262,9 @@ def test_size_is_never_an_error() -> None:
     rng = np.random.default_rng(5)
     prompts, outputs = rng.integers(1, 900, 1500), rng.integers(1, 200, 1500)
     instance = Instance.from_arrays(prompts, outputs, memory_limit=6000)
-    began = time.monotonic()
     relaxed = hindsight.relax(instance, time_limit=1)
     assert relaxed.method == "lagrangian"
     assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
-    assert time.monotonic() > began
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
         replicas=4,
     )
     level = ServiceLevel(latency=90)
-    found = hindsight.attainment(fleet, level, 5.0, gap=0.06)
+    found = hindsight.attainment(fleet, level, 60, gap=0.06)
     assert found.stop_reason == "gap"
     assert found.lower_bound < found.upper_bound < 200
     assert (found.best_bound, found.certified) == ("memory prices", True)

@@ -74,7 +74,7 @@ def test_replicas_without_requests_stay_empty() -> None:
     time = AffineTime(1.0, 0.5, 0.25)
     for latency, most in ((3.0, 0), (4.0, 2)):
         level = ServiceLevel(latency=latency)
-        found = hindsight.attainment(fleet, level, 0.3, late="serve", batch_time=time, threads=1)
+        found = hindsight.attainment(fleet, level, 60, late="serve", batch_time=time, threads=1)
         assert found.lower_bound == found.upper_bound == most
         assert isinstance(found.schedule, FleetSchedule)
         assert sum(part is None for part in found.schedule.parts) == 1

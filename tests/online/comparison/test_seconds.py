@@ -259,7 +259,7 @@ def test_arrival_times_of_an_instance_count_as_seconds() -> None:
     assert found.is_proved
     assert found.instance == "late first"
     run = online.simulate(late_first, "fcfs", batch_time=TIME)
-    assert online.ratio(run, hindsight.solve(late_first, 1, batch_time=TIME)).exact == 1
+    assert online.ratio(run, hindsight.solve(late_first, 60, batch_time=TIME)).exact == 1
 
 
 def test_what_cannot_be_compared_in_seconds_is_refused() -> None:

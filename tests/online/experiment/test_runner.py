@@ -183,7 +183,8 @@ def test_processes_know_the_policies_of_the_one_that_started_them(tmp_path: Path
 
     path = tmp_path / "r.sqlite"
     experiment = dataclasses.replace(POLICIES_ONLY, policies=["of-a-notebook", "mc-sf"])
-    outcome = run_experiment(experiment, path, jobs=2)
+    with pytest.warns(UserWarning, match="'of-a-notebook': defined in no file"):
+        outcome = run_experiment(experiment, path, jobs=2)
     assert (outcome.computed, outcome.failed) == (8, 0)
     totals: dict[str, list[Latency | None]] = {"of-a-notebook": [], "mc-sf": []}
     for result in read_results(path):
@@ -299,7 +300,8 @@ def grudge(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     experiment = Experiment("g", [Family("grudge", {"gap": 4})], ["fcfs", "mc-sf"])
-    outcome = run_experiment(experiment, path)
+    with pytest.warns(UserWarning, match="'grudge': defined in no file"):
+        outcome = run_experiment(experiment, path)
     assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
     for result in read_results(path):
         assert isinstance(result.problem, Instance)
@@ -315,7 +317,8 @@ def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     families = [Family("grudge", {"gap": 4})]
     experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5,0,0")
-    outcome = run_experiment(experiment, path)
+    with pytest.warns(UserWarning, match="'grudge': defined in no file"):
+        outcome = run_experiment(experiment, path)
     assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
     for result in read_results(path):
         # Two rounds of half a second, four seconds, three rounds; arrivals cannot come sooner.

@@ -156,7 +156,8 @@ def test_workers_end_with_their_parent(tmp_path: Path, number: signal.Signals) -
     process = start(waiting_program(tmp_path))
     wait_until_printed(process, "at work", "at work")
     process.send_signal(number)
-    assert process.wait(20) == -number
+    end(process)
+    assert process.returncode == -number
     wait_until_gone(process.pid)
 
 
