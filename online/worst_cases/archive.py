@@ -269,13 +269,14 @@ def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
     """Make a table of one line a case: what was found, and how it was verified."""
     rows = list(rows)
     named = optimum_column([case for _, case, _ in rows])
-    before = ("policy", "setting", "knows", "n", "latency", "optimum")
+    before = ("policy", "setting", "knows", "evaluations", "n", "latency", "optimum")
     columns = (*before, *named, "ratio", "backwards", "proof", "instance")
     lines = tuple(
         (
             standing.target.spec.label,
             standing.target.setting,
             standing.target.knowledge,
+            str(standing.evaluations),
             str(len(case.draft.rows)),
             f"{case.total / case.runs:g}" + (f" (mean of {case.runs})" if case.runs > 1 else ""),
             str(case.optimum),
