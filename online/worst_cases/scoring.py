@@ -14,11 +14,7 @@ from typing import Any
 from instances import Instance, InvalidValueError
 from online.comparison.running import find_optimum
 from online.comparison.trial import OPTIMA
-from online.policy_interface.predictions import (
-    ExactPredictions,
-    IntervalPredictions,
-    PredictionModel,
-)
+from online.policy_interface.predictions import ExactPredictions, IntervalPredictions
 from online.policy_interface.specs import PolicySpec
 from online.simulation.simulator import simulate
 
@@ -75,11 +71,6 @@ class Target:
     either_order: bool = False
 
     @property
-    def randomized(self) -> bool:
-        """Tell whether the cost is a mean over seeds."""
-        return self.spec.make().randomized
-
-    @property
     def knowledge(self) -> str:
         """``"exact"`` or ``"interval"``: what the policy is told of output lengths."""
         return "interval" if self.spec.name in INTERVAL_POLICIES else "exact"
@@ -122,14 +113,6 @@ class Costs:
         return None if self.total is None else Fraction(self.total, self.runs)
 
 
-def predictions_of(target: Target, instance: Instance) -> PredictionModel:
-    """Return the predictions that the target's policy is told."""
-    if target.knowledge == "exact":
-        return ExactPredictions()
-    outputs = instance.output_lengths
-    return IntervalPredictions(int(outputs.min()), int(outputs.max()))
-
-
 def policy_costs(target: Target, draft: Draft, seeds: range = REPORT_SEEDS) -> Costs:
     """Run the target's policy: once if it is deterministic, else with each of ``seeds``.
 
@@ -152,16 +135,17 @@ def policy_costs(target: Target, draft: Draft, seeds: range = REPORT_SEEDS) -> C
 
 def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
     instance = draft.instance()
-    predictions = predictions_of(target, instance)
-    last = int(instance.arrival_times.max() + instance.output_lengths.sum())
-    chosen = seeds if target.randomized else range(1)
+    outputs = instance.output_lengths
+    interval = IntervalPredictions(int(outputs.min()), int(outputs.max()))
+    last = int(instance.arrival_times.max() + outputs.sum())
+    chosen = seeds if target.spec.make().randomized else range(1)
     total, preemptive = 0, False
     for seed in chosen:
         run = simulate(
             instance,
             target.spec.make(),
             seed=seed,
-            predictions=predictions,
+            predictions=interval if target.knowledge == "interval" else ExactPredictions(),
             max_rounds=RUN_LENGTH * last,
         )
         if run.status != "completed":
