@@ -90,10 +90,11 @@ docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages op
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
 
-lint: $(STAMP)  ## ruff's rules and format, then mypy
+lint: $(STAMP)  ## ruff's rules and format, mypy, and the budget of code lines
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(PACKAGES) llm_hindsight.py scripts docs/site/hooks.py
+	$(BIN)/python scripts/code_lines.py
 
 format: $(STAMP)  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix $(SOURCES)
