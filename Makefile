@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all test-lowest docs docs-test test-vllm lint format lock build release-check clean
+.PHONY: help env demo test test-all test-lowest docs docs-test test-vllm mutants lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -89,6 +89,13 @@ docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages op
 
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
+
+# Each word of SUITES is one suite; '+' joins the files of one suite.
+N ?= 60
+SEED ?= 1
+SUITES ?= tests/$(ROOM)
+mutants: $(STAMP)  ## which tests notice one changed token of ROOM=hindsight/prices (N=60 SEED=1 SUITES="...")
+	$(BIN)/python scripts/mutants.py $(ROOM) --count $(N) --seed $(SEED) $(SUITES:%=--suite %) --out build/mutants.jsonl
 
 lint: $(STAMP)  ## ruff's rules and format, mypy, and the budget of code lines
 	$(BIN)/ruff check $(SOURCES)
