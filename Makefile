@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all test-lowest docs docs-test test-vllm mutants lint format lock build release-check clean
+.PHONY: help env demo test test-all test-lowest docs docs-test test-vllm mutants golden lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -89,6 +89,10 @@ docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages op
 
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
+
+WHAT ?= policies or golden
+golden: $(STAMP)  ## write the stored results of tests/golden again (WHAT=headroom: only these)
+	GOLDEN=write $(BIN)/python -m pytest tests/test_policies.py tests/test_golden.py -k "$(WHAT)" -p no:xdist
 
 # Each word of SUITES is one suite; '+' joins the files of one suite.
 N ?= 60
