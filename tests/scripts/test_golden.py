@@ -1,0 +1,101 @@
+"""Results compared with stored ones in tests/golden, to the digits printed.
+
+`make golden` writes all of them again, `make golden WHAT=headroom` those of one test.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import log_files
+import pytest
+from forked_scripts import Ok, Script
+from golden import check_text
+
+import instances
+import online
+from instances import LibraryEntry, ServiceLevel
+from instances.batch_time import preset
+from studies.reproduction import reproduction_names
+
+LOGS = ("vllm_bench", "sglang_bench", "guidellm", "aiperf", "trtllm_bench")
+TRIAL = ("instance", "policy", "params", "seed", "status", "total_latency", "evictions")
+OPTIMUM = ("compared_with", "optimum_lower", "optimum_upper", "ratio_lower", "ratio_upper")
+MOST_REQUESTS = 20
+LEVEL = ServiceLevel(latency=9)
+"""Given to policies that go by deadlines where the instance has no level."""
+
+
+def figure(value: Any) -> Any:
+    """Round floats to ten significant digits: beyond them processors differ."""
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("name", reproduction_names())
+def test_reproductions(script: Script, tmp_path: Path, name: str) -> None:
+    done = script("reproduce", name, "--quick", "--jobs", 1, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    check_text(f"reproductions/{name}.csv", (tmp_path / f"{name}.csv").read_text("utf-8"))
+
+
+def test_ratios_of_the_demonstration(ok: Ok) -> None:
+    check_text("ratios.txt", ok("ratios --demo"))
+
+
+def test_trials_of_smoke(ok: Ok, tmp_path: Path) -> None:
+    ok("experiment --preset smoke --jobs 1 --results smoke.sqlite")
+    ok("table smoke.sqlite --trials --format csv --out smoke.csv")
+    rows = csv.DictReader((tmp_path / "smoke.csv").open(encoding="utf-8"))
+    found = sorted(",".join(row[name] for name in TRIAL + OPTIMUM) for row in rows)
+    check_text("smoke.csv", "\n".join([",".join(TRIAL + OPTIMUM), *found, ""]))
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_headroom(ok: Ok, tmp_path: Path, log: str) -> None:
+    """The measured and simulated part; bounds and schedules depend on the time they are given."""
+    (tmp_path / log).write_text(getattr(log_files, log)(), encoding="utf-8")
+    options = "--memory-limit 1000 --batch-time llama-2-70b-2xa100 --json found.json"
+    ok(f"headroom {log} {options}")
+    found = json.loads((tmp_path / "found.json").read_text("utf-8"))
+    kept: dict[str, Any] = {
+        name: found[name]
+        for name in ("requests", "memory_limit", "batch_time", "load", "skipped_rows", "unfinished")
+    }
+    for part, names in {
+        "savings": ("today", "mean_latency"),
+        "policies": ("policy", "error", "mean_latency", "reason"),
+    }.items():
+        kept[part] = [" ".join(f"{n}={figure(one[n])}" for n in names) for one in found[part]]
+    kept["load"] = figure(kept["load"])
+    check_text(f"headroom/{log}.json", json.dumps(kept, indent=1) + "\n")
+
+
+def score(entry: LibraryEntry, policy: str) -> str:
+    """Return the total latency of a policy, or why there is none."""
+    problem, clock = entry.instance, entry.batch_time and preset(entry.batch_time).batch_time
+    options: Mapping[str, Any] = {"batch_time": clock, "level": entry.level or LEVEL}
+    fleet = {"router": "least-requests"} if problem.replicas > 1 else {}
+    simulate: Any = online.simulate_fleet if fleet else online.simulate
+    try:
+        run = simulate(problem, policy, **fleet, **options)
+    except instances.InvalidValueError as refusal:
+        return str(refusal)
+    return str(figure(run.total_latency)) if run.status == "completed" else run.status
+
+
+@pytest.mark.parametrize("set_name", [one.name for one in instances.library().sets])
+def test_scores_on_the_library(set_name: str) -> None:
+    policies = [name for name in online.policy_names() if name not in ("sorted-lp", "lp-swap")]
+    found = io.StringIO()
+    writer = csv.writer(found, lineterminator="\n")
+    writer.writerow(["instance", *policies])
+    (entries,) = (list(one) for one in instances.library().sets if one.name == set_name)
+    for place, entry in enumerate(sorted(entries, key=lambda entry: (entry.n, entry.name))):
+        if place == 0 or (entry.n <= MOST_REQUESTS and entry.instance.memory_limit < 10**6):
+            writer.writerow([entry.name, *(score(entry, name) for name in policies)])
+    check_text(f"library/{set_name}.csv", found.getvalue())
