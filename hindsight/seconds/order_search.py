@@ -48,6 +48,9 @@ FRUITLESS = 3
 SLICE_WORK = 400_000
 """Requests times moves between two polls of the clock."""
 
+LONGEST_ROUND = 1e100
+"""Seconds of a round that are refused, because sums of them might be infinite."""
+
 HOT, COLD = 0.25, 0.005
 """First and last temperature, in mean latencies of the best list schedule."""
 
@@ -238,8 +241,20 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
 
     Other dependencies of the batch time are ignored, because the schedules that use this have their
     durations recomputed.
+
+    Raises
+    ------
+    InvalidValueError
+        A round takes no time, or `LONGEST_ROUND` or more.
     """
-    tokens = np.arange(most + 1)
+    seconds, d2 = _round_seconds(batch_time, np.arange(most + 1))
+    if not (seconds.min() > 0 and seconds.max() < LONGEST_ROUND and d2 < LONGEST_ROUND):
+        reason = f"are not all above 0 and below {LONGEST_ROUND:g}"
+        raise InvalidValueError("batch time", "durations", seconds, reason)
+    return seconds, d2
+
+
+def _round_seconds(batch_time: BatchTime, tokens: IntArray) -> tuple[FloatArray, float]:
     if isinstance(batch_time, AffineTime):
         return batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
     if isinstance(batch_time, IterationTime):
@@ -249,19 +264,17 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     if isinstance(batch_time, TiledTime):
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         return table + batch_time.kernel, batch_time.kv_token
+    most = int(tokens[-1])
     places = np.unique(np.linspace(1, most, 200).astype(np.int64))
-    empty, full = (
-        np.array(
-            [
-                batch_time.durations(BatchStretch(1, 1, one, 1, memory or one, 1)).item(0)
-                for one in places.tolist()
-            ]
-        )
-        for memory in (0, most)
-    )
-    # Infinite seconds are refused by the caller.
-    with np.errstate(invalid="ignore"):
-        d2 = max(0.0, float((full - empty)[:-1].sum() / max(1, (most - places).sum())))
+
+    def seconds(tokens: int, memory: int) -> float:
+        return float(batch_time.durations(BatchStretch(1, 1, tokens, 1, memory, 1))[0])
+
+    empty = np.array([seconds(one, one) for one in places.tolist()])
+    if most == 1 or not np.isfinite(empty).all():
+        return np.interp(tokens, places, empty), 0.0
+    middle = most // 2
+    d2 = max(0.0, (seconds(middle, most) - seconds(middle, middle)) / (most - middle))
     return np.interp(tokens, places, empty - d2 * places), d2
 
 
@@ -301,9 +314,6 @@ class SecondsOrders:
         most = int(prompts.sum()) + recomputes * int(workload.output_lengths.sum())
         most = min(workload.memory_limit, most)
         seconds, d2 = round_seconds(batch_time, most)
-        if not (np.isfinite(seconds).all() and seconds.min() > 0):
-            reason = "are not all finite and above 0"
-            raise InvalidValueError("batch time", "durations", seconds, reason)
         self._seconds = seconds
         self.rounds = Rounds(
             workload.arrival_times,

@@ -189,7 +189,8 @@ def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, fl
     d0 = model.machine.d0
     length = max(model.lengths[j], d0 + block.work)
     lasts = length * block.size
-    cell = min(int((now + 0.5 * lasts) / model.cell), model.price.size - 1)
+    # The least of floats first: no integer holds a very long time.
+    cell = int(min((now + 0.5 * lasts) / model.cell, model.price.size - 1.0))
     free = block.work / (length - d0) if block.work > 0.0 else 0.0
     return length, lasts, cell, free
 
@@ -197,8 +198,8 @@ def _rounds(block: _Block, j: int, now: float, model: _Model) -> tuple[float, fl
 @step
 def _between(until: FloatArray, begin: float, end: float) -> float:
     """Return the integral of a price from one moment to another, counted in cells."""
-    last = until.size - 2
-    first, final = min(int(begin), last), min(int(end), last)
+    last = until.size - 2.0
+    first, final = int(min(begin, last)), int(min(end, last))
     below = until[first] + min(begin - first, 1.0) * (until[first + 1] - until[first])
     above = until[final] + min(end - final, 1.0) * (until[final + 1] - until[final])
     return float(above - below)
@@ -225,7 +226,7 @@ def _cheapest(
         if cost >= best:
             continue
         # The value after the block is interpolated; beyond the window it is own time alone.
-        place = m + lasts / model.step
+        place = min(m + lasts / model.step, float(window.width))
         k = int(place)
         if k >= window.width:
             cost += now + lasts + block.rest if model.late == math.inf else model.late
@@ -255,7 +256,7 @@ def _pay(
     first = last = cell
     if model.late < math.inf:
         first = int(now / model.cell)
-        last = min(int((now + lasts) / model.cell), model.price.size - 1)
+        last = int(min((now + lasts) / model.cell, model.price.size - 1.0))
     for c in range(first, last + 1):
         seconds, row = lasts, model.row[c]
         if model.late < math.inf:
@@ -264,7 +265,7 @@ def _pay(
         paid = part * block.shared / length + (1.0 - part) * free
         answer.by_price[c] += share * seconds * paid
         answer.by_gamma[row] += share * seconds * model.price[c] * (block.shared / length - free)
-    place = m + lasts / model.step
+    place = min(m + lasts / model.step, float(window.width))
     k = int(place)
     if k < window.width:
         after[k] += share * (1.0 - (place - k))

@@ -99,3 +99,15 @@ def test_replicas_and_runs_count_the_same_requests(level: ServiceLevel, replicas
     run = online.simulate(one, "mc-sf", batch_time=time)
     found = hindsight.attainment(one, level, batch_time=time, threads=1)
     assert online.share_of_attainable(run, found).lower == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_rounds_far_longer_than_limits_are_no_error() -> None:
+    workload = Workload([0.0, 5e-9, 5e-3], [100_000, 50, 1], [20, 1, 1], memory_limit=1_000_200)
+    for token in (1e18, 1e90):
+        time = AffineTime(0.1, token, 1e-6)
+        found = hindsight.attainment(
+            workload, ServiceLevel(first_token=4 * token), 0.5, batch_time=time, threads=1
+        )
+        assert found.lower_bound >= 1
+        assert found.upper_bound <= 2
