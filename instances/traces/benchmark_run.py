@@ -46,8 +46,8 @@ OF_VLLM = (
     "max_num_seqs num_gpu_blocks prefill_schedule_interval scheduler_reserve_full_isl watermark"
 )
 OF_SGLANG = (
-    "chunked_prefill_size max_prefill_tokens max_running_requests max_total_num_tokens "
-    "schedule_conservativeness"
+    "chunked_prefill_size max_concurrency max_prefill_tokens max_running_requests "
+    "max_total_num_tokens schedule_conservativeness"
 )
 ENGINE_SETTINGS = frozenset(f"{OF_VLLM} {OF_SGLANG}".split())
 """Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""
