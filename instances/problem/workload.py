@@ -154,7 +154,7 @@ class Workload(FixedArrivals, Problem):
     def of(self, positions: Sequence[int] | IntArray) -> Workload:
         """The requests at these positions, which ascend, with their ids."""
         chosen = np.asarray(positions)
-        return self._with(
+        return self.replaced(
             arrival_times=self.arrival_times[chosen],
             prompt_lengths=self.prompt_lengths[chosen],
             output_lengths=self.output_lengths[chosen],
@@ -163,7 +163,7 @@ class Workload(FixedArrivals, Problem):
 
     def alone(self, positions: Sequence[int] | IntArray | None = None) -> Workload:
         """The requests at these positions, which ascend, or all of them, on one machine."""
-        return (self if positions is None else self.of(positions))._with(replicas=1)
+        return (self if positions is None else self.of(positions)).replaced(replicas=1)
 
     def with_replicas(self, replicas: int) -> Workload:
         """The same requests on another number of machines.
@@ -173,7 +173,7 @@ class Workload(FixedArrivals, Problem):
         InvalidTypeError, InvalidValueError
             No whole number, or below 1.
         """
-        return self._with(replicas=replicas)
+        return self.replaced(replicas=replicas)
 
     @property
     def digest(self) -> str:
@@ -200,11 +200,13 @@ class Workload(FixedArrivals, Problem):
         factor = as_number(factor, "workload", "factor", above=0)
         name = f"{self.name} x{factor:g}" if self.name else None
         metadata = {**self.metadata, "faster": factor}
-        return self._with(arrival_times=self.arrival_times / factor, name=name, metadata=metadata)
+        return self.replaced(
+            arrival_times=self.arrival_times / factor, name=name, metadata=metadata
+        )
 
     def renamed(self, name: str | None, metadata: Mapping[str, Any]) -> Workload:
         """The same requests with another name and other metadata."""
-        return self._with(name=name, metadata=metadata)
+        return self.replaced(name=name, metadata=metadata)
 
     def under(self, memory_rule: MemoryRule) -> Workload:
         """The same requests and memory under another memory rule.
@@ -214,9 +216,9 @@ class Workload(FixedArrivals, Problem):
         InvalidValueError
             A request that could never run under it.
         """
-        return self._with(memory_rule=memory_rule)
+        return self.replaced(memory_rule=memory_rule)
 
-    def _with(self, **changes: Any) -> Workload:
+    def replaced(self, **changes: Any) -> Workload:
         """A copy with other arguments of the constructor."""
         names = inspect.signature(Workload).parameters
         return Workload(**{name: getattr(self, name) for name in names} | changes)
