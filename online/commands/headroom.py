@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.interruption import interruption
 from instances import read_log
@@ -16,9 +17,15 @@ from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.traces.doubts import doubts
-from online.headroom import HeadroomProgress, headroom_page, measure_headroom
+from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
-from online.headroom.engine_settings import settings_told, stated_memory, with_settings
+from online.headroom.closed_loops import arrivals_of_log
+from online.headroom.engine_settings import (
+    settings_told,
+    stated_memory,
+    with_settings,
+    without_effect,
+)
 from online.headroom.log_requests import replicas_of_log, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER, ROUTERS, SHARE
 from online.headroom.records import headroom_record
@@ -44,7 +51,10 @@ from .options import (
     importing,
     service_level,
 )
-from .sources import LOG_SETTINGS, MEMORY_SETTINGS, parse_source, trace_options
+from .sources import LOG_SETTINGS, MEMORY_SETTINGS, Source, parse_source, trace_options
+
+LEAST_SHARE = 0.25
+"""Of the time limit, for the computation, however long the log takes to read."""
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
@@ -158,10 +168,8 @@ def headroom(  # noqa: PLR0913
     the share of requests on time, today and at most. With --replicas it also tells what the router
     loses and what the schedulers on the replicas lose.
     """
-    source = parse_source(log, bare="trace")
-    if source.kind != "trace":
-        fail(f"headroom reads a log, and {log} is none: give its file")
-    source.refuse_settings_except(LOG_SETTINGS)
+    clock = Clock()
+    source = _log_source(log)
     check_output(out, (".html", ".htm"), source=source.file)
     check_json(json_file, source=source.file)
     level = service_level(slo)
@@ -175,49 +183,58 @@ def headroom(  # noqa: PLR0913
     rule = source.memory_rule()
     options = trace_options(source)
     reading = {key: options.pop(key) for key in READING if key in options}
-    whole = read_log(source.name, **reading)
-    stated_rule, stated_limit = stated_memory(whole.settings)
-    memory_limit = _memory_limit(memory_limit, stated_limit, preset_limit)
-    if stated_rule is not None and not {*MEMORY_SETTINGS} & {*source.settings}:
-        rule = stated_rule
-    engine = current.name
-    current, *specs = (with_settings(one, engine, whole.settings) for one in (current, *specs))
-    if challenger:
-        other = with_settings(other, engine, whole.settings)
-    workload, measured, said = requests_of_log(whole, memory_limit, memory_rule=rule, **options)
-    workload, logged, told_of_replicas = replicas_of_log(
-        whole, workload, replicas, names=worker_names
-    )
-    _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
-    routers = [*([logged] if logged else []), *(router or ROUTERS)]
-    # Rounds are as long as all that they served asked for, whatever is looked at.
-    time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
-    is_said = rule != TOKENS or "memory_rule" in source.settings
-    settled = settings_told(whole.settings, current, "" if is_said else "tokens")
-    facts = {**said, **told_of_replicas, **settled}
-    facts |= {"a round lasts": where_from, "computed on": written_by()}
-    with interruption(math.inf), progress_bar(100) as update:
+    most = options.pop("max_concurrency", None)
+    with progress_bar(100, lines=True) as update:
+        update(0, f"reading {Path(source.name).name}")
+        whole = read_log(source.name, block_hashes=True, **reading)
+        stated_rule, stated_limit = stated_memory(whole.settings)
+        memory_limit = _memory_limit(memory_limit, stated_limit, preset_limit)
+        if stated_rule is not None and not {*MEMORY_SETTINGS} & {*source.settings}:
+            rule = stated_rule
+        policies = [current, *([other] if challenger else []), *specs]
+        policies = [with_settings(one, current.name, whole.settings) for one in policies]
+        current, *specs = policies
+        other = specs.pop(0) if challenger else other
+        workload, measured, shared, said = requests_of_log(
+            whole, memory_limit, memory_rule=rule, **options
+        )
+        concurrency, made_up = arrivals_of_log(whole, most)
+        workload, logged, told_of_replicas = replicas_of_log(
+            whole, workload, replicas, names=worker_names
+        )
+        _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
+        # Rounds are as long as all that they served asked for, whatever is looked at.
+        time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
 
         def tell(news: HeadroomProgress) -> None:
             update(100 * news.done // news.total, news.text)
 
-        found = measure_headroom(
-            workload,
-            time,
-            specs or None,
-            baseline=current,
-            challenger=other,
-            error=prediction_error,
-            measured=measured,
-            time_limit=time_limit,
-            jobs=jobs or available_cores(),
-            seed=seed,
-            level=level,
-            routers=routers,
-            share=SHARE if share is None else share,
-            refits=refits,
-            progress=tell,
-        )
+        with interruption(math.inf):
+            found = measure_headroom(
+                workload,
+                time,
+                specs or None,
+                baseline=current,
+                challenger=other,
+                error=prediction_error,
+                measured=measured,
+                # Reading takes its time too.
+                time_limit=max(time_limit - clock.seconds(), LEAST_SHARE * time_limit),
+                jobs=jobs or available_cores(),
+                seed=seed,
+                level=level,
+                routers=[*([logged] if logged else []), *(router or ROUTERS)],
+                share=SHARE if share is None else share,
+                refits=refits,
+                shared_tokens=shared,
+                concurrency=concurrency,
+                made_up=made_up,
+                progress=tell,
+            )
+    idle = without_effect(current, found.workload, found.run(found.baseline))
+    unsaid = "tokens" if rule == TOKENS and "memory_rule" not in source.settings else ""
+    facts = {**said, **told_of_replicas, **settings_told(whole.settings, current, unsaid, idle)}
+    facts |= {"a round lasts": where_from, "computed on": written_by()}
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
@@ -226,9 +243,23 @@ def headroom(  # noqa: PLR0913
     said_first = "\n".join([*doubts(whole, found.load), sentence(found)])
     parts = (said_first, "", fields(found, facts), *shown, "", *notes(found))
     answer(json_file, "headroom", document, *parts, wide=wide)
+    return _status(found)
+
+
+def _status(found: Headroom) -> int:
+    """Return the exit status."""
     if found.interrupted:
         return INTERRUPTED_STATUS
-    return FAILED_STATUS if found.unfinished or not found.savings else 0
+    is_whole = not (found.unfinished or found.errors or found.left_out)
+    return 0 if is_whole and found.saving is not None else FAILED_STATUS
+
+
+def _log_source(log: str) -> Source:
+    source = parse_source(log, bare="trace")
+    if source.kind != "trace":
+        fail(f"headroom reads a log, and {log} is not one: give its file")
+    source.refuse_settings_except(LOG_SETTINGS)
+    return source
 
 
 def _memory_limit(*limits: int | None) -> int:

@@ -57,7 +57,7 @@ TRACE_SETTINGS = (
     "windows",
     *ROLES,
 )
-LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster")
+LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
 """Settings of a log that `headroom` reads."""
 
 GOALS = {

@@ -16,7 +16,7 @@ from instances.batch_time import BatchTime
 from online.comparison.blame import Blame
 from online.comparison.ratios import Interval
 
-from .on_time import MEASURED, ROUNDING, OnTimePoint
+from .on_time import ROUNDING, OnTimePoint
 from .waiting import OverTime
 
 P99 = 0.99
@@ -27,6 +27,9 @@ LOGGED = "as in the log"
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
+
+LARGE_DIFFERENCE = Fraction(1, 10)
+"""Share of the latency in the log: a simulation that is off by more is doubted first."""
 
 
 if TYPE_CHECKING:
@@ -46,7 +49,9 @@ class PolicyRun:
     mean_latency : Fraction or None
         Seconds a request; None where it did not complete.
     reason : str or None
-        Why it did not.
+        Why it did not, or which error left out what else is asked of it.
+    is_error : bool
+        Whether the reason is an exception.
     latencies, first_tokens : float64 array or None
         Seconds from the arrival of each request to its completion and to its first token.
     over_time : OverTime or None
@@ -65,6 +70,7 @@ class PolicyRun:
     error: float
     mean_latency: Fraction | None
     reason: str | None = None
+    is_error: bool = False
     latencies: FloatArray | None = None
     first_tokens: FloatArray | None = None
     over_time: OverTime | None = None
@@ -96,19 +102,22 @@ class BestPossible:
     Attributes
     ----------
     mean_latency : Interval
-        Seconds a request.
+        Seconds per request. Where prompts share prefixes, the lower end allows for any reuse.
     bound : str
         Name of the bound that is its lower end.
     certified : bool
         Whether that is computed exactly or rounded outwards.
     schedule : str
         Whose the schedule is that is its upper end.
+    without_reuse : Fraction or None
+        Lower bound for schedulers that process every prompt whole, where prompts share prefixes.
     """
 
     mean_latency: Interval
     bound: str
     certified: bool
     schedule: str = "search"
+    without_reuse: Fraction | None = None
 
     def joined(self, other: BestPossible) -> BestPossible:
         """Take the better bound and the better schedule of both; of equal bounds its own."""
@@ -116,6 +125,8 @@ class BestPossible:
         lower, known = other.mean_latency.lower, self.mean_latency.lower
         if lower is not None and (known is None or lower > known):
             low, high = other, self
+        known_whole = [one for one in (self.without_reuse, other.without_reuse) if one is not None]
+        low = replace(low, without_reuse=max(known_whole, default=None))
         return low.reached(high.mean_latency.upper, high.schedule)
 
     def reached(self, mean_latency: Fraction | None, schedule: str) -> BestPossible:
@@ -124,7 +135,7 @@ class BestPossible:
         if mean_latency is None or (known is not None and known <= mean_latency):
             return self
         interval = Interval(self.mean_latency.lower, mean_latency)
-        return BestPossible(interval, self.bound, self.certified, schedule)
+        return replace(self, mean_latency=interval, schedule=schedule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,19 +270,16 @@ class Measured:
 
 @dataclass(frozen=True)
 class Saving:
-    """Part of today's mean latency that the best possible saves.
+    """Part of the baseline's simulated mean latency that the best possible saves.
 
     Attributes
     ----------
-    today : str
-        Whose latency it is: `MEASURED`, or a policy.
     mean_latency : Fraction
-        Its mean, seconds.
+        The baseline's, seconds.
     seconds : Interval
-        How much of it, a request.
+        How much of it can be saved, per request.
     """
 
-    today: str
     mean_latency: Fraction
     seconds: Interval
 
@@ -317,7 +325,7 @@ class Headroom:
     error : float
         Mean share of the truth by which predicted output lengths are off.
     measured : Measured or None
-        What the log says itself.
+        The latencies in the log.
     seconds : float
         That it took.
     interrupted : bool
@@ -336,6 +344,16 @@ class Headroom:
         The fewest replicas that meet the level.
     refits : tuple[CurvePoint, ...]
         Baseline and challenger with each refit of the batch time.
+    errors : tuple[str, ...]
+        Computations that ended with an exception, and which.
+    shared_tokens : int64 array or None
+        Tokens of each prompt that other requests could supply; None where the log does not show it.
+    concurrency : int or None
+        Most requests at once, where the log is of a closed loop.
+    made_up : bool
+        Whether the arrivals are not those of the log.
+    left_out : int
+        Requests after those in ``workload``, for which the time limit is too short.
     """
 
     workload: Workload
@@ -359,6 +377,11 @@ class Headroom:
     routed: tuple[PolicyRun, ...] = ()
     capacity: CapacityResult | None = None
     refits: tuple[CurvePoint, ...] = ()
+    errors: tuple[str, ...] = ()
+    shared_tokens: IntArray | None = None
+    concurrency: int | None = None
+    made_up: bool = False
+    left_out: int = 0
 
     @property
     def replicas(self) -> int:
@@ -382,18 +405,11 @@ class Headroom:
         """Who serves, what routes, and what each loses of a request's latency, today's first."""
         if self.best is None:
             return []
-        known: list[tuple[str, str, Fraction | None, Interval | None]] = []
-        logged = (run.assigned for run in self.routed if run.router == LOGGED)
-        if self.measured is not None:
-            known.append((MEASURED, LOGGED, self.measured.mean_latency, next(logged, None)))
-        known += [
-            (run.policy, run.router or "", run.mean_latency, run.assigned) for run in self.routed
-        ]
         best = self.best.mean_latency
         return [
-            (policy, router, Blame.of(mean, [assigned], best, 1))
-            for policy, router, mean, assigned in known
-            if mean is not None and assigned is not None
+            (run.policy, run.router or "", Blame.of(run.mean_latency, [run.assigned], best, 1))
+            for run in self.routed
+            if run.mean_latency is not None and run.assigned is not None
         ]
 
     def run(self, policy: str, error: float = 0.0) -> PolicyRun | None:
@@ -408,29 +424,31 @@ class Headroom:
         return [run for run in self.runs if run.mean_latency is not None]
 
     @property
-    def savings(self) -> list[Saving]:
-        """On the measured latency, where the log has it, then on that of the simulated baseline."""
-        if self.best is None:
-            return []
-        found = []
-        if self.measured is not None:
-            found.append((MEASURED, self.measured.mean_latency))
+    def saving(self) -> Saving | None:
+        """What could be saved of the simulated baseline; None where the log refutes the model."""
         today = self.run(self.baseline)
-        if today is not None and today.mean_latency is not None:
-            found.append((today.policy, today.mean_latency))
-        return [Saving(name, mean, self.best.mean_latency.below(mean)) for name, mean in found]
+        if self.best is None or self.contradicts or today is None or today.mean_latency is None:
+            return None
+        return Saving(today.mean_latency, self.best.mean_latency.below(today.mean_latency))
 
     @property
-    def divisible(self) -> list[Saving]:
-        """The savings of which a policy's share says something: none where the log contradicts."""
-        if self.contradicts:
-            return []
-        return [saving for saving in self.savings if not saving.is_negligible]
+    def divisible(self) -> Saving | None:
+        """The saving, where a policy's share of it is informative."""
+        saving = self.saving
+        return None if saving is None or saving.is_negligible else saving
+
+    @property
+    def difference(self) -> Fraction | None:
+        """Share by which the simulated baseline is slower than the log."""
+        today = self.run(self.baseline)
+        if self.measured is None or today is None or today.mean_latency is None:
+            return None
+        return today.mean_latency / self.measured.mean_latency - 1
 
     @property
     def contradicts(self) -> bool:
-        """Tell whether the log measured less than the batch time allows any scheduler."""
-        if self.best is None or self.measured is None:
+        """Whether the log is faster than the batch time allows any scheduler."""
+        if self.best is None or self.measured is None or self.made_up:
             return False
         return self.measured.mean_latency < (self.best.mean_latency.lower or 0)
 

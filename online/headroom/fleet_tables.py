@@ -12,7 +12,6 @@ from online.runtime.table import Table, table_of
 
 from .answer import LOGGED, Headroom, PolicyRun
 from .cells import DECIMALS, NOTHING, per_cent, seconds
-from .on_time import MEASURED
 from .on_time_tables import within
 
 REPLICAS = "With another number of replicas"
@@ -37,16 +36,15 @@ def behind(found: Headroom, router: str | None = None) -> str:
 
 def blame_sentences(found: Headroom) -> list[str]:
     """Tell what the router and the schedulers lose, and which router is the best."""
-    # What the log measured counts, unless the batch time does not allow it.
-    todays = [one for one in found.blames if one[1] == found.routers[0]]
-    todays = [one for one in todays if one[0] in (MEASURED, found.baseline)]
-    todays = [one for one in todays if not one[2].contradicts]
+    todays = [
+        blame
+        for policy, router, blame in found.blames
+        if (policy, router) == (found.baseline, found.routers[0])
+    ]
     if not todays:
         return []
-    name, _, blame = todays[0]
-    whose = (
-        f"Of the {seconds(blame.latency)} s {'of the log' if name == MEASURED else 'simulated'}, "
-    )
+    blame = todays[0]
+    whose = f"Of the {seconds(blame.latency)} s simulated, "
     router = "no scheduler wins that back while requests stay where it sent them"
     schedulers = "so much the best ones save while requests stay where they are"
     losses = (blame.router_loss, blame.scheduler_loss)
@@ -116,15 +114,14 @@ def _routers(found: Headroom) -> Table:
     """Show what each router and policy loses, the fastest first."""
     rows = []
     for policy, router, blame in sorted(found.blames, key=lambda one: one[2].latency):
-        told = not blame.contradicts
         rows.append(
             {
                 "router": router,
                 "policy": policy,
                 "mean latency, s": seconds(blame.latency),
                 "router loses, s": seconds(blame.router_loss),
-                "schedulers lose, s": seconds(blame.scheduler_loss) if told else NOTHING,
-                "could be saved, s": seconds(blame.saving) if told else NOTHING,
+                "schedulers lose, s": seconds(blame.scheduler_loss),
+                "could be saved, s": seconds(blame.saving),
             }
         )
     main = ["router", "policy", "router loses, s", "schedulers lose, s", "mean latency, s"]

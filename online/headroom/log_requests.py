@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog, Workload
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.validation import as_integer, as_number
@@ -48,7 +49,7 @@ class LoggedRouter(Router):
         return self.replicas[request.id]
 
 
-def requests_of_log(  # noqa: C901
+def requests_of_log(
     log: RequestLog,
     memory_limit: int,
     *,
@@ -58,7 +59,7 @@ def requests_of_log(  # noqa: C901
     max_requests: int | None = None,
     faster: float = 1.0,
     memory_rule: MemoryRule = TOKENS,
-) -> tuple[Workload, Measured | None, dict[str, str]]:
+) -> tuple[Workload, Measured | None, IntArray | None, dict[str, str]]:
     """Make a workload of a window of a log.
 
     Parameters
@@ -80,9 +81,10 @@ def requests_of_log(  # noqa: C901
 
     Returns
     -------
-    tuple[Workload, Measured or None, dict[str, str]]
+    tuple[Workload, Measured or None, int64 array or None, dict[str, str]]
         The requests; the measured latencies, unless the log lacks some or arrivals are not its own;
-        and what was read, dropped and measured, by name.
+        tokens of each prompt that other requests of the log could supply, if it shows them; and
+        what was read, dropped and measured, by name.
 
     Raises
     ------
@@ -94,6 +96,10 @@ def requests_of_log(  # noqa: C901
     faster = as_number(faster, None, "faster", above=0)
     if too_long not in ("refuse", "drop"):
         raise InvalidValueError(None, "too_long", too_long, "is neither refuse nor drop")
+    facts = {"read": str(log)}
+    if log.prompt_blocks is not None:
+        # Requests outside the window supply prefixes too.
+        log, facts["shared prompts"] = _with_shared_tokens(log, memory_rule)
     times = log.arrival_times
     inside = times >= start
     if duration_seconds is not None:
@@ -110,7 +116,7 @@ def requests_of_log(  # noqa: C901
     if dropped and (too_long == "refuse" or dropped == len(window)):
         raise InvalidValueError(None, "memory_limit", limit, _too_small(window, fits))
     kept = window.select(fits)
-    begin, note = float(kept.arrival_times[0]), kept.shared_note
+    begin = float(kept.arrival_times[0])
     workload = Workload(
         (kept.arrival_times - begin) / faster,
         kept.prompt_lengths,
@@ -118,36 +124,54 @@ def requests_of_log(  # noqa: C901
         memory_limit=limit,
         ids=kept.ids,
         name=log.source,
-        metadata={"shared_prefixes": note} if note else None,
         memory_rule=memory_rule,
     )
-    latencies = _latencies(kept)
-    whole = bool(np.isfinite(latencies).all())
-    facts = {"read": str(log)}
     if log.skipped:
         facts["skipped"] = str(log.skipped)
     if len(window) < len(log):
         facts["window"] = f"{len(window)} requests from {start:g} s on"
-    if note:
-        facts["prompts"] = note
     if dropped:
         facts["dropped"] = f"{dropped} requests that need more than M"
     if faster != 1:
         facts["arrivals"] = f"{faster:g} times as fast as in the log"
-        if whole:
-            facts["measured latency"] = "left out: arrivals are not those of the log"
-    elif not whole and np.isfinite(latencies).any():
-        known = int(np.isfinite(latencies).sum())
-        facts["measured latency"] = f"left out: the log has it of {known} of {len(kept)} requests"
-    elif not whole:
-        facts["measured latency"] = "the log has none"
-    elif len(kept) < len(log):
-        facts["measured latency"] = "left out: other requests of the log ran beside these"
-    elif not latencies.any():
-        facts["measured latency"] = "left out: it is 0 throughout"
+    latencies = end_to_end(kept)
+    why_not = _why_not_measured(kept, latencies, faster, len(log))
+    if why_not is not None:
+        return workload, None, kept.shared_tokens, {**facts, "measured latency": why_not}
     first = kept.times_to_first_token if np.isfinite(kept.times_to_first_token).all() else None
-    measured = Measured(latencies, first) if whole and "measured latency" not in facts else None
-    return workload, measured, facts
+    return workload, Measured(latencies, first), kept.shared_tokens, facts
+
+
+def _why_not_measured(
+    kept: RequestLog, latencies: FloatArray, faster: float, count: int
+) -> str | None:
+    """Return why the latencies in the log are not compared with anything, or None."""
+    known = int(np.isfinite(latencies).sum())
+    if not known:
+        return "the log has none"
+    if faster != 1:
+        return "left out: arrivals are not those of the log"
+    if known < len(kept):
+        return f"left out: the log has it of {known} of {len(kept)} requests"
+    if len(kept) < count:
+        return "left out: other requests of the log ran at the same time"
+    return None if latencies.any() else "left out: it is 0 throughout"
+
+
+def _with_shared_tokens(log: RequestLog, memory_rule: MemoryRule) -> tuple[RequestLog, str]:
+    """Add the tokens of each prompt that a cache with these blocks could supply, in words too."""
+    try:
+        in_blocks = log.without_shared_prefixes().shared_tokens
+        shared = log.without_shared_prefixes(cache_block_size=memory_rule.block_size).shared_tokens
+    except InvalidValueError as error:
+        return log, f"not known: the log {error.reason}"
+    whole, most = (
+        100 * int(one.sum()) / int(log.prompt_lengths.sum())
+        for one in (in_blocks, shared)
+        if one is not None
+    )
+    said = f"{whole:.1f} % of all prompt tokens in whole blocks of the log, up to {most:.1f} % with"
+    return replace(log, shared_tokens=shared), f"{said} parts of blocks"
 
 
 def replicas_of_log(
@@ -198,10 +222,10 @@ def replicas_of_log(
     elif named and None in served:
         known = f"{len(served) - served.count(None)} of {len(served)}"
         facts["routing of the log"] = f"left out: the log names the worker of {known} requests"
-    return workload.with_replicas(count), router, facts
+    return workload if count == 1 else workload.with_replicas(count), router, facts
 
 
-def _latencies(log: RequestLog) -> FloatArray:
+def end_to_end(log: RequestLog) -> FloatArray:
     """Take end-to-end latencies, measured as such or put together of their parts."""
     later = np.where(
         log.output_lengths > 1, log.mean_inter_token_times * (log.output_lengths - 1), 0.0

@@ -19,7 +19,7 @@ from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import NOTHING, Interval, rounded_down, rounded_up
+from online.comparison.ratios import Interval, rounded_down, rounded_up
 from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import one_line
 from online.policy_interface.predictions import RelativePredictions
@@ -43,6 +43,7 @@ from .answer import (
     PolicyRun,
     carried_over,
 )
+from .closed_loops import play_closed_loop
 from .on_time import LEVEL_FACTORS, MEASURED, OnTimePoint, carried_on_time, scaled_level
 from .waiting import OverTime, load, over_time, stretch_seconds, together
 
@@ -62,6 +63,12 @@ which other processes are ended."""
 
 LEAST_SECONDS = 5.0
 """What a policy may take however short the limit."""
+
+SAMPLE = 1000
+"""First requests on which today's policy is timed, where there are more."""
+
+LONGEST_SHARE, WINDOW_SHARE = 0.2, 0.1
+"""Of the time limit, for one run of today's policy: at most, and where requests are left out."""
 
 MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
 LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
@@ -114,6 +121,8 @@ class Task:
         Seed of policies, predictions and searches.
     time_limit : float or None
         Seconds.
+    shared : int64 array or None
+        Tokens of each prompt that other requests could supply.
     specs : tuple[PolicySpec, ...]
         Policies to run.
     error : float
@@ -143,6 +152,7 @@ class Task:
     batch_time: BatchTime
     seed: int
     time_limit: float | None
+    shared: IntArray | None = field(default=None, repr=False)
     specs: tuple[PolicySpec, ...] = ()
     error: float = 0.0
     faster: float = 1.0
@@ -164,15 +174,29 @@ class Task:
         """Make the same run behind another router."""
         return replace(self, router=router, name=f"{self.name} behind {router.label}")
 
-    def failed(self, reason: str) -> PolicyRun:
-        """Tell why the policy did not complete."""
+    def failed(self, reason: str, *, is_error: bool) -> PolicyRun:
+        """Return a run that did not complete, and why."""
         router = self.router.label if self.router else None
-        return PolicyRun(self.specs[0].label, self.error, None, reason, router=router)
+        return PolicyRun(self.specs[0].label, self.error, None, reason, is_error, router=router)
+
+    def with_reuse(self) -> Task:
+        """Make the same search for prompts without the tokens that other requests could supply.
+
+        `instances.traces.prefixes` has the proof that lower bounds for these prompts hold for whole
+        ones, whatever is reused.
+        """
+        assert self.shared is not None
+        shorter = self.workload.prompt_lengths - self.shared
+        return replace(self, workload=self.workload.replaced(prompt_lengths=shorter), shared=None)
 
     def predicted(self, error: float) -> Task:
         """Make the same run on predicted output lengths."""
         name = f"{self.name}, lengths off by {error:g}"
         return replace(self, error=error, name=name, routing_limit=0.0)
+
+
+class Failure(str):
+    """An exception of a task, in a line."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +232,9 @@ def measure_headroom(  # noqa: PLR0913
     routers: Sequence[AnyRouter] = ROUTERS,
     share: float = SHARE,
     refits: Sequence[BatchTime] = (),
+    shared_tokens: IntArray | None = None,
+    concurrency: int | None = None,
+    made_up: bool = False,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
     """Measure how much latency could have been saved at most, and which policy gets how much of it.
@@ -233,7 +260,8 @@ def measure_headroom(  # noqa: PLR0913
     measured : Measured or None, default None
         What the log says of its own latencies.
     time_limit : float, default 600.0
-        Seconds for everything, > 0.
+        Seconds for everything, > 0. Where it is too short for all requests, the first ones are
+        taken, and the answer says how many.
     jobs : int, default 1
         Processes; 1 stays in this one.
     seed : int, default 0
@@ -247,8 +275,16 @@ def measure_headroom(  # noqa: PLR0913
     refits : Sequence[BatchTime], default ()
         What a fit of the batch time could have been as well: baseline and challenger also run on
         each, as far as there is time.
+    shared_tokens : int64 array or None, default None
+        Tokens of each prompt that other requests could supply, as `shared_prefixes` counts them;
+        limits then hold for schedulers that reuse them. None leaves reuse of prompts out.
+    concurrency : int or None, default None
+        Most requests at once, where they are those of a closed loop. With ``made_up`` the loop is
+        played: the baseline serves it, and a request arrives when another one ends.
+    made_up : bool, default False
+        Whether the arrivals of ``workload`` are not those of the log.
     progress : Callable[[HeadroomProgress], None] or None, default None
-        Told of every task done and of every improvement of the interval.
+        Called at every task done and at every improvement of the interval.
 
     Raises
     ------
@@ -271,38 +307,40 @@ def measure_headroom(  # noqa: PLR0913
     others.sort(key=_comes_late)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     ways = {} if workload.replicas == 1 else {one.label: one for one in map(RouterSpec.of, routers)}
-    for router in ways.values():
-        router.make()
-    whole = Task(SEARCH, workload, batch_time, seed, time_limit, level=level, share=share)
-    whole = replace(whole, refits=(*refits,), router=next(iter(ways.values()), None))
+    for one in ways.values():
+        one.make()
+    whole = Task(SEARCH, workload, batch_time, seed, time_limit, shared_tokens, level=level)
+    router = next(iter(ways.values()), None)
+    whole = replace(whole, refits=(*refits,), router=router, share=share)
     # Engines meet every router; others do where they are named.
     late = [one for one in others if policies is None and _comes_late(one)]
-    late = [one for one in late if one not in (current, other)]
-    everywhere = [one for one in chosen.values() if ways and one not in late]
-    tasks = _tasks(
-        whole, list(chosen.values()), (current, other), error, list(ways.values()), everywhere
-    )
-    if jobs == 1:
-        # Where nothing runs beside it, the long search comes last.
-        tasks.append(tasks.pop(1))
+    compared = (current, other)
+    everywhere = [one for one in chosen.values() if ways and (one in compared or one not in late)]
     sent: list[PolicySpec | RouterSpec] = [*chosen.values(), *ways.values()]
-    for one in sent if jobs > 1 else ():
-        one.check_sendable()
+    for each in sent if jobs > 1 else ():
+        each.check_sendable()
+    tasks: list[Task] = []
     results: list[tuple[Task, Any]] = []
-    total = len(tasks) + sum(task.then is not None for task in tasks)
 
     def say(text: str) -> None:
         if progress is not None:
-            progress(HeadroomProgress(len(results), total, text))
+            total = len(tasks) + sum(task.then is not None for task in tasks)
+            progress(HeadroomProgress(len(results), max(1, total), text))
 
     def hear(task: Task, ends: tuple[float, float]) -> None:
         if task.kind == SEARCH:
             low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
             say(f"best possible in [{low}, {high}] s")
         elif task.kind == ON_TIME:
-            say(f"{task.name}: {ends[0]} to {ends[1]} of {len(workload)}")
+            say(f"{task.name}: {ends[0]} to {ends[1]} of {len(whole.workload)}")
 
     with interruption(math.inf if jobs > 1 else 2) as pressed:
+        say(f"{current.label}, first requests")
+        whole = _first_requests(whole, current, concurrency if made_up else None, pressed)
+        tasks += _tasks(whole, [*chosen.values()], compared, error, [*ways.values()], everywhere)
+        if jobs == 1:
+            # With one process the long search comes last.
+            tasks.append(tasks.pop(1))
         clock = Clock(STOP_SHARE * time_limit - began.seconds(), pressed)
         run = run_tasks(
             tasks,
@@ -310,7 +348,7 @@ def measure_headroom(  # noqa: PLR0913
             jobs,
             pressed,
             hear=hear,
-            lost=lambda task, reason: reason,
+            lost=lambda task, reason: Failure(reason),
             must_stop=lambda: clock.must_stop() + (began.seconds() > LEAVE_SHARE * time_limit),
             follows=Task.follows,
         )
@@ -325,12 +363,62 @@ def measure_headroom(  # noqa: PLR0913
         baseline=current.label,
         challenger=other.label,
         error=error,
-        measured=measured,
+        # Other requests of the log ran at the same time as the first ones.
+        measured=measured if len(whole.workload) == len(workload) else None,
         seconds=began.seconds(),
         interrupted=interrupted,
         level=level,
         routers=tuple(ways),
+        shared_tokens=whole.shared,
+        concurrency=concurrency,
+        made_up=made_up,
+        left_out=len(workload) - len(whole.workload),
     )
+
+
+def _first_requests(
+    whole: Task, current: PolicySpec, loop: int | None, pressed: Callable[[], bool]
+) -> Task:
+    """Take as many requests as there is time for; in a closed loop, give them their arrivals."""
+    began = Clock()
+    count, shared = affordable(replace(whole, specs=(current,)), pressed), whole.shared
+    workload = whole.workload
+    if count < len(workload):
+        workload, shared = workload.of(np.arange(count)), None if shared is None else shared[:count]
+    if loop is not None and not pressed():
+        limit = STOP_SHARE * (whole.time_limit or math.inf)
+        workload = play_closed_loop(
+            workload,
+            loop,
+            current,
+            whole.batch_time,
+            seed=whole.seed,
+            level=whole.level,
+            should_stop=lambda: pressed() or began.seconds() > limit,
+        )
+    return replace(whole, workload=workload, shared=shared)
+
+
+def affordable(task: Task, pressed: Callable[[], bool]) -> int:
+    """Estimate how many requests the time limit suffices for, by a run of the first ones."""
+    count, size, limit = len(task.workload), SAMPLE, task.time_limit or math.inf
+    if count <= size:
+        return count
+    while True:
+        clock = Clock()
+        sample = task.workload.of(np.arange(size))
+        timed = replace(task, workload=sample, shared=None, time_limit=WINDOW_SHARE * limit)
+        run = play(timed, pressed)
+        if run.is_error or pressed():
+            return count
+        if run.mean_latency is not None or size == 1:
+            break
+        size //= 10
+    fits = int(size / clock.seconds() * limit * WINDOW_SHARE)
+    if count <= LONGEST_SHARE / WINDOW_SHARE * fits:
+        return count
+    # The estimate has no more than two digits.
+    return max(1, fits - fits % int(10 ** max(0, len(str(fits)) - 2)))
 
 
 def _in_engine(spec: PolicySpec, current: PolicySpec) -> PolicySpec:
@@ -447,14 +535,9 @@ def _around(task: Task) -> list[Task]:
     return [
         replace(
             task,
-            workload=Workload(
-                given.arrival_times / faster,
-                given.prompt_lengths,
-                given.output_lengths,
+            workload=given.replaced(
+                arrival_times=given.arrival_times / faster,
                 memory_limit=memory_limit,
-                ids=given.ids,
-                name=given.name,
-                memory_rule=rule,
                 replicas=there,
             ),
             time_limit=POINT_SHARE * (task.time_limit or 0.0),
@@ -468,7 +551,10 @@ def _around(task: Task) -> list[Task]:
 
 
 def _perform(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> Any:
-    """Do a task, or say why nothing comes of it: minutes of others' work do not go with it."""
+    """Do a task; an exception becomes its result, as minutes of others' work are not to be lost."""
+    if task.shared is not None:
+        # While a search runs it knows one end of the interval only.
+        tell = lambda ends: None  # noqa: E731
     try:
         if task.kind == SEARCH:
             return search(task, stop, tell)
@@ -481,8 +567,8 @@ def _perform(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) 
         if task.kind == REFIT:
             return refit(task, stop)
         return point(task, stop) if task.kind == POINT else play(task, stop)
-    except Exception as error:  # noqa: BLE001 (told where its result would stand)
-        return one_line(error)
+    except Exception as error:  # noqa: BLE001 (named in the answer)
+        return Failure(one_line(error))
 
 
 def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
@@ -501,7 +587,8 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
     )
     run, seconds = trial.run, stretch_seconds(task.workload)
     if trial.mean_latency is None or trial.reason is not None or run is None:
-        return task.failed(trial.reason or trial.status)
+        reason = trial.reason or trial.status
+        return task.failed(reason, is_error=trial.error is not None and trial.status != "refused")
     found = PolicyRun(
         spec.label,
         task.error,
@@ -513,12 +600,15 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         return replace(found, over_time=over_time(run, seconds))
     nothing = OverTime(seconds, np.zeros(1), np.zeros(1))
     parts = [nothing if one is None else over_time(one, seconds) for one in run.runs]
+    try:
+        found = replace(found, assigned=enclose_routing(task, run.assignment, stop or never))
+    except Exception as error:  # noqa: BLE001 (named in the answer; the run is not lost)
+        found = replace(found, reason=one_line(error), is_error=True)
     return replace(
         found,
         over_time=together(parts),
         router=task.router.label,
         assignment=run.assignment,
-        assigned=enclose_routing(task, run.assignment, stop or never),
         by_replica=tuple(parts),
     )
 
@@ -530,56 +620,69 @@ def enclose_routing(task: Task, assignment: IntArray, stop: Callable[[], bool]) 
     parts = [own for own in by_replica(assignment, task.workload.replicas) if len(own)]
     totals = []
     for positions in parts:
-        workload = task.workload.alone(positions)
-        limit = task.routing_limit / len(parts)
-        found = search(replace(task, workload=workload, time_limit=limit), stop)
-        known = NOTHING if isinstance(found, str) else found.mean_latency
-        totals.append(known.times(len(positions)))
+        part = replace(
+            task,
+            workload=task.workload.alone(positions),
+            time_limit=task.routing_limit / len(parts),
+            shared=None if task.shared is None else task.shared[positions],
+        )
+        totals.append(search(part, stop).mean_latency.times(len(positions)))
     return Interval.sum_of(totals).times(Fraction(1, len(task.workload)))
 
 
 def _find(
     task: Task,
     stop: Callable[[], bool],
-    tell: Callable[[tuple[float, float]], None],
+    tell: Callable[[tuple[float, float]], None] = lambda ends: None,
     **asked: Any,
 ) -> Any:
-    """Search as the task says; return the result, or a line that says why there is none."""
+    """Search as the task says, and raise what the search raises."""
     found = find_optimum(
         task.workload,
-        batch_time=task.batch_time,
         time_limit=task.time_limit,
-        seed=task.seed,
-        threads=1,
         progress=lambda news: tell((news.lower_bound, news.upper_bound)),
-        should_stop=stop,
+        **_options(task, stop),
         **asked,
     )
-    return one_line(found) if isinstance(found, Exception) else found
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _with_and_without_reuse(task: Task, find: Callable[[Task], Any]) -> tuple[Any, Any]:
+    """Search with whole prompts for schedules, and for limits with what is left after any reuse.
+
+    Where no reuse is known, both results are the same one.
+    """
+    if task.shared is None or not task.shared.any():
+        found = find(task)
+        return found, found
+    half = replace(task, time_limit=None if task.time_limit is None else task.time_limit / 2)
+    return find(half), find(half.with_reuse())
 
 
 def search(
     task: Task,
     stop: Callable[[], bool],
     tell: Callable[[tuple[float, float]], None] = lambda ends: None,
-) -> BestPossible | str:
-    """Search for the best possible, or say why there is no interval of it."""
-    found = _find(task, stop, tell, preemption="recompute")
-    if isinstance(found, str):
-        return found
+) -> BestPossible:
+    """Search for the best possible."""
+    # A preempted request may find its own tokens again in a cache of prefixes.
+    whole, limit = _with_and_without_reuse(
+        task,
+        lambda one: _find(
+            one, stop, tell, preemption="recompute" if one.workload is task.workload else "keep"
+        ),
+    )
     count = len(task.workload)
-    interval = Interval(found.lower_bound / count, found.upper_bound / count)
-    return BestPossible(interval, found.best_bound, found.certified)
+    interval = Interval(limit.lower_bound / count, whole.upper_bound / count)
+    without = None if limit is whole else whole.lower_bound / count
+    return BestPossible(interval, limit.best_bound, limit.certified, without_reuse=without)
 
 
-def point(task: Task, stop: Callable[[], bool]) -> CurvePoint | str:
-    """Run the policies at another memory or another load; without any, enclose the best possible.
-
-    A text says why there is no interval.
-    """
+def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
+    """Run the policies at another memory or load; without any, enclose the best possible."""
     best = None if task.specs else search(task, stop)
-    if isinstance(best, str):
-        return best
     runs = []
     for spec in task.specs:
         run = play(replace(task, specs=(spec,), time_limit=None), stop)
@@ -597,59 +700,62 @@ def refit(task: Task, stop: Callable[[], bool]) -> list[CurvePoint]:
         if clock.must_stop():
             break
         done = point(replace(task, batch_time=batch_time), clock.must_stop)
-        if isinstance(done, CurvePoint) and all(run.mean_latency is not None for run in done.runs):
+        if failed := [run for run in done.runs if run.is_error]:
+            raise RuntimeError(f"{failed[0].policy}: {failed[0].reason}")
+        if all(run.mean_latency is not None for run in done.runs):
             points.append(done)
     return points
 
 
-def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint | str:
-    """Enclose the most requests on time, or say why there is no interval."""
+def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint:
+    """Enclose the most requests on time."""
     point = task.on_time
     assert point is not None
-    found = _find(task, stop, tell, level=point.level)
-    if isinstance(found, str):
-        return found
+    level = point.level
+    found, limit = _with_and_without_reuse(task, lambda one: _find(one, stop, tell, level=level))
     if found.schedule is not None:
         # It may be one of the requests on time alone.
         on_time = np.flatnonzero(found.schedule.on_time(point.level)).tolist()
         ids = {found.schedule.problem.ids[place] for place in on_time}
         kept = np.array([name in ids for name in task.workload.ids])
         point = replace(point, kept={("search", 0.0): kept})
-    bound, certified = found.best_bound, found.certified
-    return replace(point, upper=found.upper_bound, bound=bound, certified=certified)
+    bound, certified = limit.best_bound, limit.certified
+    return replace(point, upper=limit.upper_bound, bound=bound, certified=certified)
 
 
 def shortest_tail(task: Task, stop: Callable[[], bool]) -> Interval:
     """Enclose the least p99 latency of every scheduler."""
     import hindsight
 
-    found = hindsight.tail(
-        task.workload,
-        P99,
-        task.time_limit,
-        batch_time=task.batch_time,
-        threads=1,
-        seed=task.seed,
-        should_stop=stop,
+    known, limit = _with_and_without_reuse(
+        task, lambda one: hindsight.tail(one.workload, P99, one.time_limit, **_options(one, stop))
     )
-    return Interval(Fraction(found.lower_bound), Fraction(found.upper_bound))
+    return Interval(Fraction(limit.lower_bound), Fraction(known.upper_bound))
 
 
 def fewest_replicas(task: Task, stop: Callable[[], bool]) -> CapacityResult:
     """Enclose the fewest replicas with which enough requests can be on time."""
     import hindsight
 
-    assert task.level is not None
-    return hindsight.fewest_replicas(
-        task.workload,
-        task.level,
-        task.share,
-        task.time_limit,
-        batch_time=task.batch_time,
-        threads=1,
-        seed=task.seed,
-        should_stop=stop,
+    level = task.level
+    assert level is not None
+    known, limit = _with_and_without_reuse(
+        task,
+        lambda one: hindsight.fewest_replicas(
+            one.workload, level, one.share, one.time_limit, **_options(one, stop)
+        ),
     )
+    enough: CapacityResult = known
+    return replace(enough, lower_bound=limit.lower_bound)
+
+
+def _options(task: Task, stop: Callable[[], bool]) -> dict[str, Any]:
+    return {
+        "batch_time": task.batch_time,
+        "threads": 1,
+        "seed": task.seed,
+        "should_stop": stop,
+    }
 
 
 def _on_time(
@@ -663,7 +769,7 @@ def _on_time(
     }
     for point in (task.on_time for task in tasks if task.on_time is not None):
         place = (point.faster, point.replicas)
-        if place == here and log is not None:
+        if place == here and log is not None and not found.made_up:
             point = point.ran(MEASURED, 0.0, log.latencies, log.first_tokens)
         for run in found.runs if place == here else curves.get(place, ()):
             point = point.ran(run.policy, run.error, run.latencies, run.first_tokens)
@@ -711,22 +817,23 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         waits = task not in done or bool(task.follows(done[task]))
         if task.then is not None and task.then not in done and waits:
             missing.append(task.then.name)
+    errors: list[str] = []
     best: BestPossible | None = None
-    why: str | None = None
     runs: list[PolicyRun] = []
     refitted: list[CurvePoint] = []
     routed: list[PolicyRun] = []
     points: dict[tuple[int, float, int], CurvePoint] = {}
     for task, result in results:
         if task.kind == POLICY:
-            run = task.failed(result) if isinstance(result, str) else result
+            failed = isinstance(result, Failure)
+            run = task.failed(result, is_error=True) if failed else result
             runs += [run] if task.router == tasks[0].router else []
             routed += [run] if task.routing_limit else []
-        elif isinstance(result, str):
-            if task.kind == SEARCH:
-                why = result
-            else:
-                missing.append(f"{task.name}: {result}")
+            # Policies without a result have a table.
+            lost = failed or (run.is_error and run.mean_latency is not None)
+            errors += [f"{task.name}: {run.reason}"] if lost else []
+        elif isinstance(result, Failure):
+            errors.append(f"{task.name}: {result}")
         elif task.kind == REFIT:
             refitted = result
         elif task.kind == SEARCH:
@@ -735,11 +842,13 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
             place = (result.memory_limit, result.faster, result.replicas)
             known_there = points.get(place, replace(result, best=None, runs=()))
             points[place] = known_there.joined(result)
-            lacks = [run.policy for run in result.runs if run.mean_latency is None]
-            missing += [f"{task.name}: {', '.join(lacks)}"] if lacks else []
+            lacks = [run for run in result.runs if run.mean_latency is None]
+            errors += [f"{task.name}, {one.policy}: {one.reason}" for one in lacks if one.is_error]
+            late = ", ".join(one.policy for one in lacks if not one.is_error)
+            missing += [f"{task.name}: {late}"] if late else []
     routed = _same_routing(routed)
     best = None if best is None else _reached(best, runs, routed)
-    ended = [(task.kind, result) for task, result in results if not isinstance(result, str)]
+    ended = [(task.kind, one) for task, one in results if not isinstance(one, Failure)]
     capacity = next((result for kind, result in ended if kind == CAPACITY), None)
     loaded = load(workload, batch_time)
     own = CurvePoint(workload.memory_limit, 1.0, loaded, best, (), workload.replicas)
@@ -751,12 +860,13 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         batch_time=batch_time,
         load=loaded,
         best=own.best,
-        no_best=None if own.best is not None else why,
+        no_best=None if own.best is not None else next(iter(errors), None),
         runs=tuple(sorted(runs, key=lambda run: (run.error, names.index(run.policy)))),
         points=tuple(sorted(others, key=lambda one: (one.memory_limit, one.faster, one.replicas))),
         routed=tuple(routed),
         capacity=capacity,
         unfinished=tuple(dict.fromkeys(missing)),
+        errors=tuple(dict.fromkeys(errors)),
         refits=tuple(refitted),
         **known,
     )

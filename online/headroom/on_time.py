@@ -167,19 +167,22 @@ def carried_on_time(points: Sequence[OnTimePoint]) -> list[OnTimePoint]:
     return found
 
 
-def causes_of(workload: Workload, batch_time: BatchTime, level: ServiceLevel) -> IntArray:
+def causes_of(
+    workload: Workload, batch_time: BatchTime, level: ServiceLevel, shared: IntArray | None = None
+) -> IntArray:
     """Find the first of `CAUSES` that holds for each request, shape (n,).
 
-    Computed in floats; what takes as long as a limit keeps it.
+    Computed in floats; what takes as long as a limit keeps it. ``shared`` tokens of each prompt are
+    reused.
     """
     outputs = workload.output_lengths
     limits = limits_of(scaled_level(level, 1 + 1e-9), len(workload))
-    prompts = Workload(
-        workload.arrival_times,
-        workload.prompt_lengths,
-        np.ones_like(outputs),
-        memory_limit=workload.memory_limit,
-        memory_rule=workload.memory_rule,
+    prompts, workload = (
+        workload.replaced(
+            prompt_lengths=workload.prompt_lengths - (0 if shared is None else shared),
+            output_lengths=lengths,
+        )
+        for lengths in (np.ones_like(outputs), outputs)
     )
     first, whole = (own_seconds(one, batch_time) for one in (prompts, workload))
     shortest = np.minimum(limits.first_token, limits.latest(outputs))

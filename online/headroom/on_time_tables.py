@@ -36,7 +36,14 @@ CARRIED = (
     "same limits, no load proves anything of another. Pictures join the intervals by straight "
     "lines, which prove nothing between the points."
 )
-TOO_SLOW = "the batch time is too slow for the machine of the log, or the memory limit too small"
+
+
+def too_slow(found: Headroom) -> str:
+    """Return why a log may be faster than the limit."""
+    causes = ["the batch time is too slow for the machine of the log", "the memory limit too small"]
+    # Where the log shows which prompts are alike, the limit allows for reuse.
+    causes += ["prompts were reused"] if found.shared_tokens is None else []
+    return f"{', '.join(causes[:-1])}, or {causes[-1]}"
 
 
 def within(level: ServiceLevel) -> str:
@@ -67,11 +74,6 @@ def compared(found: Headroom, point: OnTimePoint) -> dict[str, BoolArray]:
     return {name: point.kept[name, 0.0] for name in names if (name, 0.0) in point.kept}
 
 
-def todays(found: Headroom, own: OnTimePoint) -> list[str]:
-    """Name what is there today: the log, if it has the times that count, and the baseline."""
-    return [name for name in (MEASURED, found.baseline) if (name, 0.0) in own.kept]
-
-
 def on_time_sentences(found: Headroom) -> list[str]:
     """Tell how many are on time today, how many can be, and how many are under the best policy."""
     own = found.on_time_here
@@ -81,11 +83,14 @@ def on_time_sentences(found: Headroom) -> list[str]:
     best, proved = _share(own.best[1]), own.attainable.is_exact
     most = best if proved else f"{rounded_up(100 * (own.attainable.upper or 0), 1)} %"
     limit = f"no {anybody(found)} can have more than {most}"
-    has = [f"{_subject(name)} has {_share(own.kept[name, 0.0])}" for name in todays(found, own)]
-    if own.contradicts:
-        return [f"{asked}: {has[0]}, but with this batch time {limit}: {TOO_SLOW}."]
+    today, logged = own.kept.get((found.baseline, 0.0)), own.kept.get((MEASURED, 0.0))
+    if own.contradicts and logged is not None:
+        has = [f"the log has {_share(logged)}, but with this batch time {limit}"]
+        return [f"{asked}: {has[0]}: {too_slow(found)}."]
+    has = [] if today is None else [f"{found.baseline} (simulated) has {_share(today)}"]
     known = "which a known schedule has" if proved else f"and a schedule that has {best} is known"
     said = [f"{asked}: {', '.join([*has, limit, known])}."]
+    said += [] if logged is None else [f"The log has {_share(logged)} on time."]
     for error in dict.fromkeys((0.0, found.error)):
         runs = [run.policy for run in found.runs if run.policy != found.baseline]
         told = [(own.kept[name, error], name) for name in runs if (name, error) in own.kept]
@@ -143,10 +148,6 @@ def on_time_tables(found: Headroom) -> dict[str, Table]:
     }
 
 
-def _subject(name: str) -> str:
-    return "the log" if name == MEASURED else f"{name} (simulated)"
-
-
 def _share(kept: BoolArray) -> str:
     return f"{per_cent(share(kept))} %"
 
@@ -161,28 +162,27 @@ def _policies(found: Headroom, own: OnTimePoint) -> Table:
         for error, head in {0.0: "", found.error: "predicted: " if found.error else ""}.items():
             kept = own.kept.get((name, error))
             row[f"{head}on time, %"] = NOTHING if kept is None else per_cent(share(kept))
-            row[f"{head}of the attainable, %"] = per_cent(None if kept is None else own.part(kept))
+            part = None if kept is None or name == MEASURED else own.part(kept)
+            row[f"{head}of the attainable, %"] = per_cent(part)
         rows.append(row)
     title = f"Requests on time: {per_cent(own.attainable)} % are attainable"
     return table_of(title, [row for row in rows if any(list(row.values())[1:])], ["policy"])
 
 
-def _late(found: Headroom, own: OnTimePoint) -> tuple[str, dict[str, tuple[int, int]]]:
-    """Count today's late requests by cause, and those of them on time in the schedule known."""
-    for today in todays(found, own):
-        late, best = ~own.kept[today, 0.0], own.best[1]
-        causes = causes_of(found.workload, found.batch_time, own.level)
-        parts = {name: late & (causes == place) for place, name in enumerate(CAUSES)}
-        parts["all"] = late
-        return today, {
-            name: (int(one.sum()), int((one & best).sum())) for name, one in parts.items()
-        }
-    return "", {}
+def _late(found: Headroom, own: OnTimePoint) -> dict[str, tuple[int, int]]:
+    """Count the baseline's late requests by cause, and those on time in the schedule known."""
+    today = own.kept.get((found.baseline, 0.0))
+    if today is None:
+        return {}
+    late, best = ~today, own.best[1]
+    causes = causes_of(found.workload, found.batch_time, own.level, found.shared_tokens)
+    parts = {name: late & (causes == place) for place, name in enumerate(CAUSES)}
+    parts["all"] = late
+    return {name: (int(one.sum()), int((one & best).sum())) for name, one in parts.items()}
 
 
 def _causes(found: Headroom, own: OnTimePoint) -> Table:
     """Show why requests are late today."""
-    today, counts = _late(found, own)
     rows = [
         {
             "cause": cause,
@@ -190,10 +190,9 @@ def _causes(found: Headroom, own: OnTimePoint) -> Table:
             "of all requests, %": per_cent(Fraction(late, len(found.workload))),
             "on time in the schedule known": str(saved),
         }
-        for cause, (late, saved) in counts.items()
+        for cause, (late, saved) in _late(found, own).items()
     ]
-    where = "in the log" if today == MEASURED else f"under {today}, simulated"
-    return table_of(f"Why requests are late {where}", rows, ["cause"])
+    return table_of(f"Why requests are late under {found.baseline}, simulated", rows, ["cause"])
 
 
 def _curve(found: Headroom, points: Sequence[OnTimePoint], title: str) -> Table:
@@ -218,7 +217,6 @@ def on_time_record(found: Headroom) -> dict[str, Any]:
     own = found.on_time_here
     if own is None:
         return {}
-    today, counts = _late(found, own)
     points = [
         {
             "limits_times": one.scale,
@@ -240,7 +238,8 @@ def on_time_record(found: Headroom) -> dict[str, Any]:
         }
         for one in found.on_time
     ]
-    late = {name: {"late": n, "on_time_in_schedule": k} for name, (n, k) in counts.items()}
-    record = {"limits": asdict(own.level), "points": points, "today": today, "late": late}
+    counts = _late(found, own).items()
+    late = {name: {"late": n, "on_time_in_schedule": k} for name, (n, k) in counts}
+    record = {"limits": asdict(own.level), "points": points, "late": late}
     p99 = None if found.p99 is None else list(found.p99.ends)
     return {"service_level": {**record, "best_possible_p99_latency": p99}}

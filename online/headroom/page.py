@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from instances import charts
 from instances.charts import SIGN, Axis, Plot, element
-from online.comparison.ratios import Interval
+from online.comparison.ratios import Interval, rounded
 from online.report.self_contained import folded, page_table, self_contained_page
 
-from .answer import CurvePoint, Headroom
+from .answer import LARGE_DIFFERENCE, CurvePoint, Headroom
 from .cells import per_cent, seconds, told
 from .fleet_tables import REPLICAS, todays_run
-from .on_time import MEASURED, OnTimePoint, share
-from .on_time_tables import CURVES, compared, on_time_curves, todays
+from .on_time import OnTimePoint, share
+from .on_time_tables import CURVES, compared, on_time_curves
 from .tables import LOAD, MEMORY, fields, notes, rivals_of, sentences, shown, tables
 from .waiting import OverTime
 
@@ -32,7 +32,7 @@ LOAD_AXIS = "machine seconds asked for in a second"
 BETWEEN = charts.BROWN
 """Colour of the replicas between the fullest and the emptiest."""
 
-DASHES = ("2 3", "7 3")
+DASHES = "2 3"
 
 WIDE = 4.0
 """The largest of all means beside the least, from where on a linear axis would merge the small."""
@@ -90,15 +90,20 @@ def headline(found: Headroom) -> str:
     own = found.on_time_here
     if found.contradicts or (own is not None and own.contradicts):
         return "The batch time or the memory limit does not fit this log"
-    if own is not None and (names := todays(found, own)):
-        has = f"{per_cent(share(own.kept[names[0], 0.0]))} % of the requests are on time"
+    if own is not None and (found.baseline, 0.0) in own.kept:
+        has = f"{per_cent(share(own.kept[found.baseline, 0.0]))} % of the requests are on time"
         return f"{has}; {best} could have {_span(per_cent(own.attainable))} %"
-    if not found.savings:
+    if found.saving is None:
         return "No answer yet: today's latency or the best possible is not known"
-    saved = per_cent(found.savings[0].share)
-    if found.savings[0].is_negligible:
+    saved = per_cent(found.saving.share)
+    if found.saving.is_negligible:
         saved = f"at most {saved.rpartition(', ')[2]}"
-    return f"{best.capitalize()} could have saved {_span(saved)} % of the mean latency"
+    said = f"{best} could have saved {_span(saved)} % of the mean latency"
+    off = found.difference or Fraction(0)
+    if abs(off) <= LARGE_DIFFERENCE:
+        return said[0].upper() + said[1:]
+    side = "above" if off > 0 else "below"
+    return f"Simulated latency is {rounded(100 * abs(off), 1)} % {side} the log's; {said} simulated"
 
 
 def _span(interval: str) -> str:
@@ -111,8 +116,9 @@ def bars(found: Headroom) -> str:
     told = {error: "predicted" if error else "exact" for error in (0.0, found.error)}
     own, drawn = found.on_time_here, []
     if own is not None:
-        names = todays(found, own)
-        rows = [_Bar(_today(name), share(own.kept[name, 0.0]), COLOURS[0]) for name in names]
+        name = found.baseline
+        kept_today = [own.kept[name, 0.0]] if (name, 0.0) in own.kept else []
+        rows = [_Bar(_today(name), share(one), COLOURS[0]) for one in kept_today]
         for error, lengths in told.items():
             kept = {run.policy: own.kept.get((run.policy, error)) for run in found.runs}
             shares = [(share(one), name) for name, one in kept.items() if one is not None]
@@ -120,7 +126,8 @@ def bars(found: Headroom) -> str:
                 rows.append(_Bar(f"{name}, {lengths} lengths", most))
         rows.append(_Bar("best possible", own.attainable, BEST_THERE))
         drawn.append(_bars("Requests on time", rows, Fraction(1)))
-    rows = [_Bar(_today(one.today), one.mean_latency, COLOURS[0]) for one in found.savings]
+    today = [] if found.saving is None else [found.saving.mean_latency]
+    rows = [_Bar(_today(found.baseline), mean, COLOURS[0]) for mean in today]
     for error, lengths in told.items():
         for run in rivals_of(found, error)[:1]:
             rows.append(_Bar(f"{run.policy}, {lengths} lengths", run.mean_latency or Fraction(0)))
@@ -147,7 +154,7 @@ class _Bar(NamedTuple):
 
 
 def _today(name: str) -> str:
-    return "measured in the log" if name == MEASURED else f"{name}, simulated"
+    return f"{name}, simulated"
 
 
 def _bars(title: str, bars: Sequence[_Bar], whole: Fraction | None = None) -> str:
@@ -179,8 +186,8 @@ def _policies_picture(found: Headroom) -> str:
     # Exact lengths first.
     lengths = sorted({told(run.error) for run, _ in means})
     low, high = (None, None) if found.best is None else found.best.mean_latency.ends
-    today = [(one.today, float(one.mean_latency)) for one in found.savings]
-    figures = [mean for _, mean in [*means, *today]] + [end for end in (low, high) if end]
+    today = [] if found.saving is None else [float(found.saving.mean_latency)]
+    figures = [mean for _, mean in means] + [end for end in (low, high) if end]
     x = _latency_axis(figures)
     plot = Plot.of_rows(x, len(names), 20)
     marks, entries = [], []
@@ -197,11 +204,10 @@ def _policies_picture(found: Headroom) -> str:
         # No lower end is known: no latency is below 0, where a logarithmic axis does not begin.
         marks.append(plot.band((low or x.low, high), BEST))
         entries.append((SIGN.band((0, 1), BEST), "best possible"))
-    for k, (name, mean) in enumerate(today):
-        marks.append(plot.rule(mean, COLOURS[0], DASHES[k]))
-        name = "measured in the log" if name == MEASURED else f"{name}, simulated"
-        sign = SIGN.segment((0, 1), 0.5, COLOURS[0], stroke_dasharray=DASHES[k])
-        entries.append((sign, name))
+    for mean in today:
+        marks.append(plot.rule(mean, COLOURS[0], DASHES))
+        sign = SIGN.segment((0, 1), 0.5, COLOURS[0], stroke_dasharray=DASHES)
+        entries.append((sign, _today(found.baseline)))
     for run, mean in means:
         kind = told(run.error)
         text = f"{run.policy}\noutput lengths {kind}\nmean latency {mean:.3f} s"

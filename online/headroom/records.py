@@ -1,20 +1,12 @@
-"""The answer as JSON, every figure exactly as it is known, and several such records as a table."""
+"""The answer as JSON, every figure exactly as it is known."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-from instances import FileFormatError
-from instances.files import parse_json
 from online.comparison.ratios import Interval
-from online.runtime.table import Table, table_of
 
 from .answer import BestPossible, Headroom, PolicyRun
-from .cells import NOTHING, per_cent, seconds
 from .fleet_tables import fleet_record
 from .on_time_tables import on_time_record
 from .tables import sentence
@@ -22,14 +14,16 @@ from .tables import sentence
 
 def headroom_record(found: Headroom) -> dict[str, Any]:
     """Write what was found, in seconds and shares; an interval is a pair, None an unknown end."""
+    saving, shared = found.saving, found.shared_tokens
     savings = [
         {
-            "today": one.today,
+            "today": found.baseline,
             "mean_latency": float(one.mean_latency),
             "could_be_saved": list(one.seconds.ends),
             "could_be_saved_share": list(one.share.ends),
         }
-        for one in found.savings
+        for one in [saving]
+        if one is not None
     ]
     policies = [
         {
@@ -38,8 +32,8 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
             "mean_latency": _mean(run),
             "reason": run.reason,
             "headroom_share": {}
-            if run.mean_latency is None
-            else {one.today: list(one.part(run.mean_latency).ends) for one in found.savings},
+            if run.mean_latency is None or saving is None
+            else {found.baseline: list(saving.part(run.mean_latency).ends)},
         }
         for run in found.runs
     ]
@@ -66,6 +60,16 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
         "load": found.load,
         "best_possible": _best(found.best),
         "savings": savings,
+        "measured_mean_latency": None
+        if found.measured is None
+        else float(found.measured.mean_latency),
+        "simulated_over_measured": None
+        if found.difference is None
+        else float(1 + found.difference),
+        "shared_prompt_tokens": None if shared is None else int(shared.sum()),
+        "max_concurrency": found.concurrency,
+        "arrivals_made_up": found.made_up,
+        "requests_left_out": found.left_out,
         "policies": policies,
         "points": points,
         "refits": len(found.refits),
@@ -75,6 +79,7 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
             if (spread := found.over_refits(policy)) is not None
         },
         "unfinished": list(found.unfinished),
+        "errors": list(found.errors),
         "interrupted": found.interrupted,
         "seconds": found.seconds,
         **fleet_record(found),
@@ -94,57 +99,5 @@ def _best(best: BestPossible | None) -> dict[str, Any] | None:
         "bound": best.bound,
         "certified": best.certified,
         "schedule": best.schedule,
+        "lower_bound_without_reuse": Interval(best.without_reuse, None).ends[0],
     }
-
-
-def summary_table(paths: Sequence[str | os.PathLike[str]]) -> Table:
-    """Show the records that `headroom_record` wrote of several logs, a row each.
-
-    Raises
-    ------
-    OSError
-        A file cannot be read.
-    FileFormatError
-        It holds no such record.
-    """
-    rows = []
-    for path in paths:
-        record = parse_json(Path(path).read_bytes(), path)
-        try:
-            rows.append({"log": Path(path).stem, **_row(record)})
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise FileFormatError(path, f"is no record of a headroom: {error!r}") from None
-    return table_of("", rows, ["log"])
-
-
-def _row(record: dict[str, Any]) -> dict[str, str]:
-    # The simulated baseline comes last: it compares like with like.
-    saving = record["savings"][-1]
-    baseline, challenger = record["baseline"], record["challenger"]
-    if saving["today"] != baseline:
-        raise ValueError("the baseline did not end")
-    exact, predicted = (
-        next(
-            (
-                per_cent(_interval(one["headroom_share"].get(baseline)))
-                for one in record["policies"]
-                if (one["policy"], one["error"]) == (challenger, error)
-            ),
-            NOTHING,
-        )
-        for error in (0.0, record["error"])
-    )
-    load = record["load"]
-    return {
-        "requests": str(record["requests"]),
-        "load": NOTHING if load is None else f"{load:.2f}",
-        "today, s": seconds(Fraction(saving["mean_latency"])),
-        "best possible, s": seconds(_interval(record["best_possible"]["mean_latency"])),
-        "could be saved, %": per_cent(_interval(saving["could_be_saved_share"])),
-        f"{challenger}: headroom, %": exact,
-        "with predicted lengths, %": predicted,
-    }
-
-
-def _interval(ends: Sequence[float | None] | None) -> Interval | None:
-    return None if ends is None else Interval(*(None if x is None else Fraction(x) for x in ends))

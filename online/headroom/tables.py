@@ -12,7 +12,15 @@ from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
 from online.runtime.table import Table, table_of
 
-from .answer import NEGLIGIBLE, CurvePoint, Headroom, PolicyRun, Saving, percentile
+from .answer import (
+    LARGE_DIFFERENCE,
+    NEGLIGIBLE,
+    CurvePoint,
+    Headroom,
+    PolicyRun,
+    Saving,
+    percentile,
+)
 from .cells import DECIMALS, NOTHING, per_cent, seconds, told
 from .fleet_tables import (
     LOSSES,
@@ -29,6 +37,7 @@ from .on_time_tables import (
     on_time_notes,
     on_time_sentences,
     on_time_tables,
+    too_slow,
 )
 from .waiting import length_classes, own_seconds
 
@@ -47,8 +56,21 @@ BEST_POSSIBLE = (
     "stated, not for the machine."
 )
 HEADROOM = (
-    "Headroom: the mean latency {today} less the best possible. A policy's share of it is what it "
-    "saves of that, below 0 where it loses."
+    "Headroom: the mean latency of {today}, simulated, less the best possible. A policy's share of "
+    "it is the part that it saves, below 0 where it loses."
+)
+REUSED = (
+    "Prompts: the lower ends leave out all tokens that any other request could supply, so no cache "
+    "of prefixes refutes them. Policies and known schedules process every prompt whole."
+)
+
+NO_HASHES = (
+    "Reuse of prompts is left out, as the log does not show which prompts begin alike: a scheduler "
+    "with a cache of prefixes may save more."
+)
+REUSE = (
+    "Up to {part} % of the prompt tokens may be shared with other requests, by the hashes of the "
+    "log. Limits allow for their reuse; the schedulers simulated process every prompt whole."
 )
 
 EVERY_ROUTER = "behind every router of every scheduler"
@@ -74,43 +96,118 @@ def sentence(found: Headroom) -> str:
 
 
 def sentences(found: Headroom) -> list[str]:
-    """Write the same one by one. With a service level, what is on time comes first."""
-    return [*on_time_sentences(found), *capacity_sentences(found), *_of_latency(found)]
+    """Write the same one by one: doubts, requests on time, latency, reuse of prompts."""
+    served = [*on_time_sentences(found), *capacity_sentences(found)]
+    return [*_of_the_log(found), *served, *_of_latency(found), *_of_reuse(found)]
+
+
+def _of_the_log(found: Headroom) -> list[str]:
+    """Write which requests the answer is about, whose their arrivals are, and what is doubted."""
+    count, words = len(found.workload), []
+    if found.left_out:
+        all_of = count + found.left_out
+        words.append(
+            f"Only the first {count:,} of {all_of:,} requests are in this answer, about as many as "
+            "the time limit suffices for: give a longer one, or choose a window, as in "
+            f"'{found.workload.name}(start_seconds=0, max_requests={count})'."
+        )
+    most = found.concurrency
+    if found.made_up and most is not None:
+        words.append(
+            f"The log has no start times. Its closed loop of at most {most} requests at once was "
+            f"played under {found.baseline}: a request arrives when another one ends. All figures "
+            "are for the arrivals so made."
+        )
+    elif found.made_up:
+        spread = "spread evenly" if found.workload.arrival_times.any() else "all put at second 0"
+        words.append(
+            f"The log has no start times: the requests are {spread}, and all figures are for these "
+            "arrivals. Give max_concurrency=N if at most N requests were sent at once."
+        )
+    elif most is not None:
+        words.append(
+            f"The log is of a closed loop: a request was sent when another one ended, at most "
+            f"{most} at once. With a better scheduler they would have been sent earlier; here they "
+            "arrive as in the log."
+        )
+    off = found.difference
+    if off is not None and abs(off) > LARGE_DIFFERENCE and not found.contradicts:
+        words.append(_difference(found, off))
+    return words
+
+
+def _difference(found: Headroom, off: Fraction) -> str:
+    """Write by how much simulation and log differ, and beyond a tenth what it may come from."""
+    assert found.measured is not None
+    measured = found.measured.mean_latency
+    part = f"{rounded(100 * abs(off), 1)} % {'above' if off > 0 else 'below'} it"
+    part = "within 0.1 % of it" if abs(off) < Fraction(1, 1000) else part
+    said = f"The log has a mean latency of {seconds(measured)} s, and {found.baseline} simulated is"
+    said += f" {part}"
+    if abs(off) <= LARGE_DIFFERENCE:
+        return f"{said}."
+    if found.made_up:
+        return f"{said}: arrivals are made up, so the two cannot be compared."
+    today, first = found.run(found.baseline), found.measured.first_tokens
+    if first is not None and today is not None and today.first_tokens is not None:
+        before = float(np.mean(first) - np.mean(today.first_tokens))
+        way = "more" if before > 0 else "less"
+        said += f" (to the first token it takes {seconds(abs(before))} s {way} in the log)"
+    if off > 0:
+        causes = "a batch time that is too slow, a memory limit that is too small"
+        causes += ", prompts that were reused"
+    else:
+        causes = "time outside the engine, such as network, tokenisation and queues before it, a "
+        causes += "batch time that is too fast, a memory limit that is too large"
+    unit = "latencies in another unit than seconds, " if not 0.02 < 1 + off < 50 else ""
+    causes += ", or settings or a scheduler other than those simulated"
+    return f"{said}. This difference is not a saving. It may come from {unit}{causes}."
+
+
+def _of_reuse(found: Headroom) -> list[str]:
+    """Write what reuse of prompts does to the limits."""
+    shared = found.shared_tokens
+    if shared is None:
+        return [NO_HASHES]
+    if not shared.any():
+        return ["The hashes in the log show no prompts that begin alike."]
+    part = per_cent(Fraction(int(shared.sum()), int(found.workload.prompt_lengths.sum())))
+    said = [REUSE.format(part=part)]
+    saving, best = found.saving, found.best
+    if saving is not None and best is not None and best.without_reuse is not None:
+        most = max(Fraction(0), saving.mean_latency - best.without_reuse)
+        said.append(
+            f"Without reuse no {anybody(found)} could save more than {rounded_up(most, DECIMALS)} "
+            f"s ({rounded_up(100 * most / saving.mean_latency, 1)} %)."
+        )
+    return said
 
 
 def _of_latency(found: Headroom) -> list[str]:
-    best, measured = found.best, found.measured
+    best, measured, off = found.best, found.measured, found.difference
     if best is not None and measured is not None and found.contradicts:
         said = (
             f"The log's own mean latency is {seconds(measured.mean_latency)} s, but with this "
             f"batch time no {anybody(found)} could reach less than "
-            f"{_at_least(best.mean_latency.lower)} s: the batch time is too slow for the machine "
-            "of the log, or the memory limit too small. So no savings are given."
+            f"{_at_least(best.mean_latency.lower)} s: {too_slow(found)}. So no savings are given."
         )
         return [said]
-    savings = found.savings
-    if not savings:
+    saving = found.saving
+    if saving is None:
         return [f"No answer: {_why_not(found)}."]
-    words = []
-    for saving in savings:
-        today = f"{saving.today}{behind(found)} (simulated)"
-        today = "The log" if saving.today == MEASURED else today
-        said = f"{today} has a mean latency of {seconds(saving.mean_latency)} s."
-        # The table has both; of the simulated one the answer says only if there is little to gain.
-        if saving is savings[0] or saving.is_negligible:
-            said += f" {_could_be_saved(saving, anybody(found))}"
-        words.append(said)
+    today = f"{found.baseline}{behind(found)} (simulated)"
+    has = f"{today} has a mean latency of {seconds(saving.mean_latency)} s."
+    words = [f"{has} {_could_be_saved(saving, anybody(found))}"]
+    if off is not None and abs(off) <= LARGE_DIFFERENCE:
+        words.append(_difference(found, off))
     spread = found.over_refits(found.baseline)
     if spread is not None:
         words.append(
             f"The batch time is a fit: over {len(found.refits)} refits to resampled rounds, "
             f"{found.baseline} has a mean latency of {seconds(spread)} s."
         )
-    if not savings[0].is_negligible:
-        words += blame_sentences(found)
-    # Policies are simulated: what they save is of what is simulated too, where that ended.
-    if saving.today != MEASURED and not saving.is_negligible:
-        words += _policies_save(found, saving)
+    if not saving.is_negligible:
+        words += blame_sentences(found) + _policies_save(found, saving)
     return words
 
 
@@ -134,7 +231,7 @@ def _could_be_saved(saving: Saving, who: str) -> str:
 
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
     """Tell what the best policy saves and does to the tail, by what it is told of the lengths."""
-    today, words = found.run(saving.today), []
+    today, words = found.run(found.baseline), []
     for error in dict.fromkeys((0.0, found.error)):
         lengths = f"output lengths off by {100 * error:g} %" if error else "exact output lengths"
         rivals = rivals_of(found, error)
@@ -177,10 +274,12 @@ def _at_least(value: Fraction | None) -> str:
 
 
 def _why_not(found: Headroom) -> str:
-    if found.best is None:
-        return found.no_best or "there was no time to find the best possible"
+    late = "give a longer time limit, or fewer requests, as in "
+    late = f"there was no time for it: {late}'{found.workload.name}(max_requests=100)'"
     reasons = (run.reason for run in found.runs if (run.policy, run.error) == (found.baseline, 0))
-    return f"{found.baseline} did not end: {next(reasons, None) or 'there was no time for it'}"
+    if found.best is None:
+        return f"the best possible is not known: {found.no_best or late}"
+    return f"{found.baseline} did not end: {next(reasons, None) or late}"
 
 
 def rivals_of(found: Headroom, error: float) -> list[PolicyRun]:
@@ -229,11 +328,10 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
 
 
 def _model_fields(found: Headroom) -> dict[str, str]:
-    """Tell how far the simulated baseline is from the log, and what the error of a fit does."""
-    told, today = {}, found.run(found.baseline)
-    if found.measured is not None and today is not None and today.mean_latency is not None:
-        off = float(today.mean_latency / found.measured.mean_latency - 1)
-        told["simulated beside measured"] = f"mean latency {100 * off:+.1f} % ({found.baseline})"
+    """Describe how far the simulated baseline is from the log, and what a fit's error does."""
+    told, off = {}, found.difference
+    if off is not None:
+        told["simulated against the log"] = f"mean latency {float(100 * off):+.1f} %"
     count = len(found.refits)
     policies = dict.fromkeys((found.baseline, found.challenger))
     spreads = [f"{one} {seconds(found.over_refits(one))} s" for one in policies if count]
@@ -266,18 +364,17 @@ def tables(found: Headroom) -> dict[str, Table]:
 
 
 def _savings(found: Headroom) -> Table:
-    """Show what no scheduler could save more than, unless the log contradicts the batch time."""
-    rows = [
-        {
-            "today": "measured in the log" if one.today == MEASURED else f"{one.today}, simulated",
-            "mean latency, s": seconds(one.mean_latency),
-            "best possible, s": seconds(found.best.mean_latency if found.best else None),
-            "could be saved, s": seconds(one.seconds),
-            "could be saved, %": per_cent(one.share),
+    """Show the most that could be saved."""
+    saving, rows = found.saving, []
+    if saving is not None and found.best is not None:
+        row = {
+            "today": f"{found.baseline}, simulated",
+            "mean latency, s": seconds(saving.mean_latency),
+            "best possible, s": seconds(found.best.mean_latency),
+            "could be saved, s": seconds(saving.seconds),
+            "could be saved, %": per_cent(saving.share),
         }
-        for one in found.savings
-        if not found.contradicts
-    ]
+        rows.append(row)
     main = ["today", *list(rows[0])[:0:-1]] if rows else []
     best = "the best router and schedulers" if found.routers else "the best scheduler"
     return table_of(f"What {best} could have saved", rows, ["today"], main, ["today"])
@@ -307,7 +404,6 @@ def _policies(found: Headroom) -> Table:
             gained = _gained(found, other)
             row |= {f"predicted: {name}": cell for name, cell in gained.items()}
         rows.append(row)
-    # The simulated baseline comes last: it compares like with like.
     best_first = list(_gained(found, None))[:0:-1]
     title = "Policies" + (", and the share of the headroom each gets" if best_first else "")
     predictions = [f"predicted: {name}" for name in best_first]
@@ -319,9 +415,8 @@ def _gained(found: Headroom, run: PolicyRun | None) -> dict[str, str]:
     """Write the mean latency of a run and its shares of the headroom, by heading."""
     mean = None if run is None else run.mean_latency
     cells = {"mean latency, s": seconds(mean)}
-    for one in found.divisible:
-        name = "headroom on measured, %" if one.today == MEASURED else "headroom, %"
-        cells[name] = NOTHING if mean is None else per_cent(one.part(mean))
+    if found.divisible is not None:
+        cells["headroom, %"] = NOTHING if mean is None else per_cent(found.divisible.part(mean))
     return cells
 
 
@@ -384,8 +479,8 @@ def _stretches(found: Headroom) -> Table:
 def _classes(found: Headroom) -> Table:
     """Show which requests pay: by output length."""
     title, columns = "Which requests pay, by output length: mean latency", _latencies(found)
-    # Latencies below those of every schedule under this batch time do not tell who waits.
-    asked = [name for name in columns if not (found.contradicts and name == MEASURED)]
+    # Only simulated latencies go with the seconds that a request takes alone.
+    asked = [name for name in columns if name != MEASURED]
     if not asked:
         return table_of(title, [])
     own = own_seconds(found.workload, found.batch_time)
@@ -443,7 +538,7 @@ def _curve(found: Headroom, points: Sequence[CurvePoint], title: str) -> Table:
         if not found.contradicts:
             row |= {"could be saved, s": NOTHING, "could be saved, %": NOTHING}
             if best is not None and today is not None:
-                saving = Saving(found.baseline, today, best.below(today))
+                saving = Saving(today, best.below(today))
                 row["could be saved, s"] = seconds(saving.seconds)
                 row["could be saved, %"] = per_cent(saving.share)
         rows.append(row)
@@ -457,15 +552,15 @@ def notes(found: Headroom) -> list[str]:
     said = [*on_time_notes(found), BEST_POSSIBLE]
     if found.routers:
         said = [note.replace("of every scheduler", EVERY_ROUTER) for note in said]
-    shared = [saving.today for saving in found.divisible]
-    if shared:
-        today = "measured" if shared[0] == MEASURED else f"of {found.baseline}, simulated,"
-        said.append(HEADROOM.format(today=today))
-    elif found.savings and not found.contradicts:
+    if found.divisible is not None:
+        said.append(HEADROOM.format(today=found.baseline))
+    elif found.saving is not None:
         said.append(
             "No policy's share of what could be saved is given: no schedule is known that saves "
             f"{float(100 * NEGLIGIBLE):g} % of the mean latency."
         )
+    if found.shared_tokens is not None and found.shared_tokens.any():
+        said.append(REUSED)
     if found.blames:
         said.append(LOSSES)
     if found.points:
@@ -475,11 +570,7 @@ def notes(found: Headroom) -> list[str]:
             "Predicted: every policy is told output lengths that are off by "
             f"{100 * found.error:g} % of the truth in the mean (lognormal, the median right)."
         )
-    if len(shared) > 1:
-        said.append(
-            f"Shares of the headroom are of that on the measured latency, and of that on "
-            f"{found.baseline} simulated with the same batch time, which compares like with like."
-        )
+    said += [f"Error in {error}." for error in found.errors]
     if found.unfinished:
         why = "interrupted" if found.interrupted else "time ran out"
         named = "; ".join(found.unfinished[:NAMED])

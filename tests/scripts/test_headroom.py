@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -74,10 +73,19 @@ class Tables(HTMLParser):
         if tag in ("td", "th"):
             self._is_cell = False
 
+    def says(self, text: str) -> bool:
+        """Whether it shows a text, in one line or more."""
+        return "".join(text.split()) in "".join("".join(self.texts).split())
+
     def handle_data(self, data: str) -> None:
         if self._is_cell:
             self.rows[-1][-1] += data
         self.texts.append(data)
+
+
+def complaints(text: str) -> list[str]:
+    """Lines of the error output but those that tell how far it is."""
+    return [line for line in text.splitlines() if not re.match(r"\d+ (s|min|h): ", line)]
 
 
 def facts(process: Process) -> dict[str, str]:
@@ -101,27 +109,27 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
         *["--memory-limit", "3000", "--batch-time", "fit", "--challenger", "fcfs"],
         *[*QUICK, "--time-limit", 60, "--out", page, "--json", figures, "--wide"],
     )
-    assert process.stderr == ""
+    assert complaints(process.stderr) == []
     assert process.returncode in (0, 1), process.stdout
     shown = Tables()
     shown.feed(page.read_text("utf-8"))
-    on_page = [[cell for cell in row if cell] for row in shown.rows]
-    rows = printed_rows(process)
+    # The page begins with other columns.
+    on_page = [sorted(cell for cell in row if cell) for row in shown.rows]
+    rows = [sorted(row) for row in printed_rows(process)]
     assert len(rows) > 25
     assert [row for row in rows if row not in on_page] == []
     # As many: the page says nothing else.
     assert len([row for row in on_page if len(row) > 1]) == len(rows)
     sentence = process.stdout.splitlines()[0]
-    assert sentence in shown.texts
+    assert shown.says(sentence)
     found = json.loads(figures.read_text("utf-8"))
     assert found["answer"] == sentence
-    measured, simulated = found["savings"]
-    assert (measured["today"], simulated["today"]) == ("measured", "vllm")
-    for name, saving in (("The log", measured), ("vllm (simulated)", simulated)):
-        assert f"{name} has a mean latency of {saving['mean_latency']:.3f} s. " in sentence
+    (saving,), measured = found["savings"], found["measured_mean_latency"]
+    assert f"The log has a mean latency of {measured:.3f} s, and vllm simulated is " in sentence
+    assert f"vllm (simulated) has a mean latency of {saving['mean_latency']:.3f} s. " in sentence
     # Served first come, first served, in rounds like those: what was measured is what is simulated.
     (fcfs,) = (one for one in found["policies"] if (one["policy"], one["error"]) == ("fcfs", 0))
-    assert fcfs["mean_latency"] == pytest.approx(measured["mean_latency"], rel=0.01)
+    assert fcfs["mean_latency"] == pytest.approx(measured, rel=0.01)
     said = facts(process)["a round lasts"]
     d0, d1, d2 = map(float, re.findall(r"([\d.e-]+) s", said)[:3])
     assert (d0, d1, d2) == pytest.approx((0.02, 2e-4, 1e-6), rel=0.02)
@@ -134,7 +142,7 @@ SMALL = ("--memory-limit", 900, "--prediction-error", 0)
 def measured(script: Script, log: object, *options: object) -> Process:
     """A measurement of ``log`` on one process; it complains of nothing."""
     process = script("headroom", log, *QUICK, *options)
-    assert (process.stderr, process.returncode in (0, 1)) == ("", True)
+    assert (complaints(process.stderr), process.returncode in (0, 1)) == ([], True)
     return process
 
 
@@ -147,7 +155,7 @@ def answers(script: Script, log: Path, batch_time: str, folder: Path) -> str:
     answer = process.stdout.splitlines()[0]
     shown = Tables()
     shown.feed(page.read_text("utf-8"))
-    assert answer in shown.texts
+    assert shown.says(answer)
     assert json.loads(figures.read_text("utf-8"))["answer"] == answer
     return answer
 
@@ -170,8 +178,8 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
     # 45 tokens of 0.02 s, over three requests; no token takes less than a round.
     found = re.fullmatch(
         r"The log's own mean latency is 0\.300 s, but with this batch time no scheduler could "
-        r"reach less than ([\d.]+) s: the batch time is too slow for the machine of the log, or "
-        r"the memory limit too small\. So no savings are given\.",
+        r"reach less than ([\d.]+) s: the batch time is too slow for the machine of the log, the "
+        r"memory limit too small, or prompts were reused\. So no savings are given\. Reuse .*",
         answer,
     )
     assert found is not None, answer
@@ -179,9 +187,8 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
     for text in (answer, (tmp_path / "page.html").read_text("utf-8")):
         assert "headroom, %" not in text
         assert "could be saved, %" not in text
-    # The record keeps its numbers.
     record = json.loads((tmp_path / "figures.json").read_text("utf-8"))
-    assert record["savings"][0]["could_be_saved"][1] < 0
+    assert record["savings"] == []
 
 
 def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
@@ -195,7 +202,8 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
     alone = 20 * 0.02 + 59 * 2e-4 + 1010 * 1e-6
     found = re.fullmatch(
         rf"vllm \(simulated\) has a mean latency of {alone:.3f} s\. There is next to nothing to "
-        r"gain: no scheduler could save more than 0\.0\d\d s \((\d\.\d) %\) of it\.",
+        r"gain: no scheduler could save more than 0\.0\d\d s \((\d\.\d) %\) of it\. "
+        r"Reuse of prompts is left out, .*",
         answer,
     )
     assert found is not None, answer
@@ -248,7 +256,8 @@ def test_settings_that_a_log_states_need_not_be_said(
     said = facts(measured(script, f"{path}(max_requests=5)", *options))
     assert said["stated in the log"] == "block_size=16, max_num_seqs=4, num_gpu_blocks=101"
     assert said["memory limit M"] == "1600 tokens in blocks of 16; tokens are stored next"
-    assert said["assumed"].startswith("max_num_batched_tokens=2048, long_prefill_token_threshold=0")
+    # Five small requests do not reach the engine's budget.
+    assert said["assumed"].startswith("long_prefill_token_threshold=0, prefill_schedule_interval=1")
     record = json.loads(figures.read_text("utf-8"))
     names = [record["baseline"], record["challenger"]]
     assert names == ["vllm(max_num_seqs=4)", "vllm(max_num_seqs=4, order=shortest-output)"]
@@ -340,40 +349,13 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
         process.communicate(timeout=40)
     press_ctrl_c(process)
     printed, complained = end(process)
-    assert (process.returncode, complained) == (130, "")
+    assert (process.returncode, complaints(complained)) == (130, [])
     assert " (simulated) has a mean latency of " in printed
     assert "Not done, interrupted: " in printed
     shown = Tables()
     shown.feed(page.read_text("utf-8"))
-    assert printed.splitlines()[0] in shown.texts
+    assert shown.says(printed.splitlines()[0])
     wait_until_gone(process.pid)
-
-
-def test_several_logs_beside_each_other(script: Script, log: Path, tmp_path: Path) -> None:
-    paths = [tmp_path / "one.json", tmp_path / "two.json"]
-    options = ("--batch-time", AFFINE, "--memory-limit", 999, "--json", paths[0])
-    measured(script, log, *options)
-    shutil.copy(*paths)
-    process = script("compare_headroom", *paths)
-    assert process.returncode == 0, process.stderr
-    rows = [line.strip("| ").split(" | ") for line in process.stdout.splitlines()]
-    assert [row[0] for row in rows[2:]] == ["one", "two"]
-    record = json.loads(paths[0].read_text("utf-8"))
-    low, high = record["savings"][0]["could_be_saved_share"]
-    shown = [float(one) for one in rows[2][5].strip("[]").split(", ")]
-    if low == high:
-        assert shown == [pytest.approx(100 * low, abs=0.05)]
-    else:
-        assert shown[0] <= 100 * low <= shown[0] + 0.1
-        assert shown[1] - 0.1 <= 100 * high <= shown[1]
-    (exact, predicted) = (
-        one["headroom_share"]["vllm"]
-        for one in record["policies"]
-        if one["policy"] == "vllm(order=shortest-output)"
-    )
-    for cell, ends in ((rows[2][6], exact), (rows[2][7], predicted)):
-        shown = [float(one) if one != "?" else None for one in cell.strip("[] |").split(", ")]
-        assert shown[0] is None or abs(shown[0] - 100 * (ends[0] or 0)) <= 0.1
 
 
 PODS = """\
@@ -397,13 +379,15 @@ def test_a_log_that_names_workers_tells_what_its_router_loses(
     process = script("headroom", f"{path}({columns})", *options, "--json", figures)
     assert process.returncode in (0, 1), process.stderr
     assert facts(process)["replicas"] == "0 is a, 1 is b"
-    assert " s of the log, the router loses " in process.stdout
+    assert process.stdout.startswith(
+        "The log has a mean latency of 0.875 s, and vllm simulated is "
+    )
+    assert " s simulated, the router loses " in process.stdout
     fleet = json.loads(figures.read_text("utf-8"))["fleet"]
     assert fleet["replicas"] == 2
     assert fleet["routers"] == ["as in the log", "round-robin"]
-    measured = next(one for one in fleet["losses"] if one["policy"] == "measured")
-    assert measured["mean_latency"] == pytest.approx(0.875)
-    low, high = measured["lost_by_router"]
+    today = next(one for one in fleet["losses"] if one["policy"] == "vllm")
+    low, high = today["lost_by_router"]
     assert 0 < low <= high
 
 

@@ -160,7 +160,6 @@ headroom ../log.csv {M} --out nowhere/page.html | cannot be written
 headroom ../log.csv {M} --json x.html | does not end in .json
 headroom ../bench.json {M} --json ../bench.json | is the file that is read
 headroom ../bench.json {M} --json ../link.json | is the file that is read
-compare_headroom ../object.json | is no record of a headroom
 library show | show needs a name
 library show nothing | unknown instance or set of the library
 library show j25-m1 --largest 9 | leaves no instance

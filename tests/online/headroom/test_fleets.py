@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +19,7 @@ from instances.batch_time import AffineTime
 from instances.traces.request_log import RequestLog
 from online.comparison.ratios import Interval
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
-from online.headroom.answer import LOGGED, BestPossible, PolicyRun
-from online.headroom.fleet_tables import fleet_tables
+from online.headroom.answer import BestPossible, PolicyRun
 from online.headroom.log_requests import replicas_of_log
 from online.headroom.measuring import CHALLENGER
 from online.headroom.records import headroom_record
@@ -214,13 +214,12 @@ def test_how_many_replicas(lower: int | None, upper: int | None, said: str) -> N
     assert said in sentence(answer((7, 8), (4, 5), capacity=known, level=level))
 
 
-def test_what_the_log_measured_is_blamed_if_its_routing_is_known() -> None:
-    found = answer((7, 8), (4, 5), measured=Measured(np.array([12.0, 12.0])))
-    routed = (PolicyRun(**{**vars(found.routed[0]), "router": LOGGED}),)
-    logged = Headroom(**{**vars(found), "routers": (LOGGED,), "routed": routed})
-    assert "Of the 12.000 s of the log, the router loses at least 2.000 s" in sentence(logged)
-    assert "lose at least 4.000 s and at most 5.000 s" in sentence(logged)
-    assert [row[1] for row in fleet_tables(logged)["routers"].rows] == ["vllm", "measured"]
+def test_what_the_log_measured_is_not_blamed_on_anybody() -> None:
+    """The simulated baseline loses what it loses, however slow the log is."""
+    found = answer((7, 8), (4, 5))
+    logged = replace(found, measured=Measured(np.array([12.0, 12.0])))
+    assert [one[2] for one in logged.blames] == [one[2] for one in found.blames]
+    assert " s simulated, the router loses " in sentence(logged)
 
 
 def log_of(workers: list[str | None]) -> RequestLog:

@@ -27,7 +27,6 @@ from online.headroom import (
 )
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.cells import per_cent
-from online.headroom.on_time import MEASURED
 from online.headroom.records import headroom_record
 from online.headroom.tables import CARRIED, fields, notes, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
@@ -123,7 +122,7 @@ def test_the_best_possible_holds_and_is_at_least_as_narrow(
 
 
 def test_shares_are_of_what_could_be_saved(found: Headroom) -> None:
-    (saving,) = found.savings
+    saving = found.saving
     best, today = found.best.mean_latency, found.run("vllm")
     assert saving.seconds == Interval(
         today.mean_latency - best.upper, today.mean_latency - best.lower
@@ -259,29 +258,29 @@ def test_processes_change_nothing_but_the_interval(workload: Workload, found: He
     assert [one.memory_limit for one in other.points] == [one.memory_limit for one in found.points]
 
 
-def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> None:
+def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
     latencies = np.full(len(workload), 30.0)
     found = measure_headroom(
         workload, TIME, SPECS, measured=Measured(latencies), time_limit=200, error=0
     )
-    first, second = found.savings
-    assert (first.today, first.mean_latency, second.today) == (MEASURED, Fraction(30), "vllm")
-    assert not found.contradicts
+    saving = found.saving
+    assert saving.mean_latency == found.run("vllm").mean_latency
+    assert found.difference == saving.mean_latency / 30 - 1
     (row,) = (row for row in tables(found)["policies"].rows if row[0] == "vllm")
-    assert row[4] == "0.0"
-    assert row[3] != "0.0"
+    assert row[3] == "0.0"
     said = sentence(found)
-    assert said.startswith(
-        "The log has a mean latency of 30.000 s. No scheduler could save more than "
-    )
-    assert (
-        f" is known. vllm (simulated) has a mean latency of {float(second.mean_latency):.3f} s. "
-        in said
-    )
-    # What a simulated policy gets is of what was simulated, not of what was measured.
+    assert said.startswith("The log has a mean latency of 30.000 s, and vllm simulated is ")
+    # Heading, bars, table and record have the same two numbers.
+    page = headroom_page(found, {}, "a log")
+    today, best = f"{float(saving.mean_latency):.3f}", found.best.mean_latency.text(3)
+    assert tables(found)["savings"].rows[0][1:3] == (today, best)
+    assert f"<b>{today} s</b>" in page
+    assert headroom_record(found)["savings"][0]["mean_latency"] == float(saving.mean_latency)
+    assert "measured in the log" not in page
+    # Policies get a share of what could be saved of the simulation.
     rival = min(run.mean_latency for run in found.completed if run.mean_latency is not None)
-    saved = float(second.mean_latency - rival)
-    part = per_cent(second.part(rival))
+    part = per_cent(saving.part(rival))
+    saved = float(saving.mean_latency - rival)
     assert f" saves {saved:.3f} s, which is {part} % of what could be saved, " in said
 
 
@@ -309,9 +308,14 @@ def test_what_fails_takes_nothing_else_along(
 
     monkeypatch.setattr(measuring, "point", point)
     found = measure_headroom(workload, TIME, SPECS, time_limit=200, error=0)
+    # An exception is an error, and nothing else is.
+    named, others = (found.errors, found.unfinished)[:: 1 if fails else -1]
     why = "RuntimeError: no point" if fails else "vllm"
-    assert f"policies at M = 2500, arrivals x1.5: {why}" in found.unfinished
-    assert len(found.unfinished) == 6
+    assert f"policies at M = 2500, arrivals x1.5: {why}" in named
+    assert (len(named), len(others)) == (6, 0)
+    assert any(note.startswith("Error in policies at M = ") for note in notes(found)) == fails
+    assert any("time ran out" in note for note in notes(found)) != fails
+    assert headroom_record(found)["errors"] == list(found.errors)
     assert len(found.completed) == 4
     # An interval needs no policy beside it.
     assert len(found.points) == 6

@@ -15,7 +15,7 @@ from online.comparison.ratios import Interval
 from online.headroom import Headroom, Measured, headroom_page
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
 from online.headroom.page import bars, headline
-from online.headroom.tables import fields, notes, sentence, sentences, tables
+from online.headroom.tables import NO_HASHES, fields, notes, sentences, tables
 from online.headroom.waiting import OverTime
 
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20)
@@ -29,6 +29,13 @@ def run(policy: str, *latencies: float, error: float = 0.0) -> PolicyRun:
 
 
 VLLM = run("vllm", 8.0, 10.0, 12.0)
+
+
+def sentence(found: Headroom) -> str:
+    """The answer, which ends with the reuse of prompts, without that."""
+    *said, last = sentences(found)
+    assert last == NO_HASHES
+    return " ".join(said)
 
 
 def answer(
@@ -166,19 +173,35 @@ def test_a_policy_that_loses_is_not_praised() -> None:
     )
 
 
-def test_a_log_comes_before_its_simulation() -> None:
-    found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=8.0)
-    could = SOME.format("4.000 s (50.0 %)", "2.000 s (25.0 %)")
+OFF = "The log has a mean latency of {:.3f} s, and vllm simulated is {} % {} it"
+
+
+def test_the_difference_from_the_log_is_not_a_saving() -> None:
+    """Savings are those of the simulated baseline, whatever the log measured."""
     saved = SAVED.format(tail="and makes neither p99 nor the longest latency worse")
-    assert (
-        sentence(found) == f"The log has a mean latency of 8.000 s. {could} {TODAY.strip()}{saved}"
-    )
-    # The best schedule known is slower than the log, and the best possible may be faster.
-    could = UNKNOWN.format("1.000 s (20.0 %)")
-    found = answer(4, 6, VLLM, measured=5.0)
-    assert sentence(found) == f"The log has a mean latency of 5.000 s. {could} {TODAY.strip()}"
-    found = answer(9.5, 10, VLLM, measured=20.0)
-    assert sentence(found).endswith(TODAY + LITTLE.format("0.500 s (5.0 %)"))
+    runs = VLLM, run("sjf", 5.0, 7.0, 9.0)
+    near = OFF.format(9.5, 5.3, "above")
+    assert sentence(answer(4, 6, *runs, measured=9.5)) == f"{TODAY}{KNOWN} {near}.{saved}"
+    # Beyond a tenth it comes first, with what it may come from.
+    for measured, share, way, cause in (
+        (8.0, "25.0", "above", "a batch time that is too slow"),
+        (20.0, "50.0", "below", "time outside the engine"),
+    ):
+        said = sentence(answer(4, 6, *runs, measured=measured))
+        begin, rest = said.split(". This difference is not a saving. It may come from ")
+        assert begin == OFF.format(measured, share, way)
+        assert rest.startswith(cause)
+        assert rest.endswith(f" {TODAY}{KNOWN}{saved}")
+    said = sentence(answer(4, 6, *runs, measured=5000.0))
+    assert "It may come from latencies in another unit than seconds, time outside" in said
+
+
+def test_no_cause_is_named_where_arrivals_are_made_up() -> None:
+    found = replace(answer(4, 6, VLLM, measured=3.5), made_up=True)
+    arrivals, off, *_ = sentences(found)
+    assert arrivals.startswith("The log has no start times: the requests are spread evenly, ")
+    assert off.endswith(": arrivals are made up, so the two cannot be compared.")
+    assert "batch time" not in sentence(found)
 
 
 @pytest.mark.parametrize("runs", [(VLLM, run("sjf", 5.0, 7.0, 9.0)), ()])
@@ -186,21 +209,21 @@ def test_a_log_faster_than_every_schedule_gives_no_savings(runs: tuple[PolicyRun
     found = answer(4, 6, *runs, measured=3.5)
     assert sentence(found) == (
         "The log's own mean latency is 3.500 s, but with this batch time no scheduler could reach "
-        "less than 4.000 s: the batch time is too slow for the machine of the log, or the memory "
-        "limit too small. So no savings are given."
+        "less than 4.000 s: the batch time is too slow for the machine of the log, the memory "
+        "limit too small, or prompts were reused. So no savings are given."
     )
     columns = [name for table in tables(found).values() for name in table.columns]
     assert not [name for name in columns if "headroom" in name or "saved" in name]
     assert not [note for note in notes(found) if "share" in note.lower()]
 
 
-def test_who_waits_is_not_told_by_a_log_that_cannot_be() -> None:
-    for measured, whose in ((3.5, "vllm"), (8.0, "measured")):
+def test_who_waits_is_told_by_the_simulation() -> None:
+    for measured in (3.5, 8.0):
         found = answer(4, 6, VLLM, measured=measured)
         (table,) = (
             one for one in tables(found).values() if one.title.startswith("Which requests pay")
         )
-        assert table.columns[-1] == f"of all waiting ({whose}), %"
+        assert table.columns[-1] == "of all waiting (vllm), %"
     # Nothing but the log: nobody is left to ask.
     assert "classes" not in tables(answer(4, 6, measured=3.5))
 
@@ -255,8 +278,15 @@ def test_the_page_says_the_same_above_the_requests() -> None:
         (5, 5, None, "The best scheduler could have saved 50.0 % of the mean latency"),
         (4, 10, None, "The best scheduler could have saved at most 60.0 % of the mean latency"),
         (4, None, None, "The best scheduler could have saved at most 60.0 % of the mean latency"),
-        # Of what the log measured, where it measured any.
-        (4, 6, 8.0, "The best scheduler could have saved 25.0 to 50.0 % of the mean latency"),
+        # The same of a log that is near, and after the difference of one that is not.
+        (4, 6, 9.5, "The best scheduler could have saved 40.0 to 60.0 % of the mean latency"),
+        (
+            *(4, 6, 8.0),
+            (
+                "Simulated latency is 25.0 % above the log's; the best scheduler could have saved "
+                "40.0 to 60.0 % of the mean latency simulated"
+            ),
+        ),
         (4, 6, 3.5, "The batch time or the memory limit does not fit this log"),
     ],
 )
@@ -266,14 +296,13 @@ def test_the_page_is_headed_by_the_answer(
     found = answer(low, high, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=measured)
     assert headline(found) == saved
     page = headroom_page(found, {}, "a log").replace("\N{NO-BREAK SPACE}", " ")
-    assert page.count(f"<h1>{saved}</h1>") == 1
+    assert page.count(f"<h1>{saved.replace(chr(39), '&#x27;')}</h1>") == 1
 
 
 def test_bars_are_as_long_as_their_figures() -> None:
     drawn = bars(answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=8.0))
     rows = re.findall(r"<span>([a-z, ]+)</span>.*?([\d.]+)%;.*?([\d.]+)%;.*?<b>(.*?)</b>", drawn)
     assert rows == [
-        ("measured in the log", "80.00", "0.00", "8.000 s"),
         ("vllm, simulated", "100.00", "0.00", "10.000 s"),
         ("sjf, exact lengths", "70.00", "0.00", "7.000 s"),
         ("best possible", "40.00", "20.00", "4.000 to 6.000 s"),

@@ -1,0 +1,139 @@
+"""Arrivals of closed loops: recognised in a log, and played where a log has no start times.
+
+In a closed loop a client sends a request when another one ends, and never more than so many at
+once. When a request is sent then depends on the scheduler, so a benchmark that records no start
+times says nothing of them. Playing the loop gives them back for a scheduler that is simulated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from instances import InvalidValueError, RequestLog, ServiceLevel, Workload
+from instances.arrays import FloatArray
+from instances.batch_time import BatchTime
+from instances.problem.arrival_source import Arrival, FixedArrivals
+from instances.validation import as_integer
+from online.policy_interface.policy import State, VisibleRequest
+from online.policy_interface.specs import PolicySpec
+from online.simulation.simulator import simulate
+
+from .log_requests import end_to_end
+
+AT_ONCE = 0.05
+"""Share of the mean latency within which a request counts as sent when another one ended."""
+
+LEAST_SENT = 0.5
+"""Share of the requests sent when another one ended, from which on a log is of a closed loop."""
+
+
+class ClosedLoop(FixedArrivals):
+    """Requests in order, each sent at its time or when there are fewer than so many, if later."""
+
+    def __init__(self, workload: Workload, concurrency: int) -> None:
+        self.name, self.memory_limit = workload.name, workload.memory_limit
+        self.memory_rule, self._concurrency = workload.memory_rule, concurrency
+        workload.reset(np.random.default_rng(0))
+        self._arrivals = list(workload.release(math.inf))
+        self._free: list[float] = [0.0] * concurrency
+
+    def next_arrival(self) -> float | None:
+        """Return when the next request is sent, if that is known."""
+        planned = super().next_arrival()
+        return None if planned is None or not self._free else max(planned, self._free[0])
+
+    def release(self, now: float) -> list[Arrival]:
+        """Send the requests that are due."""
+        sent = []
+        while (time := self.next_arrival()) is not None and time <= now:
+            heappop(self._free)
+            sent.append(self._arrivals[self._position]._replace(time=time))
+            self._position += 1
+        return sent
+
+    def end(self, count: int, time: float) -> None:
+        """Note that so many requests have ended."""
+        for _ in range(count):
+            heappush(self._free, time)
+
+
+def play_closed_loop(
+    workload: Workload,
+    concurrency: int,
+    spec: PolicySpec,
+    batch_time: BatchTime,
+    *,
+    seed: int = 0,
+    level: ServiceLevel | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Workload:
+    """Give requests the arrivals of a closed loop under a policy.
+
+    Raises
+    ------
+    InvalidValueError
+        Several replicas, or there was no time for all requests.
+    """
+    if workload.replicas > 1:
+        reason = "is not 1: a log without start times is of one machine here"
+        raise InvalidValueError(None, "replicas", workload.replicas, reason)
+    loop, policy = ClosedLoop(workload, concurrency), spec.make()
+    complete = policy.complete
+
+    def complete_and_send(requests: Sequence[VisibleRequest], state: State) -> None:
+        complete(requests, state)
+        loop.end(len(requests), state.time)
+
+    policy.complete = complete_and_send  # type: ignore[method-assign]
+    run = simulate(
+        loop, policy, seed=seed, batch_time=batch_time, level=level, should_stop=should_stop
+    )
+    if run.status != "completed":
+        reason = f"is too many for the time limit: the closed loop under {spec.label} has no end"
+        raise InvalidValueError(None, "requests", len(workload), reason)
+    return run.workload.renamed(workload.name, workload.metadata)
+
+
+def arrivals_of_log(log: RequestLog, max_concurrency: int | None = None) -> tuple[int | None, bool]:
+    """Return the most requests at once of a closed loop, and whether arrivals are made up.
+
+    Parameters
+    ----------
+    log : RequestLog
+        The log.
+    max_concurrency : int or None, default None
+        Most requests at once, for a log without start times; None takes the number that it states.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A number below 1, or one for a log that has start times.
+    """
+    made_up = not log.has_arrival_times or log.format == "sglang-bench"
+    if max_concurrency is not None and not made_up:
+        reason = "is for logs without start times, and this one has them"
+        raise InvalidValueError(None, "max_concurrency", max_concurrency, reason)
+    stated = log.settings.get("max_concurrency") if max_concurrency is None else max_concurrency
+    if stated is not None:
+        stated = as_integer(stated, None, "max_concurrency", minimum=1)
+    latencies = end_to_end(log)
+    if made_up or not np.isfinite(latencies).all():
+        return stated, made_up
+    return _concurrency(log.arrival_times, latencies), False
+
+
+def _concurrency(arrivals: FloatArray, latencies: FloatArray) -> int | None:
+    """Return the most requests at once, if most are sent when another one ends."""
+    near = AT_ONCE * float(latencies.mean())
+    ends = np.sort(arrivals + latencies)
+    count = len(arrivals)
+    most = int((np.arange(1, count + 1) - np.searchsorted(ends, arrivals + near, "right")).max())
+    if most < 1 or count <= 2 * most:
+        return None
+    # The k-th request that has to wait for another one waits for the k-th end.
+    is_sent = arrivals[most:] - ends[: count - most] <= near
+    return most if is_sent.mean() >= LEAST_SENT else None
