@@ -116,7 +116,7 @@ class Options:
         if self.batch_time == FIT:
             reason = "needs a log, and there is none"
             raise InvalidValueError(None, "batch_time", self.batch_time, reason)
-        time, where_from, _ = find_batch_time(self.batch_time, None)  # type: ignore[arg-type]
+        time, where_from = find_batch_time(self.batch_time, None)  # type: ignore[arg-type]
         return time, where_from
 
 

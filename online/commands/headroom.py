@@ -204,7 +204,7 @@ def headroom(  # noqa: PLR0913
         )
         _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
         # Rounds are as long as all that they served asked for, whatever is looked at.
-        time, where_from, refits = find_batch_time(batch_time, whole, fit_error)
+        time, where_from = find_batch_time(batch_time, whole, fit_error)
 
         def tell(news: HeadroomProgress) -> None:
             update(100 * news.done // news.total, news.text)
@@ -225,7 +225,6 @@ def headroom(  # noqa: PLR0913
                 level=level,
                 routers=[*([logged] if logged else []), *(router or ROUTERS)],
                 share=SHARE if share is None else share,
-                refits=refits,
                 shared_tokens=shared,
                 concurrency=concurrency,
                 made_up=made_up,

@@ -342,8 +342,6 @@ class Headroom:
         Runs of a fleet whose losses are told, under all routers.
     capacity : CapacityResult or None
         The fewest replicas that meet the level.
-    refits : tuple[CurvePoint, ...]
-        Baseline and challenger with each refit of the batch time.
     errors : tuple[str, ...]
         Computations that ended with an exception, and which.
     shared_tokens : int64 array or None
@@ -376,7 +374,6 @@ class Headroom:
     routers: tuple[str, ...] = ()
     routed: tuple[PolicyRun, ...] = ()
     capacity: CapacityResult | None = None
-    refits: tuple[CurvePoint, ...] = ()
     errors: tuple[str, ...] = ()
     shared_tokens: IntArray | None = None
     concurrency: int | None = None
@@ -387,12 +384,6 @@ class Headroom:
     def replicas(self) -> int:
         """Number of replicas."""
         return self.workload.replicas
-
-    def over_refits(self, policy: str) -> Interval | None:
-        """Enclose the mean latencies of a policy with the refits of the batch time."""
-        runs = [run for point in self.refits for run in point.runs if run.policy == policy]
-        means = [run.mean_latency for run in runs if run.mean_latency is not None]
-        return Interval(min(means), max(means)) if means else None
 
     @property
     def on_time_here(self) -> OnTimePoint | None:

@@ -26,7 +26,7 @@ happened to be short, and make every round too short.
 
 **How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by
 a fit to the others. The error stated is the mean of |predicted - measured| / measured over all.
-Standard errors and refits are a bootstrap: `RESAMPLED` blocks of consecutive time, drawn with
+Standard errors are of a bootstrap: `RESAMPLED` blocks of consecutive time, drawn with
 replacement, are fitted anew. Blocks keep windows together that share rounds. A bootstrap does not
 know what the log does not say, such as chunks: that is the same in every block.
 """
@@ -59,11 +59,7 @@ LEAST_ROWS = 30
 """Rows below which nothing is fitted."""
 
 RESAMPLED = 20
-"""Blocks of rows that are drawn with replacement for a refit."""
-
-REFITS = 19
-"""Refits that are simulated: a further one lies between the least and the largest of 19 with
-probability 0.9."""
+"""Blocks of rows that are drawn with replacement for the standard errors."""
 
 WINDOW = 16
 """Gaps of a request that make a row."""
@@ -88,7 +84,7 @@ LEAST_EXPECTED = 0.1
 """Share of its measured seconds that a row is expected to take at least, where weights are made."""
 
 LEAST_D0 = 1e-9
-"""Seconds of d0 in a refit in which it would not be above 0."""
+"""Seconds that d0 has at least, rounded to six digits or not."""
 
 NEGLIGIBLE = 0.02
 """Share of the seconds of a mean round up to which a negative coefficient counts as 0."""
@@ -110,15 +106,12 @@ class InterTokenFit(NamedTuple):
         Mean absolute share by which rows are off when they are predicted by the others.
     standard_errors : tuple[float, float, float]
         Standard errors of d0, d1 and d2, seconds.
-    refits : tuple[AffineTime, ...]
-        `REFITS` fits to resampled blocks of rows.
     """
 
     batch_time: AffineTime
     rows: int
     error: float
     standard_errors: tuple[float, float, float]
-    refits: tuple[AffineTime, ...]
 
 
 class TokenTimes(NamedTuple):
@@ -277,8 +270,7 @@ def fit_rounds(
         )
     resampled = _resampled(rounds, coefficients)
     errors = resampled.std(axis=0, ddof=1).tolist()
-    refits = tuple(_affine(one) for one in resampled[:REFITS])
-    return InterTokenFit(_affine(coefficients), count, error, (*errors,), refits)
+    return InterTokenFit(_affine(coefficients), count, error, (*errors,))
 
 
 def fit_log(log: RequestLog, largest_error: float = LARGEST_ERROR) -> InterTokenFit:
@@ -357,8 +349,8 @@ def _needs_no_file(text: str) -> bool:
 
 def find_batch_time(
     text: str, log: RequestLog, largest_error: float = LARGEST_ERROR
-) -> tuple[AffineTime | TiledTime, str, tuple[AffineTime, ...]]:
-    """Find a batch time, say where it is from, and what it could be as well.
+) -> tuple[AffineTime | TiledTime, str]:
+    """Find a batch time, and say where it is from.
 
     Parameters
     ----------
@@ -371,8 +363,8 @@ def find_batch_time(
 
     Returns
     -------
-    tuple[BatchTime, str, tuple[AffineTime, ...]]
-        The batch time, a line about it, and the refits of a fit.
+    tuple[BatchTime, str]
+        The batch time, and a line about it.
 
     Raises
     ------
@@ -386,7 +378,7 @@ def find_batch_time(
     preset_memory_limit(text)
     if _needs_no_file(text):
         found = read_batch_time(text)[0]
-        return found, f"{formula(found)} ({text})", ()
+        return found, f"{formula(found)} ({text})"
     if text == FIT:
         fitted, of = fit_log(log, largest_error), "windows of the log's inter-token times"
     else:
@@ -397,7 +389,7 @@ def find_batch_time(
         f"{formula(fitted.batch_time, 3)} (fitted to {fitted.rows} {of}; standard errors {errors} "
         f"s; off by {100 * fitted.error:.1f} % in the mean, held out)"
     )
-    return fitted.batch_time, said, fitted.refits
+    return fitted.batch_time, said
 
 
 def formula(time: AffineTime | TiledTime, digits: int = 6) -> str:

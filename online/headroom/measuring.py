@@ -101,7 +101,6 @@ ORDER_PARAMETERS = ("order", "ageing", "policy")
 """Parameters of a baseline that proposals do not take over: they propose another order."""
 
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
-REFIT = "effect of the fit's error"
 ON_TIME, TAIL, CAPACITY = "requests on time", "p99 latency", "fewest replicas"
 
 
@@ -112,7 +111,7 @@ class Task:
     Attributes
     ----------
     kind : str
-        `SEARCH`, `POLICY`, `POINT`, `REFIT`, `ON_TIME`, `TAIL` or `CAPACITY`.
+        `SEARCH`, `POLICY`, `POINT`, `ON_TIME`, `TAIL` or `CAPACITY`.
     workload : Workload
         The requests.
     batch_time : BatchTime
@@ -143,8 +142,6 @@ class Task:
         Seconds to enclose the least latency with a run's routing; 0 leaves it out.
     share : float
         Share of the requests that the fewest replicas must have on time.
-    refits : tuple[BatchTime, ...]
-        Batch times that could be in place of this one.
     """
 
     kind: str
@@ -163,7 +160,6 @@ class Task:
     router: RouterSpec | None = None
     routing_limit: float = 0.0
     share: float = SHARE
-    refits: tuple[BatchTime, ...] = ()
 
     def follows(self, result: Any) -> list[Task]:
         """List what is to be done next, with this result."""
@@ -231,7 +227,6 @@ def measure_headroom(  # noqa: PLR0913
     level: ServiceLevel | None = None,
     routers: Sequence[AnyRouter] = ROUTERS,
     share: float = SHARE,
-    refits: Sequence[BatchTime] = (),
     shared_tokens: IntArray | None = None,
     concurrency: int | None = None,
     made_up: bool = False,
@@ -272,9 +267,6 @@ def measure_headroom(  # noqa: PLR0913
         Routers of several replicas; the first stands for what is there today.
     share : float, default 0.99
         Find the fewest replicas with which so large a share can be on time.
-    refits : Sequence[BatchTime], default ()
-        What a fit of the batch time could have been as well: baseline and challenger also run on
-        each, as far as there is time.
     shared_tokens : int64 array or None, default None
         Tokens of each prompt that other requests could supply, as `shared_prefixes` counts them;
         limits then hold for schedulers that reuse them. None leaves reuse of prompts out.
@@ -311,7 +303,7 @@ def measure_headroom(  # noqa: PLR0913
         one.make()
     whole = Task(SEARCH, workload, batch_time, seed, time_limit, shared_tokens, level=level)
     router = next(iter(ways.values()), None)
-    whole = replace(whole, refits=(*refits,), router=router, share=share)
+    whole = replace(whole, router=router, share=share)
     # Engines meet every router; others do where they are named.
     late = [one for one in others if policies is None and _comes_late(one)]
     compared = (current, other)
@@ -496,8 +488,6 @@ def _tasks(
     if whole.router is not None and whole.router.name == LOGGED:
         # The log routes to its own replicas only.
         around = [one for one in around if one.workload.replicas == whole.workload.replicas]
-    limit = POLICY_SHARE * time_limit
-    refitted = replace(whole, kind=REFIT, specs=compared, name=REFIT, time_limit=limit)
     return [
         replace(whole, time_limit=POINT_SHARE * time_limit),
         replace(whole, time_limit=SEARCH_SHARE * time_limit / (2 if on_time else 1)),
@@ -507,7 +497,6 @@ def _tasks(
         *enclosed,
         *on_time[1:],
         *elsewhere,
-        *([refitted] if whole.refits else []),
         *([task.predicted(error) for task in needed] if error else []),
         *around[:NEAREST],
         *others,
@@ -556,17 +545,10 @@ def _perform(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) 
         # While a search runs it knows one end of the interval only.
         tell = lambda ends: None  # noqa: E731
     try:
-        if task.kind == SEARCH:
-            return search(task, stop, tell)
-        if task.kind == ON_TIME:
-            return attain(task, stop, tell)
-        if task.kind == TAIL:
-            return shortest_tail(task, stop)
-        if task.kind == CAPACITY:
-            return fewest_replicas(task, stop)
-        if task.kind == REFIT:
-            return refit(task, stop)
-        return point(task, stop) if task.kind == POINT else play(task, stop)
+        if task.kind in (SEARCH, ON_TIME):
+            return (search if task.kind == SEARCH else attain)(task, stop, tell)
+        others = {TAIL: shortest_tail, CAPACITY: fewest_replicas, POINT: point, POLICY: play}
+        return others[task.kind](task, stop)
     except Exception as error:  # noqa: BLE001 (named in the answer)
         return Failure(one_line(error))
 
@@ -692,21 +674,6 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
     return CurvePoint(limit, task.faster, loaded, best, tuple(runs), replicas)
 
 
-def refit(task: Task, stop: Callable[[], bool]) -> list[CurvePoint]:
-    """Run the policies on one refit of the batch time after another while there is time."""
-    clock = Clock(task.time_limit, stop)
-    points = []
-    for batch_time in task.refits:
-        if clock.must_stop():
-            break
-        done = point(replace(task, batch_time=batch_time), clock.must_stop)
-        if failed := [run for run in done.runs if run.is_error]:
-            raise RuntimeError(f"{failed[0].policy}: {failed[0].reason}")
-        if all(run.mean_latency is not None for run in done.runs):
-            points.append(done)
-    return points
-
-
 def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) -> OnTimePoint:
     """Enclose the most requests on time."""
     point = task.on_time
@@ -820,7 +787,6 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     errors: list[str] = []
     best: BestPossible | None = None
     runs: list[PolicyRun] = []
-    refitted: list[CurvePoint] = []
     routed: list[PolicyRun] = []
     points: dict[tuple[int, float, int], CurvePoint] = {}
     for task, result in results:
@@ -834,8 +800,6 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
             errors += [f"{task.name}: {run.reason}"] if lost else []
         elif isinstance(result, Failure):
             errors.append(f"{task.name}: {result}")
-        elif task.kind == REFIT:
-            refitted = result
         elif task.kind == SEARCH:
             best = result if best is None else best.joined(result)
         elif task.kind == POINT:
@@ -867,7 +831,6 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
         capacity=capacity,
         unfinished=tuple(dict.fromkeys(missing)),
         errors=tuple(dict.fromkeys(errors)),
-        refits=tuple(refitted),
         **known,
     )
     p99 = next((result for _, result in results if isinstance(result, Interval)), None)

@@ -72,12 +72,6 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
         "requests_left_out": found.left_out,
         "policies": policies,
         "points": points,
-        "refits": len(found.refits),
-        "mean_latency_over_refits": {
-            policy: list(spread.ends)
-            for policy in dict.fromkeys((found.baseline, found.challenger))
-            if (spread := found.over_refits(policy)) is not None
-        },
         "unfinished": list(found.unfinished),
         "errors": list(found.errors),
         "interrupted": found.interrupted,

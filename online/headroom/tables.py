@@ -200,12 +200,6 @@ def _of_latency(found: Headroom) -> list[str]:
     words = [f"{has} {_could_be_saved(saving, anybody(found))}"]
     if off is not None and abs(off) <= LARGE_DIFFERENCE:
         words.append(_difference(found, off))
-    spread = found.over_refits(found.baseline)
-    if spread is not None:
-        words.append(
-            f"The batch time is a fit: over {len(found.refits)} refits to resampled rounds, "
-            f"{found.baseline} has a mean latency of {seconds(spread)} s."
-        )
     if not saving.is_negligible:
         words += blame_sentences(found) + _policies_save(found, saving)
     return words
@@ -303,6 +297,7 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         else f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
     )
     on = f" on each of {found.replicas} replicas" if found.routers else ""
+    off = None if found.difference is None else float(100 * found.difference)
     described = {
         "requests": str(len(workload)),
         **facts,
@@ -313,7 +308,7 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second{on}, at full memory",
-        **_model_fields(found),
+        **({} if off is None else {"simulated against the log": f"mean latency {off:+.1f} %"}),
         **on_time_fields(found),
     }
     if best is None:
@@ -325,23 +320,6 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "lower end": f"no scheduler is below it ({best.bound}, {kind})",
         "upper end": f"a schedule is known ({best.schedule})",
     }
-
-
-def _model_fields(found: Headroom) -> dict[str, str]:
-    """Describe how far the simulated baseline is from the log, and what a fit's error does."""
-    told, off = {}, found.difference
-    if off is not None:
-        told["simulated against the log"] = f"mean latency {float(100 * off):+.1f} %"
-    count = len(found.refits)
-    policies = dict.fromkeys((found.baseline, found.challenger))
-    spreads = [f"{one} {seconds(found.over_refits(one))} s" for one in policies if count]
-    loads = [one.load for one in found.refits if one.load is not None]
-    if loads:
-        spreads.append(f"load [{min(loads):.3f}, {max(loads):.3f}]")
-    # Drawn alike: a further one is the least or the largest of n + 1 with probability 2 / (n + 1).
-    within = f"a further one lies within with probability {(count - 1) / (count + 1):.2g}"
-    said = {"mean latency over refits": f"{', '.join(spreads)} ({count} refits; {within})"}
-    return told | (said if count else {})
 
 
 def tables(found: Headroom) -> dict[str, Table]:

@@ -54,6 +54,6 @@ def test_own_time_is_the_bound_of_that_name(time: AffineTime | PiecewiseLinearTi
 
 
 def test_a_preset_in_steps_is_told_in_a_line() -> None:
-    found, told, _ = find_batch_time("llama-2-70b-a100-tp1", None)  # type: ignore[arg-type]
+    found, told = find_batch_time("llama-2-70b-a100-tp1", None)  # type: ignore[arg-type]
     assert found == preset("llama-2-70b-a100-tp1").batch_time
     assert told == "a table over tokens in tiles of 8, and attention (llama-2-70b-a100-tp1)"

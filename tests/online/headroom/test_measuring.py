@@ -28,7 +28,7 @@ from online.headroom import (
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.cells import per_cent
 from online.headroom.records import headroom_record
-from online.headroom.tables import CARRIED, fields, notes, sentence, tables
+from online.headroom.tables import CARRIED, notes, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
@@ -74,31 +74,6 @@ def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> 
         )
         other = found.run(name, 0.5)
         assert other.mean_latency == seconds_of(told.seconds_schedule) / len(workload)
-
-
-def test_refits_are_runs_with_their_batch_times(workload: Workload) -> None:
-    refits = [AffineTime(0.018, 2e-4, 1e-6), AffineTime(0.024, 2e-4, 1e-6)]
-    found = measure_headroom(workload, TIME, ["fcfs"], time_limit=200, refits=refits)
-    for spec in (measuring.BASELINE, measuring.CHALLENGER):
-        runs = [online.simulate(workload, spec.make(), batch_time=one) for one in refits]
-        means = [seconds_of(run.seconds_schedule) / len(workload) for run in runs]
-        assert found.over_refits(spec.label) == Interval(*means)
-    spread = found.over_refits("vllm").text(3)
-    assert f"over 2 refits to resampled rounds, vllm has a mean latency of {spread} s." in (
-        sentence(found)
-    )
-    said = fields(found, {})["mean latency over refits"]
-    assert f"vllm {spread} s, vllm(order=shortest-output) [" in said
-    assert "(2 refits; a further one lies within with probability 0.33)" in said
-    record = headroom_record(found)["mean_latency_over_refits"]
-    assert record["vllm"] == list(found.over_refits("vllm").ends)
-
-
-def test_without_a_fit_nothing_is_said_of_refits(found: Headroom) -> None:
-    assert found.over_refits("vllm") is None
-    assert "refit" not in sentence(found)
-    assert "mean latency over refits" not in fields(found, {})
-    assert headroom_record(found)["mean_latency_over_refits"] == {}
 
 
 def test_proposals_take_over_the_engine_s_settings_but_its_order() -> None:
