@@ -62,8 +62,6 @@ class PolicyRun:
         Replica of each request.
     assigned : Interval or None
         Around the least mean latency of all schedulers that leave each request on its replica.
-    by_replica : tuple[OverTime, ...]
-        Queue and memory of each replica.
     """
 
     policy: str
@@ -77,7 +75,6 @@ class PolicyRun:
     router: str | None = None
     assignment: IntArray | None = None
     assigned: Interval | None = None
-    by_replica: tuple[OverTime, ...] = ()
 
     @property
     def p99(self) -> Fraction | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
+from online.comparison.ratios import Interval, rounded_down, rounded_up
 from online.runtime.table import Table, table_of
 
-from .answer import LOGGED, Headroom, PolicyRun
-from .cells import DECIMALS, NOTHING, per_cent, seconds
+from .answer import LOGGED, Headroom
+from .cells import DECIMALS, seconds
 from .on_time_tables import within
 
 REPLICAS = "With another number of replicas"
@@ -104,10 +102,10 @@ def capacity_sentences(found: Headroom) -> list[str]:
 
 
 def fleet_tables(found: Headroom) -> dict[str, Table]:
-    """Make the tables of routers and of replicas; none on one machine."""
+    """Make the tables of routers; none on one machine."""
     if not found.routers:
         return {}
-    return {"routers": _routers(found), "balance": _balance(found)}
+    return {"routers": _routers(found)}
 
 
 def _routers(found: Headroom) -> Table:
@@ -127,37 +125,6 @@ def _routers(found: Headroom) -> Table:
     main = ["router", "policy", "router loses, s", "schedulers lose, s", "mean latency, s"]
     main += ["could be saved, s"]
     return table_of("What routers and schedulers lose", rows, ["router", "policy"], main)
-
-
-def todays_run(found: Headroom) -> PolicyRun | None:
-    """Find the run of today's policy and router, if it has replicas to show."""
-    today = found.run(found.baseline)
-    return today if today is not None and today.by_replica else None
-
-
-def _balance(found: Headroom) -> Table:
-    """Show what each replica has to do under today's policy and router."""
-    today, workload = todays_run(found), found.workload
-    if today is None or today.assignment is None or today.latencies is None:
-        return table_of("", [])
-    stretches = max(len(one.queue) for one in today.by_replica)
-    rows = []
-    for replica, over_time in enumerate(today.by_replica):
-        own = np.flatnonzero(today.assignment == replica)
-        rows.append(
-            {
-                "replica": str(replica),
-                "requests": str(len(own)),
-                "prompt tokens": str(int(workload.prompt_lengths[own].sum())),
-                "output tokens": str(int(workload.output_lengths[own].sum())),
-                "mean queue": rounded(float(over_time.queue.sum()) / stretches, 1),
-                "memory held, %": per_cent(float(over_time.memory.sum()) / stretches),
-                "mean latency, s": seconds(float(today.latencies[own].mean()))
-                if len(own)
-                else NOTHING,
-            }
-        )
-    return table_of(f"Load by replica: {found.baseline}{behind(found)}", rows)
 
 
 def fleet_record(found: Headroom) -> dict[str, Any]:

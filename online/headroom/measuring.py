@@ -591,7 +591,6 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         over_time=together(parts),
         router=task.router.label,
         assignment=run.assignment,
-        by_replica=tuple(parts),
     )
 
 
@@ -668,7 +667,7 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
     runs = []
     for spec in task.specs:
         run = play(replace(task, specs=(spec,), time_limit=None), stop)
-        runs.append(replace(run, over_time=None, by_replica=()))
+        runs.append(replace(run, over_time=None))
     loaded = load(task.workload, task.batch_time)
     limit, replicas = task.workload.memory_limit, task.workload.replicas
     return CurvePoint(limit, task.faster, loaded, best, tuple(runs), replicas)

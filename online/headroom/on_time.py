@@ -1,4 +1,4 @@
-"""Requests on time: the most that any scheduler can have, and why others are late."""
+"""Requests on time: the most that any scheduler can have."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from instances import ServiceLevel, Workload
-from instances.arrays import FloatArray, IntArray
-from instances.batch_time import BatchTime
+from instances.arrays import FloatArray
 from instances.service_level import BoolArray, limits_of
 from online.comparison.ratios import Interval
-
-from .waiting import backlogs, own_seconds
 
 MEASURED = "measured"
 """Name that tables give to what the log says itself."""
@@ -24,15 +21,6 @@ ROUNDING = Fraction(1, 2**48)
 
 LEVEL_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0, 0.75, 1.5)
 """By which limits are multiplied, in order of computation."""
-
-CAUSES = {
-    "long prompt": "alone on the machine its first token is too late: no scheduler can",
-    "long output": "alone on the machine it is late all the same: no scheduler can",
-    "burst": "at its arrival, the others there had more machine seconds of work left than it may "
-    "take, under every scheduler that serves all",
-    "rest": "none of these",
-}
-"""Why a request is late; the first that holds."""
 
 
 def scaled_level(level: ServiceLevel, factor: float) -> ServiceLevel:
@@ -165,30 +153,3 @@ def carried_on_time(points: Sequence[OnTimePoint]) -> list[OnTimePoint]:
                 one = replace(one, upper=known.upper, bound=bound, certified=certified)
         found.append(one)
     return found
-
-
-def causes_of(
-    workload: Workload, batch_time: BatchTime, level: ServiceLevel, shared: IntArray | None = None
-) -> IntArray:
-    """Find the first of `CAUSES` that holds for each request, shape (n,).
-
-    Computed in floats; what takes as long as a limit keeps it. ``shared`` tokens of each prompt are
-    reused.
-    """
-    outputs = workload.output_lengths
-    limits = limits_of(scaled_level(level, 1 + 1e-9), len(workload))
-    prompts, workload = (
-        workload.replaced(
-            prompt_lengths=workload.prompt_lengths - (0 if shared is None else shared),
-            output_lengths=lengths,
-        )
-        for lengths in (np.ones_like(outputs), outputs)
-    )
-    first, whole = (own_seconds(one, batch_time) for one in (prompts, workload))
-    shortest = np.minimum(limits.first_token, limits.latest(outputs))
-    holds = (
-        first > np.minimum(limits.first_token, limits.latency),
-        ~limits.on_time(whole, first, outputs),
-        backlogs(workload, batch_time) > shortest,
-    )
-    return np.asarray(np.select(holds, (0, 1, 2), 3))

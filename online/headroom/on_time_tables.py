@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from fractions import Fraction
 from typing import Any
 
 from instances import ServiceLevel
@@ -15,7 +14,7 @@ from online.runtime.table import Table, table_of
 
 from .answer import Headroom
 from .cells import DECIMALS, NOTHING, per_cent, seconds
-from .on_time import CAUSES, MEASURED, OnTimePoint, causes_of, share
+from .on_time import MEASURED, OnTimePoint, share
 
 LEVELS = "Requests on time with shorter or longer limits"
 LOADS = "Requests on time with arrivals slower or faster"
@@ -130,20 +129,17 @@ def on_time_fields(found: Headroom) -> dict[str, str]:
 
 def on_time_notes(found: Headroom) -> list[str]:
     """Say what a reader has to know about requests on time."""
-    causes = "; ".join(f"{name}: {meaning}" for name, meaning in CAUSES.items())
-    notes = [ATTAINABLE, f"Why requests are late, the first that holds. {causes}.", CARRIED]
-    return notes if found.on_time else []
+    return [ATTAINABLE, CARRIED] if found.on_time else []
 
 
 def on_time_tables(found: Headroom) -> dict[str, Table]:
-    """Make the tables of policies, of causes and of the two curves."""
+    """Make the tables of policies, and of the curves."""
     own = found.on_time_here
     if own is None:
         return {}
     curves = on_time_curves(found).items()
     return {
         "on-time": _policies(found, own),
-        "late": _causes(found, own),
         **{name: _curve(found, points, CURVES[name]) for name, points in curves},
     }
 
@@ -167,32 +163,6 @@ def _policies(found: Headroom, own: OnTimePoint) -> Table:
         rows.append(row)
     title = f"Requests on time: {per_cent(own.attainable)} % are attainable"
     return table_of(title, [row for row in rows if any(list(row.values())[1:])], ["policy"])
-
-
-def _late(found: Headroom, own: OnTimePoint) -> dict[str, tuple[int, int]]:
-    """Count the baseline's late requests by cause, and those on time in the schedule known."""
-    today = own.kept.get((found.baseline, 0.0))
-    if today is None:
-        return {}
-    late, best = ~today, own.best[1]
-    causes = causes_of(found.workload, found.batch_time, own.level, found.shared_tokens)
-    parts = {name: late & (causes == place) for place, name in enumerate(CAUSES)}
-    parts["all"] = late
-    return {name: (int(one.sum()), int((one & best).sum())) for name, one in parts.items()}
-
-
-def _causes(found: Headroom, own: OnTimePoint) -> Table:
-    """Show why requests are late today."""
-    rows = [
-        {
-            "cause": cause,
-            "late requests": str(late),
-            "of all requests, %": per_cent(Fraction(late, len(found.workload))),
-            "on time in the schedule known": str(saved),
-        }
-        for cause, (late, saved) in _late(found, own).items()
-    ]
-    return table_of(f"Why requests are late under {found.baseline}, simulated", rows, ["cause"])
 
 
 def _curve(found: Headroom, points: Sequence[OnTimePoint], title: str) -> Table:
@@ -238,8 +208,6 @@ def on_time_record(found: Headroom) -> dict[str, Any]:
         }
         for one in found.on_time
     ]
-    counts = _late(found, own).items()
-    late = {name: {"late": n, "on_time_in_schedule": k} for name, (n, k) in counts}
-    record = {"limits": asdict(own.level), "points": points, "late": late}
+    record = {"limits": asdict(own.level), "points": points}
     p99 = None if found.p99 is None else list(found.p99.ends)
     return {"service_level": {**record, "best_possible_p99_latency": p99}}

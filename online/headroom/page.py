@@ -14,7 +14,7 @@ from online.report.self_contained import folded, page_table, self_contained_page
 
 from .answer import LARGE_DIFFERENCE, CurvePoint, Headroom
 from .cells import per_cent, seconds, told
-from .fleet_tables import REPLICAS, todays_run
+from .fleet_tables import REPLICAS
 from .on_time import OnTimePoint, share
 from .on_time_tables import CURVES, compared, on_time_curves
 from .tables import LOAD, MEMORY, fields, notes, rivals_of, sentences, shown, tables
@@ -28,9 +28,6 @@ LINE_COLOURS = (charts.RED, charts.BLUE, charts.BROWN)
 """Of lines beside such intervals."""
 
 LOAD_AXIS = "machine seconds asked for in a second"
-
-BETWEEN = charts.BROWN
-"""Colour of the replicas between the fullest and the emptiest."""
 
 DASHES = "2 3"
 
@@ -58,7 +55,6 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         "memory": _curve_picture("memory", found.memory_curve, f"{best} {MEMORY.lower()}"),
         "load": _curve_picture("load", loads, f"{best} {LOAD.lower()}"),
         "replicas": _curve_picture("replicas", found.replica_curve, f"{best} {REPLICAS.lower()}"),
-        "balance": _balance_picture(found),
     }
     for name, points in on_time_curves(found).items():
         pictures[name] = _on_time_picture(name, found, points)
@@ -231,31 +227,11 @@ def _over_time_picture(found: Headroom) -> str:
     if not runs:
         return ""
     parts = [each for _, each in runs]
-    drawn = _over_time(list(zip(parts, COLOURS, strict=False)), "")
+    drawn = _over_time(list(zip(parts, COLOURS, strict=False)))
     return _picture("over-time", _lines([policy for policy, _ in runs]), *drawn)
 
 
-def _balance_picture(found: Headroom) -> str:
-    """Draw the same for each replica of today's run: the fullest, the emptiest, and the others."""
-    today = todays_run(found)
-    if today is None:
-        return ""
-    by_memory = sorted(enumerate(today.by_replica), key=lambda one: -float(one[1].memory.sum()))
-    (most, _), *others, (least, _) = by_memory
-    signs = {
-        charts.RED: f"replica {most}, which holds most",
-        charts.BLUE: f"replica {least}, which holds least",
-        **({BETWEEN: "the others"} if others else {}),
-    }
-    colours = {most: charts.RED, least: charts.BLUE}
-    # The others first, as they lie below.
-    parts = [(each, colours.get(k, BETWEEN)) for k, each in (*others, by_memory[-1], by_memory[0])]
-    entries = [(SIGN.segment((0, 1), 0.5, colour), name) for colour, name in signs.items()]
-    drawn = _over_time(parts, ", by replica")
-    return _picture("balance", charts.legend(entries), *drawn)
-
-
-def _over_time(parts: Sequence[tuple[OverTime, str]], what: str) -> list[str]:
+def _over_time(parts: Sequence[tuple[OverTime, str]]) -> list[str]:
     """Draw queues and memory over time, each in its colour."""
     seconds = parts[0][0].seconds
     last = seconds * max(len(each.queue) for each, _ in parts)
@@ -273,7 +249,7 @@ def _over_time(parts: Sequence[tuple[OverTime, str]], what: str) -> list[str]:
                 for k in (begin, begin + 1)
             ]
             marks.append(plot.line(corners, colour))
-        drawn.append(plot.drawn(f"{label}, over time{what}", marks))
+        drawn.append(plot.drawn(f"{label}, over time", marks))
     return drawn
 
 

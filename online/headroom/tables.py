@@ -83,9 +83,6 @@ CARRIED = (
     "join the intervals by straight lines, which prove nothing between the points."
 )
 
-NO_TABLE = table_of("", [])
-"""Keeps the place of one that stands elsewhere."""
-
 LITTLE = Fraction(1, 10)
 """Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
@@ -326,9 +323,8 @@ def tables(found: Headroom) -> dict[str, Table]:
     """Make every table that has rows, in order, by the name of its section."""
     made = {
         "savings": _savings(found),
-        "routers": NO_TABLE,
+        **fleet_tables(found),
         "policies": _policies(found),
-        "balance": NO_TABLE,
         "failures": _failures(found),
         "stretches": _stretches(found),
         "classes": _classes(found),
@@ -337,7 +333,7 @@ def tables(found: Headroom) -> dict[str, Table]:
         "memory": _curve(found, found.memory_curve, MEMORY),
         "load": _curve(found, found.load_curve, LOAD),
     }
-    made = {**on_time_tables(found), **made, **fleet_tables(found)}
+    made = {**on_time_tables(found), **made}
     return {name: table for name, table in made.items() if table.rows}
 
 

@@ -159,25 +159,6 @@ def load(workload: Workload, batch_time: BatchTime) -> float | None:
     return asked / span / workload.replicas
 
 
-def backlogs(workload: Workload, batch_time: BatchTime) -> FloatArray:
-    """Compute the machine seconds of others' work left when each request arrives, shape (n,).
-
-    A request asks for as much as in `load`. No scheduler that serves all of them has less left: it
-    is what remains on a machine that is never idle while there is work, and whose rounds are full.
-    Replicas are one machine of their speed: it has no less done at any time.
-    """
-    arrivals = workload.arrival_times
-    last = np.searchsorted(arrivals, arrivals, "right") - 1
-    found = []
-    for d0, _, work, held in _parts(workload, batch_time):
-        asked = (work + d0 / workload.memory_limit * held) / workload.replicas
-        done = np.cumsum(asked)
-        idle = np.minimum.accumulate(done - asked - arrivals)
-        found.append((done - arrivals - idle)[last] - asked)
-    most: FloatArray = np.maximum(0.0, np.max(found, axis=0))
-    return most
-
-
 def _parts(
     workload: Workload, batch_time: BatchTime
 ) -> list[tuple[float, FloatArray, FloatArray, FloatArray]]:

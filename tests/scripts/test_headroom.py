@@ -228,8 +228,6 @@ def test_requests_on_time_come_first(script: Script, tmp_path: Path) -> None:
     )
     found = json.loads(figures.read_text("utf-8"))["service_level"]
     assert found["limits"] == {"latency": 1, "first_token": 0.5, "time_per_token": None}
-    late = {"late": 3, "on_time_in_schedule": 0}
-    assert found["late"]["long output"] == found["late"]["all"] == late
     at = {(one["limits_times"], one["faster"]): one["attainable"] for one in found["points"]}
     assert len(at) == 11
     assert at[1, 1] == at[1, 0.5] == [0.5, 0.5]

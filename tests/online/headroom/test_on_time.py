@@ -1,4 +1,4 @@
-"""Requests on time: what carries over, why requests are late, and the answer made of it."""
+"""Requests on time: what carries over, and the answer made of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from instances import SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from online.comparison.ratios import Interval
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
-from online.headroom.on_time import CAUSES, OnTimePoint, carried_on_time, causes_of, scaled_level
+from online.headroom.on_time import OnTimePoint, carried_on_time, scaled_level
 from online.headroom.on_time_tables import on_time_sentences, on_time_tables
 from online.headroom.records import headroom_record
 from online.headroom.tables import notes, sentence, tables
@@ -93,28 +93,6 @@ def test_carried_bounds_are_monotone_in_the_level() -> None:
             assert one.upper <= known.upper
 
 
-def test_why_requests_are_late() -> None:
-    """Rounds of a second, and a hundredth of one for each token processed."""
-    requests = {
-        "long prompt": (0.0, 400, 1),
-        "long output": (10.0, 10, 5),
-        "rest": (100.0, 10, 2),
-        # Three prompts of two seconds at once: each has four seconds of the others before it.
-        "burst": (200.0, 200, 1),
-        "burst, too": (200.0, 200, 1),
-        "burst as well": (200.0, 200, 1),
-    }
-    arrivals, prompts, outputs = map(list, zip(*requests.values(), strict=True))
-    workload = Workload(arrivals, prompts, outputs, memory_limit=500)
-    level = ServiceLevel(latency=4.0, first_token=4.0)
-    causes = causes_of(workload, AffineTime(1.0, 0.01, 0.0), level)
-    named = [list(CAUSES)[place] for place in causes.tolist()]
-    assert named == [name.split(",")[0].split(" as ")[0] for name in requests]
-    # Four seconds before each of the three: no more than a limit of that length.
-    longer = ServiceLevel(latency=9.0)
-    assert (causes_of(workload, AffineTime(1.0, 0.01, 0.0), longer) == 3).all()
-
-
 def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) -> Any:
     """The search for requests on time: one policy's schedule, and a bound that is written here."""
     schedule = online.simulate(problem, "mc-sf", batch_time=options["batch_time"]).seconds_schedule
@@ -183,9 +161,7 @@ def test_the_answer_begins_with_the_requests_on_time(found: Headroom) -> None:
     assert headroom_record(found)["service_level"]["best_possible_p99_latency"][0] == 0.25
     page = headroom_page(found, {}, "a log")
     assert page.count('id="levels-picture"') == page.count('id="loads-picture"') == 1
-    policies, late, *curves = on_time_tables(found).values()
-    assert late.rows[-1][:2] == ("all", str(40 - today))
-    assert sum(int(row[1]) for row in late.rows[:-1]) == 40 - today
+    policies, *curves = on_time_tables(found).values()
     shown = {row[0]: row[1:] for row in policies.rows}
     part = Interval.of_share(today, Interval.between(best, own.upper))
     text = Interval(*(100 * end for end in (part.lower, part.upper))).text(1)
@@ -196,9 +172,6 @@ def test_the_answer_begins_with_the_requests_on_time(found: Headroom) -> None:
 def test_the_record_has_every_point(found: Headroom) -> None:
     record = headroom_record(found)["service_level"]
     assert record["limits"] == {"latency": 1.0, "first_token": 0.5, "time_per_token": None}
-    assert record["late"]["all"]["late"] == sum(
-        one["late"] for name, one in record["late"].items() if name != "all"
-    )
     (own,) = (one for one in record["points"] if (one["limits_times"], one["faster"]) == (1, 1))
     (vllm,) = (one for one in own["on_time"] if one["name"] == "vllm")
     low, high = own["attainable"]
@@ -207,8 +180,8 @@ def test_the_record_has_every_point(found: Headroom) -> None:
     without = replace(found, on_time=(), level=None)
     assert "service_level" not in headroom_record(without)
     assert on_time_sentences(without) == []
-    assert not {"on-time", "late", "levels", "loads"} & set(tables(without))
-    assert notes(found)[3:] == notes(without)
+    assert not {"on-time", "levels", "loads"} & set(tables(without))
+    assert notes(found)[2:] == notes(without)
 
 
 def test_a_log_better_than_any_scheduler_contradicts_the_batch_time(found: Headroom) -> None:
