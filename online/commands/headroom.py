@@ -18,8 +18,8 @@ from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.traces.doubts import doubts
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
-from online.headroom.batch_times import LARGEST_ERROR, find_batch_time, preset_memory_limit
-from online.headroom.closed_loops import arrivals_of_log
+from online.headroom.batch_times import FIT, LARGEST_ERROR, find_batch_time, preset_memory_limit
+from online.headroom.closed_loops import arrivals_of_log, with_own_times
 from online.headroom.engine_settings import (
     settings_told,
     stated_memory,
@@ -204,7 +204,9 @@ def headroom(  # noqa: PLR0913
         )
         _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
         # Rounds are as long as all that they served asked for, whatever is looked at.
-        time, where_from = find_batch_time(batch_time, whole, fit_error)
+        is_timed = not made_up or batch_time != FIT
+        timed = whole if is_timed else with_own_times(whole, concurrency)
+        time, where_from = find_batch_time(batch_time, timed, fit_error)
 
         def tell(news: HeadroomProgress) -> None:
             update(100 * news.done // news.total, news.text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -124,6 +125,26 @@ def arrivals_of_log(log: RequestLog, max_concurrency: int | None = None) -> tupl
     if made_up or not np.isfinite(latencies).all():
         return stated, made_up
     return _concurrency(log.arrival_times, latencies), False
+
+
+def with_own_times(log: RequestLog, concurrency: int | None) -> RequestLog:
+    """Give a log without start times those of its closed loop, by the latencies that it measured.
+
+    Raises
+    ------
+    InvalidValueError
+        It is not of a closed loop, or lacks latencies.
+    """
+    latencies = end_to_end(log)
+    if concurrency is None or not np.isfinite(latencies).all():
+        reason = "needs start times, and the log has none: max_concurrency=N says that N requests "
+        reason += "were sent at once, and affine:d0,d1,d2 or a preset need no fit"
+        raise InvalidValueError(None, "--batch-time", "fit", reason)
+    free, starts = [0.0] * concurrency, []
+    for planned, latency in zip(log.arrival_times.tolist(), latencies.tolist(), strict=True):
+        starts.append(max(planned, heappop(free)))
+        heappush(free, starts[-1] + latency)
+    return replace(log, arrival_times=np.array(starts), has_arrival_times=True)
 
 
 def _concurrency(arrivals: FloatArray, latencies: FloatArray) -> int | None:

@@ -89,6 +89,9 @@ def test_a_closed_loop_without_start_times_is_played(answer: Any, tmp_path: Path
     # The log is of such a machine.
     assert record["simulated_over_measured"] == pytest.approx(1, abs=0.001)
     assert "too slow" not in said
+    # A fit takes the token times of the loop that the log had.
+    fitted = answer(FIELD / "sglang_closed.jsonl.gz", "--batch-time", "fit", *SGLANG[2:])[1]
+    assert fitted["facts"]["a round lasts"].startswith("0.02 s + 5e-05 s a token processed")
     path = tmp_path / "log.csv"
     run = closed_loop()
     rows = zip(run["input_lens"], run["output_lens"], strict=True)
