@@ -16,7 +16,7 @@ from instances.batch_time import (
     TiledTime,
     UnitTime,
 )
-from instances.batch_time.exact import interpolation
+from instances.batch_time.exact import coefficients, interpolation
 from instances.validation import as_fraction, decimal
 
 
@@ -110,16 +110,18 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
     return _below(points, decimal(time.kv_token))
 
 
+def _affine(time: object, memory_limit: int) -> list[AffineMinorant]:
+    known = coefficients(time)
+    assert known is not None
+    return [AffineMinorant(*known)]
+
+
 _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
-    AffineTime: lambda time, limit: [
-        AffineMinorant(decimal(time.d0), decimal(time.d1), decimal(time.d2))
-    ],
-    IterationTime: lambda time, limit: [
-        AffineMinorant(decimal(time.d0), Fraction(0), decimal(time.d1))
-    ],
+    AffineTime: _affine,
+    IterationTime: _affine,
     PiecewiseLinearTime: _piecewise_linear,
     TiledTime: _tiled,
-    UnitTime: lambda time, limit: [AffineMinorant(decimal(time.seconds), Fraction(0), Fraction(0))],
+    UnitTime: _affine,
 }
 
 

@@ -14,7 +14,7 @@ from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from hindsight.seconds.solving import as_workload, require_instance
-from instances import FleetSchedule, Instance, InvalidValueError, SecondsSchedule, Workload
+from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
 from instances.progress import shows_progress
@@ -22,6 +22,8 @@ from instances.service_level import AnyLevel, limits_of
 
 from .results import AttainmentResult, Late, OnTime
 from .rounds import attain_in_rounds, with_late
+from .seconds import attain_in_seconds
+from .seconds import with_late as with_late_in_seconds
 
 
 @partial(shows_progress, at_terminals=lambda options: True)
@@ -116,12 +118,14 @@ def attainment(  # noqa: PLR0913
         if batch_time is None:
             attain_in_rounds(state, threads, seed, formulation)
         else:
-            from .seconds import attain_in_seconds
-
             attain_in_seconds(state, batch_time, threads or available_cores(), seed)
     schedule: TimedSchedule | None = state.schedule
     if late == "serve" and len(state.served) < len(problem):
-        schedule = _with_late(state, batch_time)
+        if isinstance(problem, Instance):
+            schedule = with_late(state)
+        else:
+            assert batch_time is not None
+            schedule = with_late_in_seconds(state.schedule, state.served, problem, batch_time)
         state.offer(schedule, np.arange(len(problem)))
     if state.upper == state.lower:
         reason: Any = "proof"
@@ -141,14 +145,3 @@ def attainment(  # noqa: PLR0913
         batch_time=batch_time,
         log=tuple(state.log),
     )
-
-
-def _with_late(state: OnTime, batch_time: BatchTime | None) -> TimedSchedule:
-    """Return the best schedule, with the requests that it leaves out served after the others."""
-    if batch_time is None:
-        return with_late(state)
-    from .seconds import with_late as with_late_in_seconds
-
-    assert isinstance(state.problem, Workload)
-    assert state.schedule is None or isinstance(state.schedule, SecondsSchedule | FleetSchedule)
-    return with_late_in_seconds(state.schedule, state.served, state.problem, batch_time)

@@ -102,7 +102,7 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
 
 
 def with_late(
-    schedule: AnySeconds | None, served: IntArray, workload: Workload, batch_time: BatchTime
+    schedule: Any, served: IntArray, workload: Workload, batch_time: BatchTime
 ) -> AnySeconds:
     """Return a schedule of all requests: the others come after those ``served``.
 
@@ -134,7 +134,7 @@ def with_late(
 
 
 def _fleet_with_late(
-    schedule: AnySeconds | None, served: IntArray, workload: Workload, batch_time: BatchTime
+    schedule: Any, served: IntArray, workload: Workload, batch_time: BatchTime
 ) -> FleetSchedule:
     """Do the same on every replica; late requests are dealt out in turn."""
     assignment = np.arange(len(workload)) % workload.replicas

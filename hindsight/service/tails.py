@@ -15,22 +15,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.runtime.search import Search
 from hindsight.seconds.deadlines import own_times
 from hindsight.seconds.minorants import affine_minorants, has_minorants, is_known
 from hindsight.seconds.solving import as_workload, require_instance
-from instances import (
-    FleetSchedule,
-    Instance,
-    InvalidValueError,
-    SecondsSchedule,
-    ServiceLevel,
-    Workload,
-)
+from instances import Instance, InvalidValueError, ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
-from instances.problem.fleet_schedule import by_replica
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_fraction
 
@@ -158,7 +149,8 @@ class _Bisection:
     def run(self) -> None:
         """Halve what is open below and above, in turn, as long as there is time."""
         is_whole = self._batch_time is None
-        self._begin()
+        # Late requests are served too, so that there is a schedule whatever the limit is.
+        self._try(max(self._lower, 1e-9), PROBES)
         # The least length tried that was not proved too short, the longest that was not reached.
         unproved, failed = self._upper, self._lower - is_whole
         for tried in range(10 * PROBES):
@@ -206,29 +198,6 @@ class _Bisection:
         longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
         # A little less, for rounding.
         return longest * (1 - 1e-9)
-
-    def _begin(self) -> None:
-        """Keep a first schedule: requests dealt to the replicas in turn, and run one by one."""
-        problem = self._problem
-        if problem.replicas == 1:
-            self._keep(self._in_turn(problem))
-            return
-        assignment = np.zeros(len(problem), dtype=np.int64)
-        order = np.argsort(problem.arrival_times, kind="stable")
-        assignment[order] = np.arange(len(problem)) % problem.replicas
-        parts = [
-            self._in_turn(problem.alone(own)) if len(own) else None
-            for own in by_replica(assignment, problem.replicas)
-        ]
-        self._keep(FleetSchedule(problem, assignment, parts))
-
-    def _in_turn(self, problem: Instance | Workload) -> TimedSchedule:
-        """Run one request after another on one machine."""
-        if isinstance(problem, Instance):
-            return one_after_another(problem)
-        assert self._batch_time is not None
-        before = np.cumsum(problem.output_lengths) - problem.output_lengths
-        return SecondsSchedule.from_start_rounds(problem, self._batch_time, before)
 
     def _try(self, length: float, probes: int) -> tuple[bool, bool]:
         """Try a limit; return whether it is proved too short, and whether a schedule reaches it."""

@@ -29,23 +29,32 @@ def interpolation(
     return at
 
 
+def coefficients(batch_time: object) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Return the seconds of a round, of a token processed, and of one held by the batch.
+
+    None for a batch time that is not affine, or that is a subclass of one: it may be another.
+    """
+    if type(batch_time) is AffineTime:
+        return decimal(batch_time.d0), decimal(batch_time.d1), decimal(batch_time.d2)
+    if type(batch_time) is IterationTime:
+        return decimal(batch_time.d0), Fraction(0), decimal(batch_time.d1)
+    if type(batch_time) is UnitTime:
+        return decimal(batch_time.seconds), Fraction(0), Fraction(0)
+    return None
+
+
 def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
     """Return a function for the exact seconds of one round, or None if they are not known."""
-    if type(batch_time) is IterationTime:
-        d0, d1 = decimal(batch_time.d0), decimal(batch_time.d1)
-        return lambda one: d0 + d1 * (one.memory - one.held_memory)
     if type(batch_time) is PiecewiseLinearTime:
-        at, d2 = interpolation(batch_time.tokens, batch_time.seconds), decimal(batch_time.d2)
-        return lambda one: at(one.first_tokens) + d2 * one.memory
+        at, held = interpolation(batch_time.tokens, batch_time.seconds), decimal(batch_time.d2)
+        return lambda one: at(one.first_tokens) + held * one.memory
     if type(batch_time) is TiledTime:
         return _exact_tiled(batch_time)
-    if type(batch_time) is AffineTime:
-        base, token, held = map(decimal, (batch_time.d0, batch_time.d1, batch_time.d2))
-        return lambda one: base + token * one.first_tokens + held * one.memory
-    if type(batch_time) is UnitTime:
-        unit = decimal(batch_time.seconds)
-        return lambda one: unit
-    return None
+    if (known := coefficients(batch_time)) is None:
+        return None
+    d0, d1, d2 = known
+    idle = type(batch_time) is IterationTime
+    return lambda one: d0 + d1 * one.first_tokens + d2 * (one.memory - idle * one.held_memory)
 
 
 def _exact_tiled(time: TiledTime) -> Callable[[BatchStretch], Fraction]:
