@@ -233,9 +233,7 @@ class ConstantTime:
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0, 1e308])
 def test_rounds_of_no_length_are_refused(seconds: float) -> None:
     workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=20)
-    with pytest.raises(
-        InvalidValueError, match="batch time: durations = .* not all above 0"
-    ):
+    with pytest.raises(InvalidValueError, match="batch time: durations = .* not all above 0"):
         hindsight.solve(workload, batch_time=ConstantTime(seconds))
 
 

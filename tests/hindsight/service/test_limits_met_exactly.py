@@ -9,8 +9,9 @@ import pytest
 
 import hindsight
 import online
-from instances import ServiceLevel, Workload
+from instances import ServiceLevel, Workload, generate
 from instances.batch_time import (
+    LLAMA_2_70B_2XA100,
     AffineTime,
     BatchStretch,
     IterationTime,
@@ -111,3 +112,11 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
         )
         assert found.lower_bound >= 1
         assert found.upper_bound <= 2
+
+
+def test_an_open_interval_without_a_time_limit_stalls() -> None:
+    workload = generate("conversations", 1, n=25, rate=5)
+    time = LLAMA_2_70B_2XA100.batch_time
+    found = hindsight.attainment(workload, ServiceLevel(latency=3.0), batch_time=time, threads=1)
+    assert (found.lower_bound, found.upper_bound, found.stop_reason) == (13, 14, "stalled")
+    assert "feasible, [13, 14] requests on time" in repr(found)
