@@ -142,6 +142,7 @@ worst-case --policy mc-sf --exhaustive --archive a | it takes no --archive, --mi
 headroom x | Missing option '--batch-time': Seconds of a round
 headroom ../log.csv --batch-time affine:1,0,0 | --memory-limit is needed
 headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'
+headroom ../log.csv --batch-time fit --memory-limit 5000 | needs the time to first token
 headroom ../log.csv --batch-time llama-2-70b-2xa100 --memory-limit 0 | memory_limit = 0 is below 1
 headroom ../log.csv --batch-time affine:1,0,0 --memory-limit 300 | (row 7: 790, row 4: 360 tokens)
 headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory-limit 3 | small for 5 of 5
