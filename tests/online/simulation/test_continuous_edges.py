@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import online
-from instances import InvalidTypeError, InvalidValueError, Workload
+from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100
 from instances.problem.memory_rule import TOKENS
 from online.batch_time import AffineTime, UnitTime
@@ -100,3 +101,12 @@ def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
     drift = n - previous / 2
     # To first order: twice the drift over the variance of the binomial.
     assert theta == pytest.approx(2 * drift / (previous * 0.25), rel=1e-2)
+
+
+@pytest.mark.parametrize("name", ["mc-sf", "mc-benchmark", "sorted-f-swap", "sarathi", "vllm-v0"])
+def test_rounds_of_one_second_are_the_round_model_where_nothing_idles(name: str) -> None:
+    rng = np.random.default_rng(2)
+    source = Instance.from_arrays(rng.integers(1, 9, 30), rng.integers(1, 17, 30), memory_limit=50)
+    timed = online.simulate(source, name, batch_time=UnitTime())
+    rounds = online.simulate(source, name)
+    assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scripted
 
 import online
 from instances import (
@@ -86,15 +87,14 @@ def assert_single_runs(fleet: Any, run: FleetRun, policy: Any, **options: Any) -
 
 
 @pytest.mark.parametrize("in_seconds", [False, True])
-@pytest.mark.parametrize("policy", parameterless_policies(deadlines=True))
+@pytest.mark.parametrize("policy", ["a-random", "edf", "vllm"])
 def test_one_replica_is_simulate(policy: str, in_seconds: bool) -> None:
     fleet = drawn(3, 1, in_seconds=in_seconds, count=8)
     clock = CLOCK if in_seconds else None
     options: Any = {"seed": 5, "batch_time": clock, "level": LEVEL, "max_rounds": 500}
     run = online.simulate_fleet(fleet, policy, "least-tokens", **options)
     assert differences(run.runs[0], online.simulate(fleet, policy, **options)) == []
-    assert run.status == run.runs[0].status
-    assert run.assignment.tolist() == [0] * 8
+    assert (run.status, run.assignment.tolist()) == (run.runs[0].status, [0] * 8)
 
 
 @pytest.mark.parametrize("in_seconds", [False, True])
@@ -343,3 +343,21 @@ def test_the_load_over_time_by_hand() -> None:
     assert load.tokens.tolist() == [[3, 4, 3, 4, 0], [2, 0, 0, 0, 0]]
     assert load.waiting.tolist() == [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
     assert load.running.tolist() == [[1, 1, 1, 1, 0], [1, 0, 0, 0, 0]]
+
+
+def held_and_sent_back(policy: Any, state: Any) -> online.Decision:
+    """Take the first request, run no round with it, and send it back for the second."""
+    if state.round_index == 0 and policy.waiting == [0]:
+        return online.Decision(start=[0], hold=[0])
+    if 0 in state.running and state.round_index == 0:
+        return online.Decision(evict=[0], start=[1])
+    return online.Decision(start=[] if state.running else policy.waiting)
+
+
+def test_a_request_sent_back_before_its_first_round_never_ran() -> None:
+    policy = scripted.Scripted(held_and_sent_back)
+    workload = Workload([0.0, 1.0], [1, 1], [2, 2], memory_limit=3)
+    run = online.simulate_fleet(workload, policy, "random", batch_time=AffineTime(1.0))
+    assert run.runs[0].attempts.start_round.tolist() == [0, 0, 2]
+    load = run.load(points=6)
+    assert load.running.tolist() == [[0, 1, 1, 1, 1, 0]]
