@@ -279,16 +279,3 @@ def test_sglang_estimates_no_more_than_4096_tokens_of_output(
     )
     run = online.simulate(source, policy, batch_time=AffineTime(1.0))
     assert run.start_times.tolist() == [0.0, 1.0]
-
-
-def test_decodes_are_never_delayed_by_prompts_under_sarathi_and_are_under_vllm() -> None:
-    source = Workload([0.0, 1.5], [1, 8], [6, 2], memory_limit=100)
-    gaps = {}
-    for name, params in (("vllm-v0", {}), ("sarathi", {"chunk_size": 4})):
-        policy = online.make_policy(name, **params)
-        run = online.simulate(source, policy, batch_time=AffineTime(1.0))
-        gaps[name] = run.completion_times.tolist()
-    # vLLM: round 3 is the second request's prompt alone, request 0 ends a round late.
-    assert gaps["vllm-v0"] == [7.0, 4.0]
-    # Sarathi: beside the decode 3 + 3 + 2 prompt tokens in rounds 3, 4, 5.
-    assert gaps["sarathi"] == [6.0, 6.0]

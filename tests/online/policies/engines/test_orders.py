@@ -106,21 +106,6 @@ def test_where_the_preempted_wait(returned: Returned, served: list[int]) -> None
     assert [queue.pop() for _ in range(5)] == served
 
 
-@pytest.mark.parametrize("returned", ["front", "tail", "arrival"])
-def test_an_order_by_length_takes_the_preempted_where_their_keys_put_them(
-    returned: Returned,
-) -> None:
-    requests = draw(ExactPredictions(), 4, n=8, gap=12)
-    order = QueueOrder("shortest-output", 0.5)
-    queue = WaitingQueue(order, returned)
-    for request in requests:
-        queue.push(request)
-    wanted = [request.index for request in sorted(requests, key=order.key)]
-    for index in [queue.pop() for _ in range(4)]:
-        queue.push(requests[index])
-    assert [queue.pop() for _ in requests] == wanted
-
-
 def overload(order: str, ageing: float) -> tuple[float, int]:
     """When a long request starts under short ones without end, and after how many of them."""
     # One request fits at a time; two short ones arrive in every two rounds, the time of one.

@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import examples, sweep
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from effort import sweep
 from per_step_vllm import steps_of
-from strategies import instances
 
 import online
-from instances import Instance, InvalidValueError, MemoryRule, Workload
+from instances import Instance, InvalidValueError
 from instances.problem.memory_rule import VLLM_BLOCKS
-from online import AffineTime
 from studies.engine_recordings import (
     FURTHER_SETTINGS,
     Recording,
@@ -114,65 +110,6 @@ def knobs(recording: Recording) -> list[tuple[str, Any]]:
 def test_every_knob_of_a_recording_decides(recording: Recording, name: str, value: Any) -> None:
     without = replace(recording, settings={**recording.settings, name: value})
     assert play(without).difference is not None
-
-
-RULES = [
-    MemoryRule(size, token, prompt)
-    for size in (1, 3)
-    for token in ("now", "next")
-    for prompt in ("whole", "chunks")
-]
-
-
-@given(
-    instance=instances(max_requests=6, max_memory=24, max_arrival=6),
-    rule=st.sampled_from(RULES),
-    settings_=st.fixed_dictionaries(
-        {
-            "max_num_batched_tokens": st.integers(1, 12),
-            "max_num_seqs": st.integers(1, 6),
-            "long_prefill_token_threshold": st.integers(0, 4),
-            "long_prefill_token_threshold_adaptive": st.booleans(),
-            "prefill_schedule_interval": st.integers(1, 5),
-            "scheduler_reserve_full_isl": st.booleans(),
-            "watermark": st.sampled_from([0.0, 0.2]),
-            "policy": st.sampled_from(["fcfs", "priority"]),
-            "order": st.sampled_from(["fcfs", "shortest-job", "longest-output"]),
-            "asynchronous": st.booleans(),
-            "prefix_caching": st.booleans(),
-        }
-    ),
-    clock=st.sampled_from([None, AffineTime(0.5, 0.125, 0.0625)]),
-)
-@settings(max_examples=examples(300, 120))
-def test_every_request_completes_within_memory(
-    instance: Instance, rule: MemoryRule, settings_: dict[str, Any], clock: AffineTime | None
-) -> None:
-    limit = instance.memory_limit + rule.block_size - 1
-    rows = instance.prompt_lengths, instance.output_lengths
-    runs = []
-    for _ in range(2):
-        policy = online.make_policy("vllm", **settings_)
-        if clock is None:
-            source: Instance | Workload = Instance.from_arrays(
-                *rows, instance.arrival_times, memory_limit=limit, memory_rule=rule
-            )
-        else:
-            times = np.sort(instance.arrival_times / 2)
-            source = Workload(times, *rows, memory_limit=limit, memory_rule=rule)
-        run = online.simulate(source, policy, batch_time=clock)
-        assert run.status == "completed"
-        runs.append(run)
-    first, again = runs
-    assert first.attempts.start_round.tolist() == again.attempts.start_round.tolist()
-    assert first.completion_times.tolist() == again.completion_times.tolist()
-    # Checked by the rules of a schedule, which count memory by the instance's rule.
-    if clock is None:
-        assert first.preemptive_schedule.violations() == []
-    else:
-        schedule = first.seconds_schedule
-        assert schedule.violations() == []
-        assert schedule.batches.memory.tolist() == first.memory_profile()[1:].tolist()
 
 
 def test_blocks_of_its_own_in_a_memory_of_tokens() -> None:
