@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from effort import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import instances
 
 import online
 from instances import Instance, InvalidValueError, ServiceLevel
-from instances.batch_time import AffineTime
-from online.policies.deadlines import LeastSlackFirst
 
 ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
 """One fits at a time, for two rounds each."""
@@ -52,19 +46,6 @@ def test_three_requests_are_ordered_as_by_hand(instance, limits, policy, starts,
     assert run.attainment(of_each(*limits)) == sum(on_time) / 3
 
 
-def test_the_first_token_has_a_deadline_too() -> None:
-    limits = [ServiceLevel(first_token=9), ServiceLevel(20, 3), ServiceLevel(first_token=1)]
-    for policy in ("edf", "least-slack"):
-        run = online.simulate(ALIKE, policy, level=limits)
-        assert run.schedule.start_times.tolist() == [4, 2, 0]
-
-
-def test_a_level_for_each_goes_with_its_request_whatever_the_order_of_arrival() -> None:
-    late_first = Instance.from_arrays([3, 3, 3], [2, 2, 2], [1, 0, 1], memory_limit=5)
-    run = online.simulate(late_first, "edf", level=of_each(9, 9, 4))
-    assert run.schedule.start_times.tolist() == [4, 0, 2]
-
-
 def test_a_request_that_becomes_late_while_it_waits_lets_others_pass_at_once() -> None:
     # The long one holds 2 + k in round k. The second needs 5 tokens in the first round of its two
     # and 6 in the other, so it never fits beside it; it is late from round 3, the third fits.
@@ -102,17 +83,6 @@ def test_late_is_last_or_keep() -> None:
         online.make_policy("edf", late="drop")
 
 
-@settings(max_examples=examples(60))
-@given(instances(), st.sampled_from([1, 7, 1000]))
-def test_one_latency_for_all_is_first_come_first_served(instance: Instance, latency: int) -> None:
-    level = ServiceLevel(latency=latency)
-    first_come = online.simulate(instance, "fcfs")
-    # Nobody is late within 1,000 rounds.
-    late = "last" if latency == 1000 else "keep"
-    run = online.simulate(instance, f"edf:late={late}", level=level)
-    assert run.start_rounds.tolist() == first_come.start_rounds.tolist()
-
-
 class Watching(online.PriorityPolicy):
     """Notes the deadlines that it sees."""
 
@@ -135,23 +105,3 @@ def test_deadlines_come_of_predictions_and_never_of_true_outputs() -> None:
         seen.append(policy.seen)
     # The point of [1, 9] is 5: a first token within 3 rounds and four more within 2 each.
     assert seen == [[(3, 11)] * 3] * 2
-
-
-def test_slack_in_seconds_counts_the_rounds_of_a_batch_of_its_own() -> None:
-    class Told(LeastSlackFirst):
-        def arrive(self, requests, state) -> None:
-            super().arrive(requests, state)
-            starts.extend(self._latest.values())
-
-    starts: list[float] = []
-    batch_time = AffineTime(1, 0.5, 0)
-    # The rounds process 3 tokens and 1: 2.5 s and 1.5 s.
-    one = Instance.from_arrays([3], [2], memory_limit=9)
-    for level in (ServiceLevel(10), ServiceLevel(10, first_token=4)):
-        online.simulate(one, Told(), batch_time=batch_time, level=level)
-    assert starts == [6, 1.5]
-
-
-def test_unserved_requests_are_late() -> None:
-    run = online.simulate(ALIKE, "fcfs", max_rounds=3)
-    assert run.on_time(ServiceLevel(latency=100)).tolist() == [True, False, False]

@@ -16,8 +16,7 @@ from per_round import fits_ahead, lookahead_prefix
 from strategies import instances
 
 import online
-from instances import Instance, library
-from online.batch_time import AffineTime
+from instances import Instance
 from online.policy_interface import LookaheadPrefixPolicy, VisibleRequest
 from online.policy_interface.predictions import IntervalPredictions, Prediction
 
@@ -77,14 +76,6 @@ def test_wrong_predictions_round_by_round(instance: Instance, data: st.DataObjec
     assert run.start_rounds.tolist() == shortest_predicted_first(rows, instance.memory_limit, told)
 
 
-class LeastVolume(online.PriorityPolicy):
-    """The first example of the documentation."""
-
-    def priority(self, request: VisibleRequest) -> int:
-        """Predicted token-rounds."""
-        return request.volume
-
-
 class ByTable(online.PriorityPolicy):
     """Whatever order it is given, by id."""
 
@@ -116,26 +107,6 @@ def test_any_order_round_by_round(instance: Instance, data: st.DataObject) -> No
 
     wanted = lookahead_prefix(rows, instance.memory_limit, order)
     assert online.simulate(instance, ByTable(keys)).start_rounds.tolist() == wanted
-
-
-@given(instances(max_requests=6, max_memory=12, max_arrival=6))
-@settings(max_examples=examples(300, 100))
-def test_least_volume_is_the_policy_of_that_name(instance: Instance) -> None:
-    rows = rows_of(instance)
-    volumes = [sum(s + j for j in range(1, o + 1)) for _, s, o in rows]
-    wanted = lookahead_prefix(rows, instance.memory_limit, lambda i: (volumes[i], rows[i][0]))
-    for policy in (LeastVolume, "smallest-volume-first"):
-        assert online.simulate(instance, policy).start_rounds.tolist() == wanted
-
-
-def test_an_order_in_seconds() -> None:
-    workload = library("seconds-azure-conv-n50-00").instance
-    time = AffineTime(0.02, 2e-4, 1e-6)
-    own, named = (
-        online.simulate(workload, policy, batch_time=time)
-        for policy in (LeastVolume, "smallest-volume-first")
-    )
-    assert own.latencies.tolist() == named.latencies.tolist()
 
 
 def test_the_volume_is_of_the_prediction_and_not_of_the_hidden_truth() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-
-import pytest
 
 import online
-from instances import Instance, generate
+from instances import Instance
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Decision, Policy, State
 from studies.reproduction.a25.fluid_experiments import (
@@ -17,34 +14,6 @@ from studies.reproduction.a25.fluid_experiments import (
     serve,
     stage_counts,
 )
-
-
-def completions(run: online.Run, first: int, last: int) -> list[int]:
-    counts = Counter(run.completion_rounds.tolist())
-    return [counts[r] for r in range(first, last + 1)]
-
-
-def test_level_stages_stay_level() -> None:
-    level = generate("fcfs-cascade", arrivals="constant", rounds=40)
-    run = online.simulate(level, "fcfs-greedy", service_model=online.PREFILL_ROUND)
-    assert run.status == "completed"
-    assert run.evictions == 0
-    assert completions(run, 2, 40) == [4] * 39
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_poisson_arrivals_lose_a_quarter_of_the_throughput(seed: int) -> None:
-    drawn = generate("fcfs-cascade", seed, rounds=1000)
-    run = online.simulate(drawn, "fcfs-greedy", service_model=online.PREFILL_ROUND, max_rounds=1000)
-    done = int((run.completion_rounds >= 0).sum())
-    assert abs(done / 1000 - 3) < 0.1
-
-
-def test_looking_ahead_avoids_the_evictions_but_not_the_loss() -> None:
-    drawn = generate("fcfs-cascade", arrivals="constant", imbalanced=True, rounds=400)
-    run = online.simulate(drawn, "mc-sf", service_model=online.PREFILL_ROUND, max_rounds=400)
-    assert run.evictions == 0
-    assert abs(int((run.completion_rounds >= 0).sum()) / 400 - 3) < 0.1
 
 
 def test_the_latest_admitted_goes_and_returns_last() -> None:
@@ -87,14 +56,6 @@ def test_example_2_falls_into_a_cascade() -> None:
     assert counts[2:8] == [(0, 6, 0), (12, 0, 6), (0, 6, 0), (12, 0, 6), (0, 6, 0), (12, 0, 6)]
     completions = [decode for _, decode, _ in counts[2:22]]
     assert sum(completions) / 20 == 3
-
-
-@pytest.mark.parametrize(
-    ("first", "decodes"), [(4, [4, 4, 4, 4]), (5, [5, 2, 6, 0]), (3, [3, 6, 0, 6])]
-)
-def test_the_map_y_to_12_minus_2_y(first: int, decodes: list[int]) -> None:
-    """4 is its fixed point, 3 and 5 lead to the cycle 6, 0."""
-    assert [decode for _, decode, _ in counted(Primed(first))[1:5]] == decodes
 
 
 def test_wait_holds_the_equilibrium() -> None:

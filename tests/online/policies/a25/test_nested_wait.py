@@ -120,20 +120,3 @@ def test_overflow_evicts_who_waits_at_the_boundary(
     gone = attempts.request[~attempts.completed & (attempts.end_round == 2)]
     assert sorted(gone.tolist()) == evicted
     assert run.status == "completed"
-
-
-@given(seed=st.integers(0, 1000), limit=st.integers(6, 40))
-@settings(max_examples=examples(40))
-def test_any_thresholds_serve_everything_within_memory(seed: int, limit: int) -> None:
-    rng = np.random.default_rng(seed)
-    arrivals = []
-    for time in np.cumsum(rng.exponential(0.5, 30)).tolist():
-        prompt = int(rng.integers(1, limit // 2))
-        arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
-    run = serve(
-        Workload.from_arrivals(arrivals, limit),
-        online.make_policy("nested-wait", thresholds=[3, 2, 1], segment_ends=[2, 5]),
-        IterationTime(0.5, 0.01),
-    )
-    assert run.memory_profile().max() <= limit
-    assert run.status == "completed"

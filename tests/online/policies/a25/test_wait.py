@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 import online
 from instances import Workload
 from instances.batch_time.models import IterationTime
-from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
-from online.fluid import PromptType, wait_thresholds
 from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")
@@ -119,57 +117,3 @@ def test_a_paused_resident_reserves_its_next_stage(prompt: int, first_start: int
     )
     starts = run.attempts.start_round[run.attempts.request == 1]
     assert starts[0] == first_start
-
-
-def test_thresholds_that_do_not_fit_evict_who_came_last() -> None:
-    """M = 8 and M_pi = 12: the residents outgrow the memory, the later of them start again."""
-    arrivals = [Arrival(0.0, 1, 3)] * 6
-    run = serve(
-        Workload.from_arrivals(arrivals, 8),
-        online.make_policy("wait", thresholds=3),
-        IterationTime(1.0),
-    )
-    assert run.status == "completed"
-    assert run.evictions > 0
-    assert run.eviction_counts[0] == 0
-    assert run.memory_profile().max() <= 8
-
-
-@given(seed=st.integers(0, 1000), limit=st.integers(4, 30), n=st.integers(1, 5))
-@settings(max_examples=examples(40))
-def test_any_threshold_serves_everything(seed: int, limit: int, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    arrivals = []
-    for time in np.cumsum(rng.exponential(1.0, 25)).tolist():
-        prompt = int(rng.integers(1, limit - 1))
-        arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
-    run = serve(
-        Workload.from_arrivals(arrivals, limit),
-        online.make_policy("wait", thresholds={(limit // 2, limit // 2): n, (2, 2): n + 1}),
-        IterationTime(0.5, 0.01),
-    )
-    assert run.status == "completed"
-    assert run.memory_profile().max() <= limit
-    assert (run.completion_times > run.arrival_times).all()
-
-
-def test_memory_never_exceeds_m_pi() -> None:
-    """[A25] Theorem 1's memory, with several types and a machine that has more, is just reached."""
-    types = [PromptType(3, 2, 3), PromptType(1, 4, 6), PromptType(2, 1, 1)]
-    plan = wait_thresholds(types, 0.3, 0.002)
-    source = poisson_arrivals(
-        [(k.arrival_rate, k.prefill_length, k.decode_length) for k in types],
-        300,
-        memory_limit=10 * plan.batch_memory,
-        rng=np.random.default_rng(5),
-    )
-    run = serve(
-        source,
-        online.make_policy("wait", thresholds=plan.as_parameter()),
-        IterationTime(0.3, 0.002),
-    )
-    assert run.status == "completed"
-    assert run.evictions == 0
-    durations = np.diff(run.round_end_times)
-    assert run.memory_profile().max() == plan.batch_memory
-    assert durations.min() > 0

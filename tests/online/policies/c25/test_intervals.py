@@ -24,15 +24,6 @@ from online.policy_interface.predictions import (
 )
 from online.theory import is_delayed, is_optimally_packed, preserves_order
 
-EXAMPLE = Instance.from_arrays([1] * 5, [1] * 5, memory_limit=10)
-UNIT_TO_FOUR = IntervalPredictions(1, 4)
-
-
-def test_example_3_2() -> None:
-    """[C25] Example 3.2."""
-    assert online.simulate(EXAMPLE, "h-sf").total_latency == 5
-    assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
-
 
 def test_example_8_2() -> None:
     """[C25] Example 8.2, Definitions 8.1, 8.3."""
@@ -115,14 +106,6 @@ def test_h_sf_is_its_pseudocode(instance: Instance) -> None:
     assert online.simulate(instance, "h-sf").start_rounds.tolist() == starts
 
 
-@given(instances(max_requests=7, max_memory=14), st.integers(0, 5))
-def test_a_max_never_evicts_and_treats_all_alike(instance: Instance, seed: int) -> None:
-    """[C25] Algorithm 1."""
-    model = IntervalPredictions(1, 14)
-    run = online.simulate(instance, "a-max", seed=seed, predictions=model)
-    assert run.evictions == 0
-
-
 def test_the_switch_takes_the_smaller_bound() -> None:
     assert pytest.approx((3 - math.sqrt(5)) / 2) == SWITCH_RATIO
     for upper, name in ((8, "a-ell"), (7, "a-min")):
@@ -134,16 +117,3 @@ def test_the_switch_takes_the_smaller_bound() -> None:
         switched = online.simulate(instance, "two-point-switch", seed=2, predictions=model)
         same = online.simulate(instance, name, seed=2, predictions=model)
         assert switched.start_rounds.tolist() == same.start_rounds.tolist()
-
-
-@pytest.mark.parametrize("overdue", ["grow", "reserve"])
-def test_both_readings_of_a_min_end(overdue: str) -> None:
-    instance = generate("geometric", seed=1, n=500, q=0.7, memory_limit=60, upper=30)
-    run = online.simulate(
-        instance,
-        online.make_policy("a-min", overdue=overdue),
-        predictions=IntervalPredictions(1, 30),
-    )
-    assert run.status == "completed"
-    assert (run.memory_profile() <= 60).all()
-    assert run.evictions > 0

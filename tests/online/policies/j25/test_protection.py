@@ -32,31 +32,6 @@ def test_alpha_protection_is_its_description(instance: Instance, alpha: str) -> 
         assert run.start_rounds.tolist() == starts
 
 
-TWO_THAT_COLLIDE = Instance.from_arrays([1, 1], [5, 5], memory_limit=8)
-
-
-def test_without_protection_the_same_batch_overflows_for_ever() -> None:
-    run = online.simulate(TWO_THAT_COLLIDE, online.make_policy("alpha-protection", alpha=0.0))
-    assert run.status == "livelock"
-    assert run.evictions >= 2
-    assert (run.memory_profile() <= 8).all()
-    with pytest.raises(online.IncompleteRunError, match="livelock"):
-        _ = run.total_latency
-
-
-def test_clearing_everything_at_random_is_given_up_too() -> None:
-    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=1.0)
-    assert online.simulate(TWO_THAT_COLLIDE, policy).status == "livelock"
-
-
-@pytest.mark.parametrize("beta", [1e-12, 0.1, 0.5])
-def test_clearing_some_ends_whatever_beta_is(beta: float) -> None:
-    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=beta)
-    for seed in range(20):
-        run = online.simulate(TWO_THAT_COLLIDE, policy, seed=seed)
-        assert run.status == "completed"
-
-
 def test_each_request_is_cleared_with_probability_beta() -> None:
     """[J25] Appendix C."""
     # Round 3 of 20 requests would hold 80 > 79 tokens; any one of them makes room. One draw of

@@ -104,14 +104,6 @@ def test_rounded_memory_never_misses_quality(
     assert peaks < drawn[2] + (len(batch) + 1) * factor
 
 
-def test_rounded_memory_may_not_fit() -> None:
-    # Seven peaks of 19 count as one unit of 10 each: the paper's (1 + epsilon) is not for a batch
-    # that fits.
-    batch = scaled_batch(np.full(7, 9), np.full(7, 10), 70, epsilon=1.0, precision=7)
-    assert len(batch) * 19 > 70
-    assert len(exact_batch(np.full(7, 9), np.full(7, 10), 70)) == 3
-
-
 @given(lengths(most=12))
 @settings(max_examples=examples(300))
 def test_swaps_never_worsen_and_end_where_none_helps(drawn: Lengths) -> None:

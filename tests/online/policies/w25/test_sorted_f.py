@@ -11,7 +11,7 @@ from per_round import fixed_order, lookahead_prefix
 from strategies import instances
 
 import online
-from instances import Instance, generate
+from instances import Instance
 from online.policies.w25.batch_builders import exact_batch, swap_batch
 
 EXAMPLE_1 = Instance.from_arrays([63] + [1] * 21, [1] + [2] * 21, memory_limit=64)
@@ -33,10 +33,6 @@ EXAMPLE_1 = Instance.from_arrays([63] + [1] * 21, [1] + [2] * 21, memory_limit=6
 def test_example_1(name: str, parameters: dict[str, str]) -> None:
     """[W25] Example 1."""
     assert online.simulate(EXAMPLE_1, online.make_policy(name, **parameters)).total_latency == 45
-
-
-def test_example_1_under_mc_sf() -> None:
-    assert online.simulate(EXAMPLE_1, "mc-sf").total_latency == 64
 
 
 @given(instances(max_requests=8, max_memory=16, arrivals=False))
@@ -87,8 +83,3 @@ def test_another_relaxation_can_be_given(instance: Instance, seed: int) -> None:
     for name in ("sorted-lp", "lp-swap"):
         run = online.simulate(instance, online.make_policy(name, relaxation=Reversed))
         assert run.status == "completed"
-
-
-def test_a_hundred_requests_at_full_size() -> None:
-    instance = generate("arrival-model-1", seed=1, n=100, memory_limit=16_492)
-    assert online.simulate(instance, "sorted-f-dp").status == "completed"
