@@ -105,3 +105,21 @@ def test_deadlines_come_of_predictions_and_never_of_true_outputs() -> None:
         seen.append(policy.seen)
     # The point of [1, 9] is 5: a first token within 3 rounds and four more within 2 each.
     assert seen == [[(3, 11)] * 3] * 2
+
+
+def test_the_first_token_has_a_deadline_too() -> None:
+    limits = [ServiceLevel(first_token=9), ServiceLevel(20, 3), ServiceLevel(first_token=1)]
+    for policy in ("edf", "least-slack"):
+        run = online.simulate(ALIKE, policy, level=limits)
+        assert run.schedule.start_times.tolist() == [4, 2, 0]
+
+
+def test_a_level_for_each_goes_with_its_request_whatever_the_order_of_arrival() -> None:
+    late_first = Instance.from_arrays([3, 3, 3], [2, 2, 2], [1, 0, 1], memory_limit=5)
+    run = online.simulate(late_first, "edf", level=of_each(9, 9, 4))
+    assert run.schedule.start_times.tolist() == [4, 0, 2]
+
+
+def test_unserved_requests_are_late() -> None:
+    run = online.simulate(ALIKE, "fcfs", max_rounds=3)
+    assert run.on_time(ServiceLevel(latency=100)).tolist() == [True, False, False]

@@ -25,6 +25,16 @@ from online.policy_interface.predictions import (
 from online.theory import is_delayed, is_optimally_packed, preserves_order
 
 
+EXAMPLE = Instance.from_arrays([1] * 5, [1] * 5, memory_limit=10)
+UNIT_TO_FOUR = IntervalPredictions(1, 4)
+
+
+def test_example_3_2() -> None:
+    """[C25] Example 3.2."""
+    assert online.simulate(EXAMPLE, "h-sf").total_latency == 5
+    assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
+
+
 def test_example_8_2() -> None:
     """[C25] Example 8.2, Definitions 8.1, 8.3."""
     from instances import Schedule
