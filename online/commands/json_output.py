@@ -148,6 +148,8 @@ def record_entry(record: Trial) -> dict[str, Any]:
         "optimum": [cells["optimum_lower"], cells["optimum_upper"]],
         "is_proved": record.is_proved,
         "ratio": plain(record.ratio),
+        "to_optimum": plain(record.to_optimum),
+        "to_preemptive_optimum": plain(record.to_preemptive_optimum),
         "mean_latency": plain(record.mean_latency),
         "mean_optimum": [cells["mean_optimum_lower"], cells["mean_optimum_upper"]],
         "waiting": plain(record.waiting),

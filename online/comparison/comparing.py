@@ -13,11 +13,9 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
-    Schedule,
     ServiceLevel,
     Workload,
     html,
-    known_bounds,
 )
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
@@ -31,9 +29,8 @@ from online.runtime.processes import run_tasks
 from online.runtime.table import Table
 
 from .ratio_tables import Records
-from .ratios import Latency
 from .running import Listener, asked_trial, find_optimum, run_policy
-from .trial import COMPLETED, AnyProblem, Optimum, Trial, TrialSchedule, is_preemptive
+from .trial import COMPLETED, AnyProblem, Trial, held_alike
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
@@ -130,7 +127,7 @@ def compare(  # noqa: PLR0913
     whatever it may do: no policy is without a ratio because of what it does.
 
     Against an arrival source every policy is measured on the instance its own run realised. The
-    solver starts from the best of the policies' schedules, so no ratio falls below 1. Ctrl-C ends
+    policies' schedules are upper bounds of the optimum, so no ratio falls below 1. Ctrl-C ends
     the run or the search in progress; the interval found so far stands. What goes wrong with one
     policy, or with the optimum, is the ``reason`` of a trial, and the others do not suffer.
 
@@ -156,8 +153,9 @@ def compare(  # noqa: PLR0913
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
     preemptive : bool, default False
-        Whether every policy is compared with the preemptive optimum. A run that preempted requests
-        and kept their tokens is in any case, for the other is no bound on it;
+        Whether every policy is compared with the preemptive optimum. A policy that may preempt
+        requests and keep their tokens (`Policy.preempts`, or some run of the table did) is in any
+        case, on all instances, for the other optimum is not a bound on it.
         `Trial.compared_with` names the optimum. Not with a batch time.
     batch_time : BatchTime or None, default None
         Seconds of a round; None compares in rounds.
@@ -193,7 +191,8 @@ def compare(  # noqa: PLR0913
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     preemptive = as_flag(preemptive, None, "preemptive")
-    check_problem(instance, batch_time, router_specs(routers))
+    ways = router_specs(routers)
+    check_problem(instance, batch_time, ways)
     if preemptive and isinstance(instance, Instance):
         instance.refuse_weights("is not 1: preemptive=True counts every request alike")
     check_level(level)
@@ -217,29 +216,29 @@ def compare(  # noqa: PLR0913
                 seed,
                 time_limit=policy_time_limit,
                 stop=stop,
-                preemptive=preemptive,
                 batch_time=batch_time,
                 level=level,
                 router=router,
             )
             for spec in specs
-            for router in router_specs(routers)
+            for router in ways
         ]
+        if batch_time is None:
+            declared = [preemptive or spec.make().preempts for spec in specs for _ in ways]
+            trials = held_alike(
+                replace(one, preemptive=one.preemptive or may_preempt)
+                for one, may_preempt in zip(trials, declared, strict=True)
+            )
         # A run that left requests unserved realised only part of what an arrival source would send.
         wanted = {
             (trial.problem.digest, trial.preemptive): trial.problem
             for trial in trials
             if trial.problem is not None and trial.status == COMPLETED
         }
-        best: Best = {}
-        if isinstance(instance, Instance):
-            _keep_better(best, _known_schedule(instance))
         if known is not None and not wanted:
             wanted[known.digest, preemptive] = known
-        for trial in trials:
-            _keep_better(best, trial.schedule, trial.total_latency)
         options |= {"progress": told, "should_stop": stop}
-        optima = _optima(wanted, best, options)
+        optima = {kind: _optimum(problem, kind[1], options) for kind, problem in wanted.items()}
         if level is not None:
             problems = {digest: problem for (digest, _), problem in wanted.items()}
             most = {
@@ -247,12 +246,11 @@ def compare(  # noqa: PLR0913
                 for digest, problem in problems.items()
             }
             trials = [trial.within(level, most.get(trial.digest or "")) for trial in trials]
-    return Records(
-        trial.beside(
-            None if trial.problem is None else optima.get((trial.problem.digest, trial.preemptive))
-        )
-        for trial in trials
-    )
+    for (digest, kind), found in optima.items():
+        trials = [
+            one.beside(found, preemptive=kind) if one.digest == digest else one for one in trials
+        ]
+    return Records(held_alike(trials))
 
 
 def check_level(level: object) -> None:
@@ -309,53 +307,14 @@ def check_problem(
         refuse_seconds(problem)
 
 
-Kind: TypeAlias = tuple[str, bool]
-"""Digest of an instance or workload, and whether its preemptive optimum is meant."""
-
-Best: TypeAlias = dict[Kind, tuple[float | Latency, TrialSchedule]]
-"""The best schedules known, with their total latencies."""
-
-
-def _optima(
-    wanted: dict[Kind, AnyProblem], best: Best, options: dict[str, Any]
-) -> dict[Kind, Optimum | Exception]:
-    """Search for each optimum from the best schedule known, which ``best`` then has too."""
-    optima: dict[Kind, Optimum | Exception] = {}
-    # The preemptive ones last: what is found without preemption is a schedule for them too.
-    for kind in sorted(wanted, key=lambda kind: kind[1]):
-        start = best[kind][1] if kind in best else None
-        found = find_optimum(wanted[kind], preemptive=kind[1], start=start, **options)
-        # A bad argument is not the solver's failure, and a preemptive policy is no bad argument.
-        is_argument = isinstance(found, (InvalidTypeError, InvalidValueError))
-        if is_argument and not (kind[1] and getattr(wanted[kind], "is_weighted", False)):
-            raise found
-        if not isinstance(found, Exception):
-            _keep_better(best, found.schedule)
-        optima[kind] = found
-    return optima
-
-
-def _known_schedule(instance: Instance) -> Schedule | None:
-    """Return the schedule an instance file carries. Its lower bounds are not believed."""
-    known = known_bounds(instance)
-    if known is None or known.start_times is None:
-        return None
-    return Schedule(instance, known.start_times)
-
-
-def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | None = None) -> None:
-    """Keep a schedule where none is better; one without preemption is preemptive as well."""
-    if schedule is None:
-        return
-    problem = schedule.problem
-    if isinstance(problem, Workload):
-        kinds = {(problem.digest, False)}
-    else:
-        kinds = {(problem.digest, either) for either in (True, is_preemptive(schedule))}
-    cost = schedule.total_latency if total is None else total
-    for kind in kinds:
-        if kind not in best or cost < best[kind][0]:
-            best[kind] = cost, schedule
+def _optimum(problem: AnyProblem, preemptive: bool, options: dict[str, Any]) -> Any:
+    """Search for an optimum; a bad argument is raised, unless weights are what it is about."""
+    found = find_optimum(problem, preemptive=preemptive, **options)
+    # A bad argument is not the solver's failure, and a preemptive policy is not a bad argument.
+    is_argument = isinstance(found, (InvalidTypeError, InvalidValueError))
+    if is_argument and not (preemptive and getattr(problem, "is_weighted", False)):
+        raise found
+    return found
 
 
 def compare_many(  # noqa: PLR0913
@@ -453,13 +412,36 @@ def compare_many(  # noqa: PLR0913
             for job, found in run:
                 done[job[0]] = found
                 hear(job, None)
+        trials = held_alike(trial for _, found in sorted(done.items()) for trial in found)
+        # Preemptive optima of instances on which a policy did not preempt, but on others.
+        late = {
+            trial.digest: trial.problem
+            for trial in trials
+            if trial.preemptive and trial.status == COMPLETED and trial.problem is not None
+            if trial.stop_reason is None and trial.reason is None
+        }
+        limits = {name: options[name] for name in ("time_limit", "seed", "threads")}
+        search = run_tasks(
+            list(late.items()),
+            partial(_sought, limits),
+            min(jobs, max(1, len(late))),
+            pressed,
+            hear=hear,
+            lost=lambda task, reason: RuntimeError(reason),
+        )
+        with closing(search):
+            for (digest, _), result in search:
+                trials = [
+                    one.beside(result, preemptive=True) if one.digest == digest else one
+                    for one in trials
+                ]
         interrupted = pressed() or len(done) < len(problems)
-    records = tuple(trial for _, found in sorted(done.items()) for trial in found)
+    records = tuple(trial.alone() for trial in held_alike(trials))
     return Comparison(records, len(problems), len(done), interrupted)
 
 
-Job: TypeAlias = tuple[int, Problem]
-"""Place and problem."""
+Job: TypeAlias = tuple[Any, Problem | Workload]
+"""Place or digest, and problem."""
 
 
 def _compared(
@@ -472,7 +454,22 @@ def _compared(
         tell(news.gap)
 
     found = compare(job[1], progress=hear, should_stop=should_stop, **options)
-    return [trial.alone() for trial in found]
+    return [replace(trial.alone(), problem=trial.problem) for trial in found]
+
+
+def _sought(
+    limits: dict[str, Any],
+    task: tuple[str | None, AnyProblem],
+    should_stop: Callable[[], bool],
+    tell: Callable[[float], None],
+) -> Any:
+    return find_optimum(
+        task[1],
+        preemptive=True,
+        should_stop=should_stop,
+        progress=lambda news: tell(news.gap),
+        **limits,
+    )
 
 
 def _lost(options: dict[str, Any], job: Job, reason: str) -> list[Trial]:

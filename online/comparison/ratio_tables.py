@@ -18,10 +18,11 @@ from .bootstrap import ConfidenceInterval, ratio_confidence
 from .coincidence import coincidence_notes, listed
 from .ratios import NOTHING, ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
 from .summaries import PolicySummary, grouped, summarise
-from .trial import IN_SECONDS, OPTIMA, Trial
+from .trial import IN_SECONDS, OPTIMA, Trial, to_one_optimum
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
+INSTANCES = "instances"
 
 
 class Records(list[Trial]):
@@ -38,7 +39,7 @@ class Records(list[Trial]):
         ImportError
             Pandas is not installed.
         """
-        return data_frame([record_cells(one, level=have_level(self)) for one in self])
+        return data_frame(cells_of(self))
 
     def summary(self) -> Table:
         """Make a table with a row for each policy, to be printed in any format."""
@@ -52,19 +53,37 @@ class Records(list[Trial]):
         """Write both tables, with a bar from 1 on for each mean ratio."""
         summaries = summarise(self)
         table = summary_table(summaries)
-        ratios = [summary.mean_ratio.ends for summary in summaries]
+        parts = (table.columns, table.rows, table.text_columns, table.title)
+        if (common := common_means(summaries)) is None:
+            return html.table(*parts) + self.table()._repr_html_()
+        ratios = [mean.ends for mean in common[1]]
         end = max((end for ends in ratios for end in ends if end is not None), default=2.0)
         end = max(end, 1.01)
         bars = [html.interval_bar(*ends, 1.0, end) for ends in ratios]
-        axis = f"1 to {end:.4g}"
-        parts = (table.columns, table.rows, table.text_columns, table.title)
-        return html.table(*parts, bars, axis) + self.table()._repr_html_()
+        return html.table(*parts, bars, f"1 to {end:.4g}") + self.table()._repr_html_()
 
 
 def optimum_column(rows: Sequence[Any]) -> dict[str, list[str]]:
     """Name the optimum of each row in a column, where some row has another than "optimum"."""
     names = [row.compared_with for row in rows]
     return {} if set(names) <= {OPTIMA[0]} else {COMPARED_WITH: names}
+
+
+def common_means(
+    summaries: Sequence[PolicySummary],
+) -> tuple[str, list[Interval]] | None:
+    """Return mean ratios to one optimum and its name; None where no optimum is known for all."""
+    names = {one.compared_with for one in summaries}
+    if len(names) == 1:
+        return names.pop(), [one.mean_ratio for one in summaries]
+    means = [one.to_preemptive_optimum for one in summaries]
+    known = [one for one in means if one is not None]
+    return (OPTIMA[1], known) if known and len(known) == len(means) else None
+
+
+def have_both(rows: Sequence[Any]) -> bool:
+    """Tell whether some trial, or summary of trials, has a ratio to either optimum in rounds."""
+    return any(row.to_optimum and row.to_preemptive_optimum for row in rows)
 
 
 def caption(summaries: Sequence[PolicySummary]) -> str:
@@ -78,6 +97,12 @@ MEAN_LATENCY = "mean latency, s"
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], Any]]
 """What a row says in each column, by its heading."""
+
+BOTH: Cells = {
+    "to_preemptive_optimum": lambda row: str(row.to_preemptive_optimum or ""),
+    "to_optimum": lambda row: str(row.to_optimum or ""),
+}
+"""What a row says of its ratio, or mean ratio, to each optimum in rounds."""
 
 _TRIAL: Cells = {
     "instance": lambda one: one.instance or "",
@@ -121,6 +146,11 @@ def have_level(rows: Sequence[Any]) -> bool:
     return any(one.share_on_time is not None for one in rows)
 
 
+def covered(summary: PolicySummary) -> str:
+    """Count the instances on which a row has a ratio, of those on which some row has one."""
+    return f"{summary.instances - len(summary.missing)}/{summary.instances}"
+
+
 def _service_columns(rows: Sequence[Any]) -> dict[str, list[str]]:
     return _columns(SERVICE, rows) if have_level(rows) else {}
 
@@ -139,16 +169,18 @@ def level_notes(records: Sequence[Trial]) -> list[str]:
 
 def records_table(records: Sequence[Trial]) -> Table:
     """Make a row for each trial: latency, the interval of the best possible one, their ratio."""
+    records = to_one_optimum(records)
     unit = records[0].unit if records else ROUNDS
     latencies = _LATENCIES[unit]
     columns = {
         **_columns({**_TRIAL, **latencies}, records),
         **optimum_column(records),
         "ratio": ["" if one.ratio is None else str(one.ratio) for one in records],
+        **(_columns(BOTH, records) if have_both(records) else {}),
         **_service_columns(records),
         **(_columns(_WAITING, records) if unit == ROUNDS else {}),
     }
-    main = ("instance", "policy", "ratio", COMPARED_WITH, *SERVICE, *latencies)
+    main = ("instance", "policy", "ratio", COMPARED_WITH, *BOTH, *SERVICE, *latencies)
     return _table("", columns, ("instance",), main)
 
 
@@ -229,7 +261,24 @@ def confidences_of(records: Sequence[Trial]) -> Confidences | None:
 def summary_notes(records: Sequence[Trial], confidences: Confidences | None) -> list[str]:
     """Return what is to be said about `summary_table`, a line each."""
     told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
-    return [*([told] if told else []), *coincidence_notes({"": records})]
+    missing = missing_notes(summarise(records))
+    return [*([told] if told else []), *missing, *coincidence_notes({"": records})]
+
+
+MOST_NAMES = 5
+"""Instances that a note names."""
+
+
+def missing_notes(summaries: Sequence[PolicySummary]) -> list[str]:
+    """Name the instances that a row lacks and another row has, a line for each row."""
+    notes = []
+    for one in summaries:
+        if one.missing:
+            names = [*one.missing[:MOST_NAMES]]
+            names += [f"{more} more"] if (more := len(one.missing) - len(names)) else []
+            lacks = f"{len(one.missing)} of the {one.instances} instances of other rows"
+            notes.append(f"{one.policy} has no ratio on {lacks}: {listed(names)}")
+    return notes
 
 
 def percent_of(level: float) -> str:
@@ -264,6 +313,7 @@ def summary_table(
     units = {one.unit for one in summaries}
     mean_level, totals_level = f"mean_ratio {level}", f"ratio_of_totals {level}"
     cells: dict[str, Callable[[PolicySummary], str]] = {
+        INSTANCES: covered,
         "trials": lambda one: str(one.trials),
         "failed": lambda one: str(one.failed),
         "proved": lambda one: f"{one.proved}/{one.completed}",
@@ -283,8 +333,11 @@ def summary_table(
         "policy": [one.policy for one in summaries],
         **optimum_column(summaries),
         **_columns(cells, summaries),
+        **(_columns(BOTH, summaries) if have_both(summaries) else {}),
         **_service_columns(summaries),
     }
+    if not any(one.missing for one in summaries):
+        del columns[INSTANCES]
     if confidences is None:
         del columns[mean_level], columns[totals_level]
     else:
@@ -294,7 +347,7 @@ def summary_table(
         del columns[MEAN_LATENCY]
     if units == {SECONDS}:
         del columns[RATIO_OF_WAITINGS]
-    first = (*places, "policy", COMPARED_WITH, "mean_ratio", *SERVICE)
+    first = (*places, "policy", COMPARED_WITH, "mean_ratio", INSTANCES, *BOTH, *SERVICE)
     main = (*first, mean_level, "trials", MEAN_LATENCY)
     return _table(_caption(summaries) if title is None else title, columns, tuple(places), main)
 
@@ -312,11 +365,12 @@ def summary_sentence(records: Sequence[Trial]) -> str:
 
     A percentage is an interval where optima are unproved, rounded outwards.
     """
-    instances = len({(record.instance, record.digest) for record in records})
+    summaries = summarise(records)
+    instances = max((one.instances for one in summaries), default=0)
     parts: dict[str, list[str]] = {}
-    for one in sorted(summarise(records), key=lambda one: one.mean_ratio.lower or 0):
+    for one in sorted(summaries, key=lambda one: one.mean_ratio.lower or 0):
         if one.mean_ratio.lower is not None:
-            some = "" if one.completed == instances else f" (on {one.completed} of them)"
+            some = f" (on {instances - len(one.missing)} of them)" if one.missing else ""
             told = f"{_per_cent_above(one.mean_ratio)} with {one.policy}{some}"
             parts.setdefault(one.compared_with, []).append(told)
     if not parts:
@@ -450,29 +504,35 @@ _SERVICE_CELLS: Cells = {
 }
 
 
-def record_cells(record: Trial, *, level: bool = False) -> dict[str, Any]:
-    """Return figures by name, intervals as their two ends; None where one is not known.
+_BOTH_CELLS: Cells = {**both_ends("to_optimum"), **both_ends("to_preemptive_optimum")}
 
-    Those of a service level are among them with ``level``.
-    """
-    cells = {**_CELLS, **_SERVICE_CELLS} if level else _CELLS
-    routed = {"router": record.router} if record.router else {}
-    return {name: cell(record) for name, cell in cells.items()} | routed
+
+def record_cells(record: Trial) -> dict[str, Any]:
+    """Return figures by name, intervals as their two ends; None where one is not known."""
+    return {name: cell(record) for name, cell in _CELLS.items()}
+
+
+def cells_of(records: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return `record_cells` of each record of a table, the same names for all."""
+    records = to_one_optimum(records)
+    cells = {
+        **_CELLS,
+        **(_BOTH_CELLS if have_both(records) else {}),
+        **(_SERVICE_CELLS if have_level(records) else {}),
+        **(attributes("router") if any(record.router for record in records) else {}),
+    }
+    return [{name: cell(one) for name, cell in cells.items()} for one in records]
 
 
 def records_csv(records: Sequence[Trial]) -> str:
     """Write every field of every record as CSV; an empty cell where something is not known."""
-    level = have_level(records)
-    routed = ["router"] if any(record.router for record in records) else []
-    lines: list[Iterable[Any]] = [
-        [*({**_CELLS, **_SERVICE_CELLS} if level else _CELLS), *routed],
-    ]
-    for record in records:
-        cells = record_cells(record, level=level) | {"proved": str(record.is_proved).lower()}
-        if record.solve_seconds is not None:
-            cells["solve_seconds"] = f"{record.solve_seconds:.3f}"
-        lines.append(cells.values())
-    return csv_text(lines)
+    lines: list[Iterable[Any]] = []
+    for cells in cells_of(records):
+        cells["proved"] = str(cells["proved"]).lower()
+        if cells["solve_seconds"] is not None:
+            cells["solve_seconds"] = f"{cells['solve_seconds']:.3f}"
+        lines += [cells.values()] if lines else [cells, cells.values()]
+    return csv_text(lines or [_CELLS])
 
 
 def report_markdown(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -12,6 +12,7 @@ from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSche
 from instances.batch_time import BatchTime
 from instances.html import figure_of, interval_bar
 from online.simulation.errors import InternalError
+from online.simulation.fleet_run import FleetRun
 from online.simulation.run import NoScheduleError, Run
 
 if TYPE_CHECKING:
@@ -98,10 +99,19 @@ def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], deci
 
 @dataclass(frozen=True)
 class Interval:
-    """Interval in which a number lies: exact fractions, None where an end is unknown."""
+    """Interval in which a number lies: exact fractions, None where an end is unknown.
+
+    Attributes
+    ----------
+    lower, upper : Fraction or None
+        The ends.
+    compared_with : str or None, default None
+        Of the ratio of a trial, the name of the optimum; it does not count in comparisons.
+    """
 
     lower: Fraction | None
     upper: Fraction | None
+    compared_with: str | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
@@ -311,9 +321,9 @@ def ratio(
     result : HindsightBounds or HindsightSeconds
         Of `hindsight.solve`, for a run with a batch time with the same one.
     preemptive : bool or None, default None
-        Whether ``result`` is to be of the preemptive optimum (``solve(.., preemptive=True)``);
-        None asks for it where the run preempted requests and kept their tokens, and nowhere else.
-        In seconds every scheduler may, and only None is taken.
+        Whether ``result`` must be of the preemptive optimum (``solve(.., preemptive=True)``). None
+        takes either, but for a run that preempted requests and kept their tokens, which needs the
+        preemptive one. In seconds every scheduler may preempt, and only None is allowed.
 
     Raises
     ------
@@ -325,7 +335,7 @@ def ratio(
     NoScheduleError
         No schedule of the kind compared with has the completions of the run.
     InvalidTypeError
-        ``run`` is no `Run`, or ``result`` has no bounds.
+        ``run`` is not a `Run`, or ``result`` has no bounds.
     InvalidValueError
         ``preemptive`` in seconds.
 
@@ -340,22 +350,25 @@ def ratio(
     1.2857
     """
     if not isinstance(run, Run):
-        raise InvalidTypeError(
-            None, "run", run, "is no Run of online.simulate: write ratio(run, result)"
-        )
+        reason = "is not a Run of online.simulate"
+        if isinstance(run, FleetRun):
+            reason = "is of several replicas: online.compare(..., routers=...) has ratios of these"
+        elif isinstance(run, HindsightBounds | HindsightSeconds):
+            reason = "is a result of hindsight.solve: write ratio(run, result)"
+        raise InvalidTypeError(None, "run", run, reason)
     if not isinstance(result, HindsightBounds | HindsightSeconds):
-        raise InvalidTypeError(None, "result", result, "is no result of hindsight.solve")
+        raise InvalidTypeError(None, "result", result, "is not a result of hindsight.solve")
     if isinstance(result, HindsightSeconds):
         if preemptive is not None:
             raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")
         return _ratio_in_seconds(run, result)
     if run.batch_time is not None:
         raise MismatchError("the run is in seconds, and the hindsight bounds of the round model")
-    wanted = run.keeps_tokens if preemptive is None else preemptive
+    given = bool(getattr(result, "preemptive", False))
+    wanted = given or run.keeps_tokens if preemptive is None else preemptive
     schedule = run.preemptive_schedule if wanted else run.schedule
     if getattr(result, "objective", "total_latency") != "total_latency":
         raise MismatchError("the hindsight bounds are not of total latency")
-    given = bool(getattr(result, "preemptive", False))
     if given != wanted:
         kinds = ("of schedules without preemption", "of the preemptive optimum")
         raise MismatchError(f"the hindsight bounds are {kinds[given]}, not {kinds[wanted]}")

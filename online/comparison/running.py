@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import Instance, InvalidValueError, ServiceLevel
+from instances import Instance, InvalidValueError, Schedule, ServiceLevel, known_bounds
 from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
 from instances.user_modules import users_line
@@ -30,6 +30,7 @@ from .trial import (
     AnyProblem,
     Trial,
     TrialSchedule,
+    digest_of,
     facts_of,
     is_preemptive,
     one_line,
@@ -52,7 +53,6 @@ def run_policy(  # noqa: PLR0913
     predictions: PredictionModel | None = None,
     time_limit: float | None = None,
     stop: Callable[[], bool] | None = None,
-    preemptive: bool = False,
     batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
     router: RouterSpec | None = None,
@@ -61,8 +61,7 @@ def run_policy(  # noqa: PLR0913
 
     With a router it is a fleet that is run.
 
-    The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
-    ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum. With
+    The schedule of a run that kept the tokens of preempted requests is a preemptive one. With
     ``batch_time`` it is a schedule in seconds. Nothing is known yet of the optimum.
     """
     from hindsight.runtime.clock import Clock
@@ -70,7 +69,7 @@ def run_policy(  # noqa: PLR0913
     clock = Clock(time_limit, stop)
     limited = stop is not None or time_limit is not None
     in_seconds = batch_time is not None
-    asked = asked_trial(problem, spec, seed, preemptive=preemptive, in_seconds=in_seconds)
+    asked = asked_trial(problem, spec, seed, in_seconds=in_seconds)
     options: dict[str, Any] = {
         "seed": seed,
         "predictions": predictions,
@@ -104,15 +103,16 @@ def run_policy(  # noqa: PLR0913
         if in_seconds:
             schedule = run.seconds_schedule
         else:
-            schedule = run.preemptive_schedule if preemptive or run.keeps_tokens else run.schedule
+            schedule = run.preemptive_schedule if run.keeps_tokens else run.schedule
     except ValueError as error:
         total = Fraction(run.total_latency) if in_seconds else int(run.total_latency)
         return replace(done, total_latency=total, error=error, reason=str(error))
     return replace(
         done,
         total_latency=total_of(schedule) if in_seconds else int(run.total_latency),
-        preemptive=preemptive or is_preemptive(schedule),
+        preemptive=is_preemptive(schedule),
         schedule=schedule,
+        schedule_digest=digest_of(schedule),
     )
 
 
@@ -156,15 +156,15 @@ def find_optimum(
     problem: AnyProblem,
     *,
     preemptive: bool = False,
-    start: TrialSchedule | None = None,
     progress: Listener | None = None,
     level: ServiceLevel | None = None,
     **options: Any,
 ) -> Any:
     """Return what `hindsight.solve` knows of the optimum, or the error of the search.
 
-    With a level it is what `hindsight.attainment` knows. ``options`` are those of both. What the
-    caller's own ``progress`` raises is no failure of the solver, and is raised.
+    With a level it is what `hindsight.attainment` knows. ``options`` are those of both. The search
+    starts from the schedule that the instance carries, never from that of a policy: what is found
+    does not depend on the policies that are compared. An error that ``progress`` raises is raised.
     """
     import hindsight
 
@@ -178,10 +178,16 @@ def find_optimum(
             raised.append(error)
             raise
 
-    search: Callable[..., Any] = partial(hindsight.solve, preemptive=preemptive, start=start)
-    if level is not None:
+    if level is None:
+        search: Callable[..., Any] = partial(hindsight.solve, preemptive=preemptive)
+    else:
         search = partial(hindsight.attainment, level=level)
     try:
+        if level is None and isinstance(problem, Instance):
+            # Its lower bounds are not believed.
+            known = known_bounds(problem)
+            if known is not None and known.start_times is not None:
+                options["start"] = Schedule(problem, known.start_times)
         return search(problem, progress=tell, **options)
     except Exception as error:
         if raised:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .ratios import ROUNDS, SECONDS, Interval, waiting_ratio
-from .trial import IN_SECONDS, OPTIMA, Trial
+from .trial import IN_SECONDS, OPTIMA, Trial, to_one_optimum
 
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """A policy over its records of one optimum. Those without a ratio enter no statistic.
+    """A policy over its records. Those without a ratio enter no statistic.
 
     Attributes
     ----------
@@ -39,6 +40,13 @@ class PolicySummary:
         Share of all requests on time; None without a service level.
     of_attainable : Interval or None
         Requests on time over the most possible, summed over the records where these are bounded.
+    to_optimum, to_preemptive_optimum : Interval or None
+        Mean ratio to the optimum without preemption, and to the preemptive one; None where that
+        optimum is unknown for some record with a ratio.
+    instances : int
+        Instances on which some row compared with this one has a ratio.
+    missing : tuple[str, ...]
+        Names of those on which this one has no ratio.
     """
 
     policy: str
@@ -53,6 +61,10 @@ class PolicySummary:
     ratio_of_waitings: Interval | None = None
     share_on_time: Fraction | None = None
     of_attainable: Interval | None = None
+    to_optimum: Interval | None = None
+    to_preemptive_optimum: Interval | None = None
+    instances: int = 0
+    missing: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         trials = f"{self.trials} trials, {self.failed} failed"
@@ -70,27 +82,48 @@ class PolicySummary:
 
 
 def summarise(records: Sequence[Trial]) -> list[PolicySummary]:
-    """Summarise each policy and optimum compared with, see `grouped`."""
+    """Summarise each policy, see `grouped`."""
     return [summary for summary, _ in grouped(records)]
 
 
 def grouped(records: Sequence[Trial]) -> list[tuple[PolicySummary, list[Trial]]]:
-    """Summarise and list the records of each policy and optimum, in order of appearance.
+    """Summarise and list the records of each policy, in order of appearance.
 
-    Ratios to different optima are never averaged. A record without a ratio counts where the
-    policy's first one with a ratio does: a failed run does not tell whether it would preempt.
+    Each policy is compared with one optimum, see `to_one_optimum`. A summary names the instances
+    that it lacks and another row in the same unit has.
     """
-    first: dict[str, str] = {}
-    for record in records:
-        if record.ratio is not None:
-            first.setdefault(record.policy_label, record.compared_with)
     groups: dict[tuple[str, str], list[Trial]] = {}
-    for record in records:
-        label, compared_with = record.policy_label, record.compared_with
-        if record.ratio is None:
-            compared_with = first.get(label, compared_with)
-        groups.setdefault((label, compared_with), []).append(record)
-    return [(summary_of(*kind, found), found) for kind, found in groups.items()]
+    for record in to_one_optimum(records):
+        groups.setdefault((record.policy_label, record.compared_with), []).append(record)
+    covered = {kind: _covered(own) for kind, own in groups.items()}
+    found = []
+    for kind, own in groups.items():
+        unit = own[0].unit
+        every: dict[Hashable, str] = {}
+        for other, names in covered.items():
+            every |= names if groups[other][0].unit == unit else {}
+        missing = tuple(name for place, name in every.items() if place not in covered[kind])
+        summary = replace(summary_of(*kind, own), instances=len(every), missing=missing)
+        found.append((summary, own))
+    return found
+
+
+def _covered(records: Sequence[Trial]) -> dict[Hashable, str]:
+    """Name the instances on which all records have a ratio of which an end is known."""
+    names: dict[Hashable, str] = {}
+    seen: Counter[Hashable] = Counter()
+    lacking = set()
+    for one in records:
+        # No digest: arrivals that answer to policies are another instance in every run. Instances
+        # of one name are told apart by their order.
+        name = one.instance or (one.digest or "")[:12]
+        named = (one.experiment, one.version, one.family, one.predictions, one.draw, name)
+        place = (*named, seen[*named, one.seed])
+        seen[*named, one.seed] += 1
+        names[place] = name
+        if one.ratio is None or one.is_pending:
+            lacking.add(place)
+    return {place: name for place, name in names.items() if place not in lacking}
 
 
 def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> PolicySummary:
@@ -108,6 +141,8 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         failed=len(records) - len(completed),
         proved=sum(record.is_proved for record in completed),
         mean_ratio=Interval.mean_of(ratios),
+        to_optimum=_mean_of(record.to_optimum for record in completed),
+        to_preemptive_optimum=_mean_of(record.to_preemptive_optimum for record in completed),
         max_ratio=Interval.largest_of(ratios),
         ratio_of_totals=Interval.of_share(total, Interval.sum_of(optima)),
         compared_with=compared_with,
@@ -127,3 +162,10 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         if most
         else None,
     )
+
+
+def _mean_of(ratios: Iterable[Interval | None]) -> Interval | None:
+    """Return the mean ratio; None without any, and where one is not known."""
+    own = list(ratios)
+    known = [one for one in own if one is not None]
+    return Interval.mean_of(known) if known and len(known) == len(own) else None

@@ -72,6 +72,21 @@ TrialSchedule: TypeAlias = AnySchedule | SecondsSchedule | FleetSchedule
 Stay: TypeAlias = tuple[int, int, int, bool]
 """(request index, start, end, completed): in the batch in rounds start + 1 .. end."""
 
+NO_OPTIMUM = "no optimum: "
+"""Beginning of a reason that is about the optimum, not about the run."""
+
+OF_OPTIMUM = (
+    "optimum_upper",
+    "optimum_lower",
+    "optimum_certified",
+    "stop_reason",
+    "solve_seconds",
+    "lower_bound",
+    "optimum_schedule",
+    "reason",
+)
+"""Attributes of a trial that depend on the optimum compared with."""
+
 SEPARATE = ("experiment", "version", "family", "predictions")
 """What ratios are never averaged over, named only where it tells trials apart."""
 
@@ -107,7 +122,7 @@ class Trial:
     reason : str or None
         Reason why there is no ratio, in one line; None if there is one.
     preemptive : bool
-        Whether the optimum is that with preemption: the run preempted requests and kept their
+        Whether the optimum is that with preemption: the policy may preempt requests and keep their
         tokens, or the comparison asked for it.
     in_seconds : bool
         Whether the run and the optimum are in seconds, and so are the latencies here; otherwise
@@ -151,6 +166,8 @@ class Trial:
         The service level, where there is one and a run.
     router : str
         Label of the router of a fleet; empty on one machine without one.
+    other : Mapping[str, Any]
+        The attributes `OF_OPTIMUM` for the other optimum in rounds; empty where it is unknown.
     """
 
     instance: str | None
@@ -193,6 +210,7 @@ class Trial:
     attainable: Interval | None = None
     level: ServiceLevel | None = None
     router: str = ""
+    other: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of_schedules(
@@ -286,23 +304,49 @@ class Trial:
         found = self.status if self.ratio is None else f"ratio {self.ratio}"
         return f"Trial({self.policy_label!r} on {self.instance!r}, {found})"
 
-    def beside(self, found: Optimum | Exception | None) -> Trial:
-        """Return the trial with what a search says of its optimum."""
-        digest = None if self.schedule is None else digest_of(self.schedule)
-        if found is None or isinstance(found, Exception):
-            missing = None if found is None else f"no optimum: {one_line(found)}"
-            return replace(self, reason=self.reason or missing, schedule_digest=digest)
-        return replace(
-            self,
-            optimum_upper=found.upper_bound,
-            optimum_lower=found.lower_bound,
-            optimum_certified=found.certified_lower_bound,
-            stop_reason=found.stop_reason,
-            solve_seconds=found.runtime,
-            lower_bound=getattr(found, "best_bound", None),
-            optimum_schedule=found.schedule,
-            schedule_digest=digest,
+    def beside(self, found: Optimum | Exception, *, preemptive: bool = False) -> Trial:
+        """Return the trial with what a search found of its optimum, or of the other one."""
+        known: dict[str, Any] = dict.fromkeys(OF_OPTIMUM)
+        if isinstance(found, Exception):
+            known["reason"] = self.run_reason or NO_OPTIMUM + one_line(found)
+        else:
+            ends = (found.upper_bound, found.lower_bound, found.certified_lower_bound)
+            named = getattr(found, "best_bound", None)
+            values = (*ends, found.stop_reason, found.runtime, named, found.schedule)
+            known = dict(zip(OF_OPTIMUM, (*values, self.run_reason), strict=True))
+        return (
+            replace(self, **known) if preemptive == self.preemptive else replace(self, other=known)
         )
+
+    @property
+    def run_reason(self) -> str | None:
+        """Why the run has no ratio to any optimum."""
+        lacks = (self.reason or "").startswith(NO_OPTIMUM)
+        return None if lacks else self.reason
+
+    def swapped(self) -> Trial:
+        """Compare with the other optimum; the preemptive one is at most that without preemption."""
+        own = {name: getattr(self, name) for name in OF_OPTIMUM}
+        above = {name: own[name] for name in ("optimum_upper", "optimum_schedule", "reason")}
+        other = self.other or dict.fromkeys(OF_OPTIMUM) | ({} if self.preemptive else above)
+        known = own["optimum_upper"] is not None or own["optimum_lower"] is not None
+        other = {**other, "other": own if known else {}}
+        return replace(self, preemptive=not self.preemptive, **other)
+
+    @property
+    def to_optimum(self) -> Interval | None:
+        """Ratio to the optimum without preemption, which may be below 1; None where unknown."""
+        return self._ratio_to(OPTIMA[0])
+
+    @property
+    def to_preemptive_optimum(self) -> Interval | None:
+        """Ratio to the preemptive optimum; None where unknown."""
+        return self._ratio_to(OPTIMA[1])
+
+    def _ratio_to(self, optimum: str) -> Interval | None:
+        if optimum == self.compared_with:
+            return self.ratio
+        return self.swapped().ratio if self.other else None
 
     def within(self, level: ServiceLevel, found: AttainmentResult | Exception | None) -> Trial:
         """Return the trial with its requests on time, and what a search says of the most."""
@@ -322,7 +366,8 @@ class Trial:
         """Return the figures without what they were made of, to be kept by the thousand."""
         made_of = ("problem", "run", "schedule", "optimum_schedule", "stays", "error")
         nothing: dict[str, Any] = dict.fromkeys(made_of)
-        return replace(self, **nothing)
+        other = self.other and {**self.other, "optimum_schedule": None}
+        return replace(self, **nothing, other=other)
 
     def figures(self) -> dict[str, Any]:
         """Return what is known of run and optimum, by name, in the order of the attributes."""
@@ -371,9 +416,9 @@ class Trial:
         """Total latency over the optimum; None where ``reason`` says why."""
         if self.total_latency is None or self.reason is not None:
             return None
-        return Interval.of_share(
-            self.total_latency, Interval.between(self.optimum_lower, self.optimum_upper)
-        )
+        optimum = Interval.between(self.optimum_lower, self.optimum_upper)
+        share = Interval.of_share(self.total_latency, optimum)
+        return replace(share, compared_with=self.compared_with)
 
     @property
     def share_on_time(self) -> Fraction | None:
@@ -460,6 +505,60 @@ class Trial:
                 prompt = instance[request].prompt_length
                 profile[start + 1 : end + 1] += prompt + np.arange(1, end - start + 1)
         return profile
+
+
+def to_one_optimum(trials: Iterable[Trial]) -> list[Trial]:
+    """Compare each policy of a table with one optimum.
+
+    A policy that is compared with the preemptive optimum on some instance is on all.
+    """
+    given = list(trials)
+    preempting = {_asked(one) for one in given if one.preemptive}
+    return [
+        one if one.preemptive or _asked(one) not in preempting else one.swapped() for one in given
+    ]
+
+
+def held_alike(trials: Iterable[Trial]) -> list[Trial]:
+    """Compare each policy with one optimum, and bound each optimum by every schedule.
+
+    An optimum is at most the total latency of each schedule of its kind, of whichever trial.
+    """
+    found = to_one_optimum(trials)
+    best: dict[tuple[Any, ...], tuple[Latency, TrialSchedule | None]] = {}
+    for one in found:
+        kept = one.preemptive if one.schedule is None else is_preemptive(one.schedule)
+        total = None if one.run_reason else one.total_latency
+        known = [(kept, total, one.schedule)]
+        for side in (one, one.swapped()) if one.other else (one,):
+            known.append((side.preemptive, side.optimum_upper, side.optimum_schedule))
+        for kept, total, schedule in known:
+            # A schedule without preemption is a preemptive one too.
+            for key in {(*_place(one), kept), (*_place(one), True)} if total is not None else ():
+                if total is not None and (key not in best or total < best[key][0]):
+                    best[key] = total, schedule
+
+    def lowered(one: Trial) -> Trial:
+        least = best.get((*_place(one), one.preemptive))
+        if least is None or one.optimum_upper is None or least[0] >= one.optimum_upper:
+            return one
+        return replace(one, optimum_upper=least[0], optimum_schedule=least[1])
+
+    alike = []
+    for one in map(lowered, found):
+        other = one.swapped() if one.other else one
+        alike.append(one if (less := lowered(other)) is other else less.swapped())
+    return alike
+
+
+def _asked(trial: Trial) -> tuple[str, ...]:
+    """Name the policy of a trial in its experiment, whatever the router."""
+    label = PolicySpec(trial.policy, trial.params).label
+    return trial.experiment, trial.version, label
+
+
+def _place(trial: Trial) -> tuple[str | None, ...]:
+    return trial.experiment, trial.version, trial.digest
 
 
 def facts_of(problem: AnyProblem | None, *, in_seconds: bool = False) -> dict[str, Any]:

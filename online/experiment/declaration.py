@@ -47,6 +47,9 @@ POLICY_TIME_LIMIT = "policy_time_limit"
 LEVEL = "level"
 """Key of the service level's limits in what is stored of an experiment that has one."""
 
+PREEMPTING = "preempting"
+"""Key of the labels of the policies that may preempt, in what is stored of an experiment."""
+
 METHODS = ("auto", "paths", "configurations", "counts", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
 
@@ -237,6 +240,12 @@ class Experiment:
         """Policies, checked."""
         return policy_specs(self.policies, deadlines=self.level is not None)
 
+    @property
+    def preempting(self) -> list[str] | None:
+        """Labels of the policies that declare that they may preempt; None in seconds."""
+        labels = [spec.label for spec in self.specs if spec.make().preempts]
+        return labels if labels and self.batch_time is None else None
+
     def search_options(self) -> dict[str, Any] | None:
         """Return what defines a search but for the instance: in seconds the batch time too."""
         if self.solver is None:
@@ -264,6 +273,7 @@ class Experiment:
             BATCH_TIME: self.coefficients,
             POLICY_TIME_LIMIT: self.policy_time_limit,
             LEVEL: self.limits,
+            PREEMPTING: self.preempting,
         }
         return document | {name: one for name, one in added.items() if one is not None}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from instances import rounding_note
@@ -19,13 +19,15 @@ from online.comparison.ratio_tables import (
     caption,
     confidence_of,
     count_reasons,
+    have_both,
     have_level,
     labelled_reasons,
     level_notes,
+    missing_notes,
     summary_table,
 )
-from online.comparison.summaries import PolicySummary, grouped, summary_of
-from online.comparison.trial import NOT_RUN, OPTIMA, SEPARATE, Trial, separate
+from online.comparison.summaries import PolicySummary, grouped, summarise, summary_of
+from online.comparison.trial import NOT_RUN, SEPARATE, Trial, separate
 from online.runtime.table import Table, csv_text
 
 from .declaration import Predictions
@@ -81,34 +83,31 @@ def ratio_rows(results: Sequence[Trial], *, confidence_level: float = 0.95) -> l
     The unit that is resampled is the instance: runs of a randomized policy on one instance with
     several seeds stay together.
     """
-    groups: dict[tuple[str, str, str, str, str], list[Trial]] = {}
+    groups: dict[tuple[str, str, str, str], list[Trial]] = {}
     for one in results:
-        key = (one.experiment, one.version, one.family, one.predictions, one.policy_label)
+        key = (one.experiment, one.version, one.family, one.predictions)
         groups.setdefault(key, []).append(one)
     rows = []
     for key, members in groups.items():
-        found = [one for one in members if one.status != NOT_RUN]
-        missing = len(members) - len(found)
-        for summary, own in grouped(found) or [(summary_of(key[-1], OPTIMA[0], []), [])]:
-            pending = [one for one in own if one.is_pending]
-            solved = [one for one in own if not one.is_pending]
-            if pending and any(one.ratio is not None for one in solved):
-                own, summary = solved, summary_of(summary.policy, summary.compared_with, solved)
+        for whole, every in grouped(members):
+            found = [one for one in every if one.status != NOT_RUN]
+            solved = [one for one in found if not one.is_pending]
+            own = solved if any(one.ratio is not None for one in solved) else found
+            summary = summary_of(whole.policy, whole.compared_with, own)
             mean, totals = confidence_of(own, confidence_level=confidence_level)
             rows.append(
                 RatioRow(
                     *key,
-                    missing=missing,
-                    summary=summary,
+                    whole.policy,
+                    missing=len(every) - len(found),
+                    summary=replace(summary, instances=whole.instances, missing=whole.missing),
                     mean_confidence=mean,
                     totals_confidence=totals,
                     rounding=_rounding(members),
                     reasons=count_reasons(own),
-                    pending=len(pending),
+                    pending=len(found) - len(solved),
                 )
             )
-            # They belong to the policy, and are counted once.
-            missing = 0
     return rows
 
 
@@ -130,19 +129,27 @@ def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
 
 
 def ratio_notes(results: Sequence[Trial]) -> list[str]:
-    """Say about the table, a line each, what on time means, and which policies did the same."""
+    """Say what on time means, which instances rows lack, and which policies did the same."""
     groups: dict[tuple[str, ...], dict[str, list[Trial]]] = {}
     shown = separate(results)
     for one in results:
-        if one.status != NOT_RUN:
-            names = [name for name in SEPARATE if name in shown and name != "family"]
-            key = (one.predictions, *(getattr(one, name) for name in names))
-            groups.setdefault(key, {}).setdefault(one.family, []).append(one)
-    return level_notes(results) + [
-        ": ".join(filter(None, (", ".join(names), note)))
-        for (predictions, *names), families in groups.items()
-        for note in coincidence_notes(families, told_exactly=predictions == Predictions().label)
-    ]
+        names = [name for name in SEPARATE if name in shown and name != "family"]
+        key = (one.predictions, *(getattr(one, name) for name in names))
+        groups.setdefault(key, {}).setdefault(one.family, []).append(one)
+    notes = level_notes(results)
+    for (predictions, *names), families in groups.items():
+        own = [
+            f"{family}: {note}" if "family" in shown else note
+            for family, trials in families.items()
+            for note in missing_notes(summarise(trials))
+        ]
+        run = {
+            family: [one for one in trials if one.status != NOT_RUN]
+            for family, trials in families.items()
+        }
+        own += coincidence_notes(run, told_exactly=predictions == Predictions().label)
+        notes += [": ".join(filter(None, (", ".join(names), note))) for note in own]
+    return notes
 
 
 _CELLS: Cells = {
@@ -165,6 +172,7 @@ _CELLS: Cells = {
     "unit": attrgetter("summary.unit"),
     "mean_latency": lambda row: row.summary.mean_latency and float(row.summary.mean_latency),
     "pending": attrgetter("pending"),
+    "missing_instances": lambda row: "; ".join(row.summary.missing),
 }
 
 
@@ -176,9 +184,17 @@ _ON_TIME: Cells = {
 }
 
 
+_BOTH: Cells = {
+    **both_ends("to_optimum", of="summary.to_optimum"),
+    **both_ends("to_preemptive_optimum", of="summary.to_preemptive_optimum"),
+}
+
+
 def ratio_csv(rows: Sequence[RatioRow]) -> str:
     """For programs: every end of every interval in full; empty where it is not known."""
-    cells = {**_CELLS, **(_ON_TIME if have_level([row.summary for row in rows]) else {})}
+    summaries = [row.summary for row in rows]
+    both = _BOTH if have_both(summaries) else {}
+    cells = {**_CELLS, **both, **(_ON_TIME if have_level(summaries) else {})}
     return csv_text([cells, *([cell(row) for cell in cells.values()] for row in rows)])
 
 

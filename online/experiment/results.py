@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, cast
@@ -22,29 +22,31 @@ from instances import (
 from instances.batch_time.presets import StorableTime, batch_time_of
 from instances.frames import data_frame
 from instances.service_level import Limits
-from online.comparison.ratio_tables import Records, have_level, record_cells
+from online.comparison.ratio_tables import Records, cells_of
 from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import (
     COMPLETED,
     FAILED,
+    NO_OPTIMUM,
     NOT_RUN,
+    OF_OPTIMUM,
     UNSERVED,
     AnyProblem,
     Stay,
     Trial,
     TrialSchedule,
+    held_alike,
     total_of,
 )
 from online.runtime.table import Table
 
-from .declaration import BATCH_TIME, LEVEL
+from .declaration import BATCH_TIME, LEVEL, PREEMPTING
 from .documents import problem_of, schedule_of_document, seconds_of_text
 from .plan import PREEMPTIVE, SEARCH
 from .ratio_table import ratio_rows, ratio_table
 from .store import (
     ON_TIME,
     OPTIMUM_COLUMNS,
-    PREEMPTED,
     TRIAL_COLUMNS,
     OptimumRow,
     PlaceRow,
@@ -77,8 +79,7 @@ class Results(Records):
         """
         names = ("experiment", "version", "family", "draw", "predictions")
         places = ({name: getattr(one, name) for name in names} for one in self.run)
-        level = have_level(self.run)
-        cells = (record_cells(one, level=level) for one in self.run)
+        cells = cells_of(self.run)
         return data_frame([place | own for place, own in zip(places, cells, strict=True)])
 
     def ratios(self, *, confidence_level: float = 0.95) -> Table:
@@ -106,7 +107,8 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
     InvalidValueError
         It holds no such experiment.
     """
-    optimum, most = (", ".join(f"{one}.{name}" for name in OPTIMUM_COLUMNS) for one in "oa")
+    columns = ", ".join(f"{one}.{name}" for one in "opa" for name in OPTIMUM_COLUMNS)
+    same = "AND {0}.version = e.version AND {0}.sources = e.sources"
     level = f"json_extract(e.declaration, '$.{LEVEL}')"
     with open_for_reading(path) as database:
         held = set(TRIAL_COLUMNS) - (set() if has_on_time(database) else {ON_TIME})
@@ -114,20 +116,20 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
         rows = database.execute(
             "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
             f" m.predictions, i.document, json_extract(e.declaration, '$.{BATCH_TIME}'),"
-            f" {level}, {trial}, {optimum}, {most}"
+            f" {level}, json_extract(e.declaration, '$.{PREEMPTING}'), {trial}, {columns}"
             " FROM members m JOIN experiments e ON e.id = m.experiment"
             " LEFT JOIN trials t ON t.key = m.trial"
-            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
-            f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
-            " ELSE e.solver END"
-            " AND o.version = e.version AND o.sources = e.sources"
+            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver = e.solver"
+            f" {same.format('o')}"
+            " LEFT JOIN optima p ON p.instance = t.instance AND p.solver ="
+            f""" '{{"{PREEMPTIVE}":' || e.solver || '}}' {same.format("p")}"""
             " LEFT JOIN optima a ON a.instance = t.instance AND a.solver ="
             f""" '{{"{LEVEL}":' || {level} || ',"{SEARCH}":' || e.solver || '}}'"""
-            " AND a.version = e.version AND a.sources = e.sources"
+            f" {same.format('a')}"
             " LEFT JOIN instances i ON i.digest = t.instance"
             " ORDER BY e.id, m.position"
         ).fetchall()
-    results = Results(_trial(path, row) for row in rows)
+    results = Results(held_alike(_trial(path, row) for row in rows))
     if experiment is None:
         return results
     chosen = Results(trial for trial in results if trial.experiment == experiment)
@@ -140,14 +142,13 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
 
 def _trial(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Trial:
     left = iter(cells)
-    kinds = (PlaceRow, TrialRow, OptimumRow, OptimumRow)
-    head, trial, optimum, most = (tuple(islice(left, len(fields(kind)))) for kind in kinds)
+    kinds = (PlaceRow, TrialRow, OptimumRow, OptimumRow, OptimumRow)
+    head, trial, *searches = (tuple(islice(left, len(fields(kind)))) for kind in kinds)
     try:
         return trial_of_rows(
             row_of(PlaceRow, head),
             None if trial[0] is None else row_of(TrialRow, trial),
-            None if optimum[0] is None else row_of(OptimumRow, optimum),
-            None if most[0] is None else row_of(OptimumRow, most),
+            *(None if one[0] is None else row_of(OptimumRow, one) for one in searches),
         )
     except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
         where = f"place {head[2]} of experiment {head[0]!r}"
@@ -171,6 +172,7 @@ def trial_of_rows(
     place: PlaceRow,
     row: TrialRow | None,
     optimum: OptimumRow | None,
+    preemptive: OptimumRow | None = None,
     most: OptimumRow | None = None,
 ) -> Trial:
     """Make the trial at a place, believing no figure that follows from what else is stored.
@@ -181,8 +183,9 @@ def trial_of_rows(
         In its experiment.
     row : TrialRow or None
         None while it has not been run.
-    optimum : OptimumRow or None
-        None while it has not been looked for, and where the experiment leaves it out.
+    optimum, preemptive : OptimumRow or None
+        Of the optimum without preemption, or in seconds, and of the preemptive one; None while it
+        has not been looked for, and where the experiment leaves it out.
     most : OptimumRow or None, default None
         Of the most requests on time; None as for the optimum, and without a service level.
 
@@ -200,9 +203,16 @@ def trial_of_rows(
     if row is None:
         where |= {"status": NOT_RUN, "reason": "not yet run"}
         return Trial.of_schedules(None, place.policy, **where)
-    stored = _Stored(place, row, optimum, most)
-    trial = stored.trial(where)
+    # Of a schedule of stretches, and of a policy that declares it, the optimum is preemptive.
+    kept = (row.start_rounds or "").startswith("[[") or place.policy in json_cell(
+        "experiment", PREEMPTING, place.preempting or "[]", list
+    )
+    own, other = (preemptive, optimum) if kept else (optimum, preemptive)
+    stored = _Stored(place, row, own, most)
+    trial = stored.trial(where | {"preemptive": kept})
     stored.check(trial)
+    if other is not None:
+        trial = replace(trial, other=_Stored(place, row, other, None).known())
     return trial
 
 
@@ -216,47 +226,66 @@ class _Stored:
     most: OptimumRow | None
 
     def trial(self, where: dict[str, Any]) -> Trial:
-        row, optimum, problem = self.row, self.optimum, self.problem
+        row, problem = self.row, self.problem
         if row.instance is not None and problem is None:
-            owner = f"trial of {row.policy!r}"
-            raise InvalidValueError(owner, "instance", row.instance, "is not in the file")
-        upper, lower, certified = self.bounds
-        best = None if optimum is None else optimum.start_times
-        found = self.schedule("optimum", "start_times", best)
-        if self.place.batch_time is not None:
-            # The run is a schedule too: the least of every scheduler is at most its total.
-            total = self.latency("total_latency", row.total_latency)
-            known = [end for end in (upper, total) if end is not None]
-            where["optimum_upper"] = None if upper is None else min(known)
-            if best is not None:
-                told = json_cell("optimum", "start_times", best, dict)
-                where["lower_bound"] = told.get("lower_bound")
+            raise InvalidValueError(self.owner, "instance", row.instance, "is not in the file")
+        known = self.known()
         starts = row.start_rounds if row.status == COMPLETED else None
         schedule = self.schedule("trial", "start_rounds", starts)
         return Trial.of_schedules(
             problem,
             row.policy,
             schedule,
-            found,
+            known.pop("optimum_schedule"),
             status=row.status,
             stays=self.stays,
-            optimum_lower=lower,
-            optimum_certified=certified,
             digest=row.instance,
             requests=row.requests or 0,
             memory_limit=row.memory_limit or 0,
             params=json_cell("trial", "params", row.params, dict),
             seed=row.seed,
             evictions=row.evictions or 0,
-            stop_reason=None if optimum is None else optimum.stop_reason,
-            reason=self.reason,
             traceback=row.traceback,
             versions=json_cell("trial", "versions", row.versions, dict),
             level=self.level,
             on_time=row.on_time,
             attainable=self.attainable(schedule),
+            **known,
             **where,
         )
+
+    def known(self) -> dict[str, Any]:
+        """Return what is known of the optimum, held against what follows from its schedule."""
+        row = self.optimum
+        known: dict[str, Any] = dict.fromkeys(OF_OPTIMUM) | {"reason": self.reason}
+        if row is None:
+            return known
+        found = self.schedule("optimum", "start_times", row.start_times)
+        if found is not None and (violations := found.violations()):
+            raise InvalidValueError(
+                "optimum", "start_times", "a schedule", f"breaks: {violations[0]}"
+            )
+        upper, lower, certified = self.bounds
+        total = None if found is None else total_of(found)
+        if total is not None and lower is not None and total < lower:
+            reason = f"exceeds the total latency {total} of optimum"
+            raise InvalidValueError(self.owner, "optimum_lower", lower, reason)
+        _refuse_difference(self.owner, "upper_bound", upper, total)
+        proved = upper is not None and upper == lower
+        _refuse_difference(self.owner, "optimal", row.status == "optimal", proved)
+        if certified is not None and (lower is None or certified > lower):
+            reason = f"exceeds the lower bound {lower}"
+            raise InvalidValueError(self.owner, "certified_lower_bound", certified, reason)
+        named = None
+        if self.place.batch_time is not None and row.start_times is not None:
+            told = json_cell("optimum", "start_times", row.start_times, dict)
+            named = told.get("lower_bound")
+        values = (upper, lower, certified, row.stop_reason, None, named, found)
+        return known | dict(zip(OF_OPTIMUM, values, strict=False))
+
+    @property
+    def owner(self) -> str:
+        return f"trial of {self.row.policy!r}"
 
     @cached_property
     def level(self) -> ServiceLevel | None:
@@ -342,7 +371,7 @@ class _Stored:
     @property
     def reason(self) -> str | None:
         """Return why there is no ratio, in one line; None if there is one, or none yet."""
-        for row, missing in ((self.row, ""), (self.optimum, "no optimum: ")):
+        for row, missing in ((self.row, ""), (self.optimum, NO_OPTIMUM)):
             if row is not None and row.status == FAILED and row.error is not None:
                 return missing + " ".join(row.error.split())
         return UNSERVED.get(self.row.status)
@@ -368,8 +397,7 @@ class _Stored:
 
     def check(self, trial: Trial) -> None:
         """Hold what is stored against what follows from it."""
-        row, optimum, problem = self.row, self.optimum, trial.problem
-        owner = f"trial of {row.policy!r}"
+        row, problem = self.row, trial.problem
         total = self.latency("total_latency", row.total_latency)
         pairs: list[tuple[str, Any, Any]] = [("total_latency", total, trial.total_latency)]
         if problem is not None:
@@ -390,20 +418,15 @@ class _Stored:
             pairs += (
                 [] if row.on_time is None else [(ON_TIME, row.on_time, self.kept(trial.schedule))]
             )
-        if optimum is not None:
-            upper, lower, certified = self.bounds
-            best = trial.optimum_schedule
-            pairs += [
-                ("upper_bound", upper, None if best is None else total_of(best)),
-                ("optimal", optimum.status == "optimal", upper is not None and upper == lower),
-            ]
-            if certified is not None and (lower is None or certified > lower):
-                reason = f"exceeds the lower bound {lower}"
-                raise InvalidValueError(owner, "certified_lower_bound", certified, reason)
         for name, stored, follows in pairs:
-            if stored != follows:
-                reason = f"is stored, and from what else is stored follows {follows!r}"
-                raise InvalidValueError(owner, name, stored, reason)
+            _refuse_difference(self.owner, name, stored, follows)
+
+
+def _refuse_difference(owner: str, name: str, stored: Any, follows: Any) -> None:
+    """Refuse a figure that is not the one that follows from what else is stored."""
+    if stored != follows:
+        reason = f"is stored, and from what else is stored follows {follows!r}"
+        raise InvalidValueError(owner, name, stored, reason)
 
 
 @lru_cache(maxsize=64)

@@ -213,18 +213,23 @@ class _Run:
         return ExperimentOutcome(len(plan.trials), len(wanted), self.computed, self.failed)
 
     def _optima(self) -> dict[str, OptimumTask]:
-        """List each instance's optimum, the preemptive one where a run kept preempted tokens.
+        """List each instance's optima: the preemptive one for policies that may preempt.
 
-        With a service level also the search for the most requests on time.
+        These declare it, or kept preempted tokens in some trial. With a service level also the
+        search for the most requests on time.
         """
         plan, stored = self.plan, self.store.trials()
         options, level = plan.experiment.search_options(), plan.experiment.limits
         if options is None:
             return {}
+        preempting = set(plan.experiment.preempting or ())
+        preempting |= {task.spec.label for key, task in plan.trials.items() if stored[key][2]}
         # A run that left requests unserved realised only part of what its source would send.
         kinds = {
-            (instance, kept): None
-            for status, instance, kept in (stored[key] for key in plan.trials)
+            (instance, task.spec.label in preempting): None
+            for task, (status, instance, _) in (
+                (task, stored[key]) for key, task in plan.trials.items()
+            )
             if instance is not None and status == COMPLETED
         }
         ran = {digest for digest, _ in kinds}

@@ -151,6 +151,8 @@ class PlaceRow:
         JSON of the experiment's; None in rounds.
     level : str or None
         JSON of the limits of the experiment's service level; None without one.
+    preempting : str or None
+        JSON list of the labels of the policies that may preempt; None without any.
     """
 
     experiment: str
@@ -164,6 +166,7 @@ class PlaceRow:
     document: str | None
     batch_time: str | None
     level: str | None = None
+    preempting: str | None = None
 
 
 Done: TypeAlias = tuple[TrialRow | OptimumRow, Mapping[str, Any] | None]

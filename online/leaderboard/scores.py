@@ -17,7 +17,7 @@ from instances.files import read_bytes
 from instances.version import package_version
 from online.comparison.ratios import Latency
 from online.comparison.running import run_policy
-from online.comparison.trial import Trial
+from online.comparison.trial import Trial, is_preemptive
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -324,7 +324,7 @@ def _late(entry: LibraryEntry, spec: PolicySpec) -> tuple[Latency | None, str | 
     trial = run_policy(source, spec, SEED, batch_time=batch_time, level=entry.level)
     if trial.run is None or trial.reason is not None:
         return None, trial.reason
-    if trial.preemptive:
+    if trial.schedule is not None and is_preemptive(trial.schedule):
         return None, KEEPS_TOKENS
     run = trial.run
     schedule = run.schedule if batch_time is None else run.seconds_schedule
@@ -336,9 +336,9 @@ def _figure(entry: LibraryEntry, trial: Trial) -> tuple[Latency | None, str | No
     """Return what the goal of an instance asks for, or why there is none."""
     if trial.total_latency is None or trial.reason is not None:
         return None, trial.reason
-    if entry.goal in ("total_latency", "makespan") and trial.preemptive:
+    assert trial.schedule is not None
+    if entry.goal in ("total_latency", "makespan") and is_preemptive(trial.schedule):
         return None, KEEPS_TOKENS
     if entry.goal != "makespan":
         return trial.total_latency, None
-    assert trial.schedule is not None
     return int(trial.schedule.makespan), None

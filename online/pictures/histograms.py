@@ -13,6 +13,7 @@ from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import Interval
+from online.comparison.trial import OPTIMA
 
 from . import style
 
@@ -54,7 +55,7 @@ def ratio_histogram(
     bins: int | Sequence[float] = 20,
     ax: Axes | None = None,
     title: str = "",
-    x_label: str = "total latency / hindsight optimum",
+    x_label: str | None = None,
 ) -> Axes:
     """Count trials by ratio: solid if a ratio surely lies in the bin, hatched if it may.
 
@@ -72,18 +73,19 @@ def ratio_histogram(
         The axes to draw on; None makes a new figure.
     title : str, default ''
         Title of the axes.
-    x_label : str, default 'total latency / hindsight optimum'
-        Label of the horizontal axis.
+    x_label : str or None, default None
+        Label of the horizontal axis. None names the optimum that the ratios are to.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No ratios, something that is no `Interval`, fewer than one bin, or edges that do not
-        increase.
+        No ratios, ratios to different optima, something that is not an `Interval`, fewer
+        than one bin, or edges that do not increase.
     ImportError
         Matplotlib is not installed.
     """
     found = _intervals(ratios, "ratios")
+    label = _label(found, x_label)
     edges = _edges(found, bins)
     certain, possible = certain_and_possible(found, edges)
     ax = style.axes_or_new(ax, 4.6, 2.8)
@@ -97,7 +99,7 @@ def ratio_histogram(
         ax.bar(left, possible - certain, color="white", edgecolor=colour, **shape)
     style.whole_numbers(ax, "y")
     ax.set_ylim(0, max(1, possible.max(initial=1)) * 1.25)
-    style.dress(ax, title, x_label, "trials")
+    style.dress(ax, title, label, "trials")
     style.legend(ax, loc="upper right")
     return ax
 
@@ -107,7 +109,7 @@ def ratio_distribution(
     *,
     ax: Axes | None = None,
     title: str = "",
-    x_label: str = "total latency / hindsight optimum",
+    x_label: str | None = None,
 ) -> Axes:
     """Draw the share of trials with a ratio of at most x, a curve for each policy.
 
@@ -122,18 +124,20 @@ def ratio_distribution(
         The axes to draw on; None makes a new figure.
     title : str, default ''
         Title of the axes.
-    x_label : str, default 'total latency / hindsight optimum'
-        Label of the horizontal axis.
+    x_label : str or None, default None
+        Label of the horizontal axis. None names the optimum that the ratios are to.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No group or too many, an empty group, or something that is no `Interval`.
+        No group or too many, an empty group, ratios to different optima, or something that is not
+        an `Interval`.
     ImportError
         Matplotlib is not installed.
     """
     style.check_few("len(groups)", len(groups))
     checked = {label: _intervals(ratios, label) for label, ratios in groups.items()}
+    axis = _label([one for ratios in checked.values() for one in ratios], x_label)
     ax = style.axes_or_new(ax, 4.6, 3.0)
     ends = [end for ratios in checked.values() for end in _known_ends(ratios)]
     right = 1.0 + 1.06 * max(max(ends, default=1.0) - 1.0, 0.01)
@@ -155,7 +159,7 @@ def ratio_distribution(
         ax.step(grid, least, linewidth=1.3, label=label, **step)
     ax.set_xlim(1.0, right)
     ax.set_ylim(0, 1.02)
-    style.dress(ax, title, x_label, "share of trials")
+    style.dress(ax, title, axis, "share of trials")
     style.legend(ax, loc="lower right", handlelength=2.6)
     return ax
 
@@ -168,6 +172,16 @@ def _intervals(ratios: Iterable[Interval], owner: str) -> list[Interval]:
     if not found:
         raise InvalidValueError(None, owner, [], "is empty: at least one ratio is needed")
     return found
+
+
+def _label(ratios: Sequence[Interval], given: str | None) -> str:
+    """Label an axis with the one optimum that all ratios are to."""
+    names = list(dict.fromkeys(one.compared_with for one in ratios if one.compared_with))
+    if len(names) > 1:
+        reason = "are different optima: draw ratios to one, such as Trial.to_preemptive_optimum"
+        raise InvalidValueError("ratios", "compared_with", names, reason)
+    name = "hindsight optimum" if names in ([], [OPTIMA[0]]) else names[0]
+    return f"total latency / {name}" if given is None else given
 
 
 def _known_ends(ratios: Sequence[Interval]) -> list[float]:

@@ -101,8 +101,7 @@ def policy_and_optimum(
         Matplotlib is not installed.
     """
     schedule = optimum.schedule
-    preemptive = bool(getattr(optimum, "preemptive", False))
-    found = ratio(run, optimum, preemptive=preemptive)
+    found = ratio(run, optimum)
     if axes is None:
         axes = style.new_axes(6.4, 4.6, rows=2, sharex=True, sharey=True)
     above, below = axes
@@ -110,11 +109,11 @@ def policy_and_optimum(
     _draw_bands(above, run, extent, list(axes))
     _draw_bands(below, schedule, extent)
     policy_title = f"{run.policy_name}: {_cost(run)}, ratio {found}"
-    name = "preemptive" if preemptive else "hindsight"
+    name = "preemptive" if found.preemptive else "hindsight"
     known = f"{name} optimum" if found.is_exact else "best schedule known"
     below_title = f"{known}: {_cost(schedule)}"
     if not found.is_exact:
-        of = "preemptive optimum" if preemptive else "optimum"
+        of = "preemptive optimum" if found.preemptive else "optimum"
         below_title += f", {of} at least {optimum.lower_bound}"
     style.dress(above, policy_title, "", "KV cache (tokens)")
     style.dress(below, below_title, "time (rounds)", "KV cache (tokens)")

@@ -341,6 +341,10 @@ class Policy(ABC):
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
         keeps its tokens. Holding and chunks gain nothing: `Run.schedule` is a schedule without
         pauses that has the same completions. Only preemption can do better.
+    preempts : bool
+        Whether it may preempt requests that keep their tokens. Its ratios in rounds are then to the
+        preemptive optimum on every instance. A policy that does not declare it, and preempts on
+        some instance of a table, is compared in the same way in that table.
     reads_intervals : ClassVar[bool]
         Whether it is made for outputs of which an interval is known. Told exact lengths it has
         nothing to be unsure of, and may do what others do.
@@ -366,6 +370,7 @@ class Policy(ABC):
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
+    preempts: bool = False
     reads_intervals: ClassVar[bool] = False
     reads_deadlines: bool = False
     evicts: bool = False

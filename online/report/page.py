@@ -14,10 +14,15 @@ from typing import Any
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
 from instances.charts import element, number
 from online.comparison.coincidence import coincidence_notes, listed
-from online.comparison.ratio_tables import confidences_of, level_notes
+from online.comparison.ratio_tables import (
+    common_means,
+    confidences_of,
+    level_notes,
+    missing_notes,
+)
 from online.comparison.ratios import Interval
-from online.comparison.summaries import PolicySummary, grouped
-from online.comparison.trial import NOT_RUN, OPTIMA, Trial, rounds_of, separate
+from online.comparison.summaries import grouped
+from online.comparison.trial import NOT_RUN, OPTIMA, Trial, rounds_of, separate, to_one_optimum
 
 from . import tables
 from .ratio_picture import LEVEL, Row, ratio_picture
@@ -67,12 +72,21 @@ def build_report(
         raise InvalidValueError(None, "trials", [], "is empty: there is nothing to report")
     told = [rounding_note(one.problem.metadata) for one in records if one.problem is not None]
     note = "; ".join(filter(None, dict.fromkeys([note, *told])))
+    records = to_one_optimum(records)
     groups = grouped_rows(records)
     own = by_group(records)
     exact = all(one.predictions == "exact" for one in records)
-    notes = level_notes(records) + coincidence_notes(own, told_exactly=exact)
+    notes = level_notes(records)
+    for name, rows in groups.items():
+        lacking = missing_notes([row.summary for row in rows])
+        notes += [f"{name}: {note}" if name else note for note in lacking]
+    notes += coincidence_notes(own, told_exactly=exact)
     reasons = tables.reasons(own)
-    pictures = {name: picture for name, rows in groups.items() if (picture := ratio_picture(rows))}
+    pictures = {
+        name: picture
+        for name, rows in by_optimum(groups).items()
+        if (picture := ratio_picture(rows))
+    }
     data = report_data(records, ids=ids)
     facts = _facts(records, list(chain.from_iterable(groups.values())))
     body = Template((resources.files(__package__) / "page.html").read_text("utf-8")).substitute(
@@ -127,38 +141,65 @@ def grouped_rows(trials: Sequence[Trial]) -> dict[str, list[Row]]:
     return found
 
 
+def by_optimum(groups: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Divide each group by the optima compared with: one axis shows ratios to one optimum."""
+    found: dict[str, list[Row]] = {}
+    for group, rows in groups.items():
+        optima = {row.summary.compared_with for row in rows}
+        for row in rows:
+            optimum = f"ratios to the {row.summary.compared_with}" if len(optima) > 1 else ""
+            found.setdefault(", ".join(filter(None, (group, optimum))), []).append(row)
+    return found
+
+
 def headline(groups: Mapping[str, Sequence[Row]]) -> str:
-    """Tell which policy has the least mean ratio, of those with a ratio in every trial."""
+    """Tell which policy has the least mean ratio, of those with a ratio on every instance."""
     found = [least for rows in groups.values() if (least := _least(rows))]
     if not found:
         return "No policy has a ratio in every trial"
-    counts = Counter(tuple(one.policy for one in least) for least in found)
-    names, count = counts.most_common(1)[0]
-    least = next(one for one in found if tuple(each.policy for each in one) == names)
-    means = [one.mean_ratio for one in least]
-    is_known = all(one.is_exact for one in means)
+    counts = Counter((optimum, *means) for optimum, means in found)
+    (optimum, *names), count = counts.most_common(1)[0]
+    means = next(means for name, means in found if (name, *means) == (optimum, *names))
+    is_known = all(mean.is_exact for mean in means.values())
     who = f"{len(names)} policies" if len(names) > 4 else listed(names)
     who = who if is_known else who.replace(" and ", " or ")
     has = "have" if is_known and len(names) > 1 else "has"
-    optimum = least[0].compared_with
     optimum = "hindsight optimum" if optimum == OPTIMA[0] else optimum
     if len(groups) > 1:
         figure = f" in {count} of {len(groups)} groups of trials"
     else:
-        lowers = [one.lower for one in means if one.lower is not None]
-        uppers = [one.upper for one in means if one.upper is not None]
+        lowers = [mean.lower for mean in means.values() if mean.lower is not None]
+        uppers = [mean.upper for mean in means.values() if mean.upper is not None]
         figure = f", {Interval(min(lowers), min(uppers))}"
-    the = "the least" if max(map(len, groups.values())) > 1 else "a"
-    return f"{who} {has} {the} mean ratio to the {optimum}{figure}"
+    several = max(len(_means(rows)[1]) for rows in groups.values()) > 1
+    every = [row.summary for rows in groups.values() for row in rows]
+    some = any(one.failed or one.missing for one in every)
+    of = ", of those with a ratio on every instance" if several and some else ""
+    return f"{who} {has} {'the least' if several else 'a'} mean ratio to the {optimum}{figure}{of}"
 
 
-def _least(rows: Sequence[Row]) -> list[PolicySummary]:
-    """Choose the policies of a group that may have the least mean ratio to the first's optimum."""
-    own = [row.summary for row in rows if not row.summary.failed]
-    own = [one for one in own if one.compared_with == own[0].compared_with]
-    known = [(one, one.mean_ratio.lower) for one in own if one.mean_ratio.upper is not None]
-    least = min((one.mean_ratio.upper or 0 for one, _ in known), default=0)
-    return [one for one, lower in known if lower is not None and lower <= least]
+def _means(rows: Sequence[Row]) -> tuple[str, dict[str, Interval]]:
+    """Return an optimum, and the mean ratio to it of each policy with a ratio on every instance."""
+    every = [row.summary for row in rows if row.summary.mean_ratio.upper is not None]
+    whole = [one for one in every if not one.failed and not one.missing]
+    if not whole:
+        return OPTIMA[0], {}
+    name = whole[0].compared_with
+    same = [one for one in whole if one.compared_with == name]
+    name, means = common_means(whole) or (name, [one.mean_ratio for one in same])
+    chosen = whole if len(means) == len(whole) else same
+    named = zip((one.policy for one in chosen), means, strict=True)
+    return name, {policy: mean for policy, mean in named if mean.upper is not None}
+
+
+def _least(rows: Sequence[Row]) -> tuple[str, dict[str, Interval]] | None:
+    """Choose the policies of a group that may have the least mean ratio; None where none has."""
+    optimum, means = _means(rows)
+    least = min((mean.upper or 0 for mean in means.values()), default=0)
+    found = {
+        name: mean for name, mean in means.items() if mean.lower is not None and mean.lower <= least
+    }
+    return (optimum, found) if found else None
 
 
 def report_data(given: Sequence[Trial], *, ids: bool = False) -> dict[str, Any]:

@@ -41,36 +41,31 @@ class Row(NamedTuple):
 def ratio_picture(group: Sequence[Row]) -> str:
     """A mark for each trial with a ratio: a dot, or its interval where the optimum is not proved.
 
+    All policies of ``group`` are compared with one optimum.
     Marks carry the number of their trial as ``data-trial``. A policy whose ratios are far beyond
     those of the others is told in words at the end of the axis, which it would stretch.
     """
     rows = [row for row in group if row.summary.mean_ratio.lower is not None]
     if not rows:
         return ""
-    optima = list(dict.fromkeys(row.summary.compared_with for row in rows))
-    x = _axis([row.ends for row in rows], optima)
+    x = _axis([row.ends for row in rows], rows[0].summary.compared_with)
     plot = Plot.of_rows(x, len(rows), ROW_HEIGHT)
     marks: list[str] = []
     for k, row in enumerate(rows):
         marks += _trial_marks(plot, k + 0.5, row.trials)
         marks += _mean_marks(plot, k + 0.5, row)
-    names = [
-        row.summary.policy + (f", to the {row.summary.compared_with}" if len(optima) > 1 else "")
-        for row in rows
-    ]
+    names = [row.summary.policy for row in rows]
     label = "The ratio of every trial, by policy; the same figures are in the table of trials"
     return charts.legend(_legend(rows, x)) + plot.drawn(label, marks, names)
 
 
-def _axis(ends: Sequence[Sequence[float]], optima: Sequence[str]) -> Axis:
+def _axis(ends: Sequence[Sequence[float]], optimum: str) -> Axis:
     """An axis on which most policies are told apart, given the ends of the ratios of each."""
     least, ordered = min(1.0, *map(min, ends)), sorted(map(max, ends))
     median = ordered[(len(ordered) - 1) // 2]
     near = [one for one in ordered if one - least <= FAR * (median - least)]
     most = max(1.01, near[-1] if near and len(ordered) > 2 else ordered[-1])
-    name = OPTIMA[0] if len(optima) > 1 else optima[0]
-    name = "hindsight optimum" if list(optima) == [OPTIMA[0]] else name
-    title = f"total latency / {name}"
+    title = f"total latency / {'hindsight optimum' if optimum == OPTIMA[0] else optimum}"
     if most > 10 * least:
         return Axis(least, most * 1.05, title, log=True, grid=True)
     pad = 0.03 * (most - least)

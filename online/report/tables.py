@@ -7,7 +7,15 @@ from fractions import Fraction
 
 from instances.charts import number
 from online.comparison.bootstrap import ConfidenceInterval
-from online.comparison.ratio_tables import SERVICE, count_reasons, have_level
+from online.comparison.ratio_tables import (
+    BOTH,
+    INSTANCES,
+    SERVICE,
+    count_reasons,
+    covered,
+    have_both,
+    have_level,
+)
 from online.comparison.ratios import ROUNDS, Interval, Latency, rounded, rounded_down, rounded_up
 from online.comparison.trial import OPTIMA, Trial
 from online.runtime.table import Table
@@ -17,6 +25,8 @@ from .ratio_picture import LEVEL, Row
 COMPARED_WITH = "compared with"
 WAITINGS = ("ratio of waitings", "waiting ratio", "waiting", "optimum waiting")
 """Columns of trials in rounds: in seconds nobody knows how long a request takes by itself."""
+
+_BOTH = {name.replace("_", " "): cell for name, cell in BOTH.items()}
 
 SIDES = [
     f"{side} {name}"
@@ -36,6 +46,8 @@ def policies(groups: Mapping[str, Sequence[Row]]) -> Table:
             "policy": f"{row.summary.policy}\n{group}",
             COMPARED_WITH: row.summary.compared_with,
             "mean ratio": str(row.summary.mean_ratio),
+            **{name: cell(row.summary) for name, cell in _BOTH.items()},
+            INSTANCES: covered(row.summary) if row.summary.missing else "all",
             f"mean ratio {LEVEL}": _text(row.mean_confidence),
             "max ratio": str(row.summary.max_ratio),
             "ratio of totals": str(row.summary.ratio_of_totals),
@@ -62,6 +74,7 @@ def trials(records: Sequence[Trial]) -> Table:
         row = {
             "policy": record.policy_label,
             "ratio": _text(record.ratio),
+            **{name: cell(record) for name, cell in _BOTH.items()},
             **{name: cell(record) for name, cell in SERVICE.items()},
             latency: _figure(record.total_latency, rounded),
             "optimum": _optimum(record),
@@ -101,6 +114,10 @@ def _table(cells: Sequence[Mapping[str, str]], records: Sequence[Trial]) -> Tabl
         left_out.update(WAITINGS)
     if not have_level(records):
         left_out.update(SERVICE)
+    if not have_both(records):
+        left_out.update(_BOTH)
+    if all(row.get(INSTANCES) == "all" for row in cells):
+        left_out.add(INSTANCES)
     columns = tuple(name for name in (cells[0] if cells else ()) if name not in left_out)
     rows = tuple(tuple(row[name] for name in columns) for row in cells)
     words = frozenset({"policy", COMPARED_WITH, "instance", "status", "reason", "unit"})

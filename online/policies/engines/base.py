@@ -36,6 +36,7 @@ class EnginePolicy(Policy):
     """
 
     pauses = True
+    preempts = True
 
     def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
         self.order = QueueOrder(order, ageing)
@@ -193,6 +194,7 @@ class ServingPolicy(EnginePolicy):
         self.watermark = float(self._left_free)
         self.preemption = preemption
         self.evicts = preemption == "restart"
+        self.preempts = not self.evicts
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""

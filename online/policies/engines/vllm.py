@@ -135,6 +135,7 @@ class VLLM(Policy):
     blocks_planned: int
 
     pauses = True
+    preempts = True
     counts_memory = True
 
     def __init__(  # noqa: PLR0913

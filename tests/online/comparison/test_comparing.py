@@ -586,9 +586,8 @@ ON_THIS = "On this instance, total latency exceeds the least possible in hindsig
             ],
             (
                 "On average over these 2 instances, total latency exceeds the least possible in "
-                "hindsight by 15.0 % with r, 30.0 % with p (on 1 of them) and 200.0 % with worst "
-                "(on 1 of them); it exceeds the least possible in hindsight with preemption by "
-                "100.0 % with p (on 1 of them)."
+                "hindsight by 15.0 % with r and 200.0 % with worst (on 1 of them); it exceeds the "
+                "least possible in hindsight with preemption by at least 65.0 % with p."
             ),
         ),
     ],

@@ -80,8 +80,14 @@ def test_what_is_no_run_or_no_result_is_refused_by_name() -> None:
     run, bounds = online.simulate(INSTANCE, "mc-sf"), Bounds(INSTANCE, 45, 45)
     with pytest.raises(InvalidTypeError, match=r"^run = .* write ratio\(run, result\)$"):
         online.ratio(bounds, run)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match=r"^result = Run.* is no result of hindsight.solve"):
+    with pytest.raises(InvalidTypeError, match=r"^result = Run.* is not a result of"):
         online.ratio(run, run)  # type: ignore[arg-type]
+    fleet = INSTANCE.with_replicas(2)
+    served = online.simulate_fleet(fleet, "mc-sf", "round-robin")
+    with pytest.raises(InvalidTypeError, match="is of several replicas: online.compare"):
+        online.ratio(served, bounds)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match=r"^run = 'mc-sf' is not a Run of online.simulate$"):
+        online.ratio("mc-sf", bounds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,11 @@ def test_what_is_found_without_preemption_bounds_the_preemptive_optimum() -> Non
     assert found[0].optimum_upper <= found[1].optimum_upper < found[0].total_latency
 
 
-def test_the_schedule_of_a_trial_is_of_the_kind_it_is_compared_with() -> None:
-    spec = PolicySpec("fcfs")
-    assert isinstance(run_policy(ELEVEN, spec, 0).schedule, Schedule)
-    asked = run_policy(ELEVEN, spec, 0, preemptive=True)
-    assert isinstance(asked.schedule, PreemptiveSchedule)
-    assert asked.total_latency == 249
-    assert run_policy(ELEVEN, PolicySpec("yielding"), 0).preemptive
+def test_the_schedule_of_a_trial_is_of_the_kind_that_its_run_is() -> None:
+    fcfs, yielding = (run_policy(ELEVEN, PolicySpec(name), 0) for name in ("fcfs", "yielding"))
+    assert isinstance(fcfs.schedule, Schedule)
+    assert isinstance(yielding.schedule, PreemptiveSchedule)
+    assert yielding.preemptive
 
 
 def test_an_engine_that_recomputes_has_a_ratio() -> None:
@@ -107,14 +105,13 @@ def test_ratios_to_different_optima_are_not_averaged(both: list[Trial]) -> None:
     with pytest.raises(InvalidValueError, match="different optima"):
         ratio_confidence([[yielding], [served]])
     lost = replace(yielding, total_latency=None, status="livelock", preemptive=False)
-    without, preempting = sorted(
-        summarise([lost, yielding, served]), key=lambda one: one.compared_with
-    )
-    assert (without.compared_with, without.trials, without.failed) == ("optimum", 1, 0)
-    assert without.mean_ratio == Interval(Fraction(252, 168), Fraction(252, 168))
-    # The failed run is counted once, with the first ratio of its policy.
-    assert (preempting.compared_with, preempting.trials, preempting.failed) == (PREEMPTIVE, 2, 1)
-    assert preempting.mean_ratio == preempting.ratio_of_totals == Interval(Fraction(1), Fraction(1))
+    # Both optima of the instance are known, and all trials of a policy are compared with one.
+    (found,) = summarise([lost, yielding, served])
+    assert (found.compared_with, found.trials, found.failed) == (PREEMPTIVE, 3, 1)
+    assert found.mean_ratio == Interval(*[(1 + Fraction(252, 78)) / 2] * 2)
+    alone = replace(served, other={})
+    (found,) = summarise([lost, yielding, alone])
+    assert found.mean_ratio == Interval((1 + Fraction(252, 168)) / 2, None)
 
 
 def test_tables_name_the_optimum(both: list[Trial]) -> None:

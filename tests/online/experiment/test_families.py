@@ -210,7 +210,8 @@ def test_both_units_in_one_file(in_seconds: Path, tmp_path: Path) -> None:
     rounds = dataclasses.replace(
         SECONDS, name="rounds", batch_time=None, families=SECONDS.families[:1]
     )
-    assert run_experiment(rounds, path).computed == 4 + 2
+    # vllm may preempt: in rounds two optima of each instance.
+    assert run_experiment(rounds, path).computed == 4 + 4
     records = read_results(path)
     assert [table.columns[4] for table in records_tables(records)] == [
         "total latency, s",
