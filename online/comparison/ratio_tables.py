@@ -15,7 +15,6 @@ from instances.frames import data_frame
 from online.runtime.table import Table, _escape, csv_text
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
-from .coincidence import coincidence_notes, listed
 from .ratios import NOTHING, ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
 from .summaries import PolicySummary, grouped, summarise
 from .trial import IN_SECONDS, OPTIMA, Trial, to_one_optimum
@@ -261,8 +260,7 @@ def confidences_of(records: Sequence[Trial]) -> Confidences | None:
 def summary_notes(records: Sequence[Trial], confidences: Confidences | None) -> list[str]:
     """Return what is to be said about `summary_table`, a line each."""
     told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
-    missing = missing_notes(summarise(records))
-    return [*([told] if told else []), *missing, *coincidence_notes({"": records})]
+    return [*([told] if told else []), *missing_notes(summarise(records))]
 
 
 MOST_NAMES = 5
@@ -380,6 +378,11 @@ def summary_sentence(records: Sequence[Trial]) -> str:
         f"{LEAST_POSSIBLE[name]} by {listed(own)}" for name, own in parts.items()
     )
     return f"On {these}, total latency exceeds {told}."
+
+
+def listed(words: Sequence[str]) -> str:
+    """List words as a sentence does: ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _per_cent_above(ratio: Interval) -> str:

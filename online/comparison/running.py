@@ -30,7 +30,6 @@ from .trial import (
     AnyProblem,
     Trial,
     TrialSchedule,
-    digest_of,
     facts_of,
     is_preemptive,
     one_line,
@@ -112,7 +111,6 @@ def run_policy(  # noqa: PLR0913
         total_latency=total_of(schedule) if in_seconds else int(run.total_latency),
         preemptive=is_preemptive(schedule),
         schedule=schedule,
-        schedule_digest=digest_of(schedule),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -21,7 +20,6 @@ from instances import (
     Workload,
 )
 from instances.arrays import IntArray
-from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.specs import PolicySpec
 from online.simulation.run import IncompleteRunError, Run
@@ -132,9 +130,6 @@ class Trial:
     total_output_length : int or None
         Output length of the instance, in rounds: a lower bound on every schedule's total latency.
         None in seconds and if there is no instance.
-    schedule_digest : str or None
-        Digest of the policy's schedule, equal for schedules that differ only by exchanging equal
-        requests; None if there is no schedule.
     experiment, version, position : str, str, int
         The experiment that asked for it, the version that ran it, its position from 0.
     total_weight : int or None
@@ -190,7 +185,6 @@ class Trial:
     in_seconds: bool = False
     lower_bound: str | None = None
     total_output_length: int | None = None
-    schedule_digest: str | None = None
     experiment: str = ""
     version: str = ""
     position: int = 0
@@ -282,7 +276,6 @@ class Trial:
             "optimum_upper": totals["optimum"],
             "preemptive": PreemptiveSchedule in (type(schedule), type(optimum)),
             "in_seconds": SecondsSchedule in (type(schedule), type(optimum)),
-            "schedule_digest": None if schedule is None else digest_of(schedule),
         }
         trial = cls(
             policy=policy,
@@ -610,37 +603,6 @@ def separate(trials: Iterable[Any]) -> tuple[str, ...]:
     """List the names of `SEPARATE` that tell trials apart, or rows of their tables."""
     given = list(trials)
     return tuple(name for name in SEPARATE if len({getattr(one, name) for one in given}) > 1)
-
-
-def digest_of(schedule: TrialSchedule) -> str:
-    """Return a content hash (SHA-256, hex), which tells schedules of one problem apart.
-
-    Equal requests may change places: that makes no difference to anybody.
-    """
-    if isinstance(schedule, FleetSchedule):
-        # Equal replicas may change places too.
-        own = sorted(digest_of(part) for part in schedule.parts if part is not None)
-        return hashlib.sha256(repr(own).encode()).hexdigest()
-    names: tuple[str, ...] = ("start_times",)
-    ends: list[float] = []
-    problem: AnyProblem
-    if isinstance(schedule, SecondsSchedule):
-        problem, request = schedule.workload, schedule.request
-        names, ends = COLUMNS[1:], schedule.round_starts.tolist()
-    elif isinstance(schedule, PreemptiveSchedule):
-        problem, request = schedule.instance, schedule.request
-        names = ("first_round", "rounds")
-    else:
-        problem, request = schedule.instance, np.arange(len(schedule.instance))
-    stays: list[list[tuple[int, ...]]] = [[] for _ in range(len(problem))]
-    columns = (getattr(schedule, name).tolist() for name in names)
-    for index, *stay in zip(request.tolist(), *columns, strict=True):
-        stays[index].append(tuple(stay))
-    lengths = [problem.arrival_times, problem.prompt_lengths, problem.output_lengths]
-    if isinstance(problem, Instance) and problem.is_weighted:
-        lengths.append(problem.weights)
-    rows = sorted(zip(*(column.tolist() for column in lengths), stays, strict=True))
-    return hashlib.sha256(repr((rows, ends)).encode()).hexdigest()
 
 
 def one_line(error: BaseException) -> str:

@@ -8,7 +8,6 @@ from operator import attrgetter
 
 from instances import rounding_note
 from online.comparison.bootstrap import ConfidenceInterval
-from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
     RATIO_OF_WAITINGS,
@@ -27,10 +26,8 @@ from online.comparison.ratio_tables import (
     summary_table,
 )
 from online.comparison.summaries import PolicySummary, grouped, summarise, summary_of
-from online.comparison.trial import NOT_RUN, SEPARATE, Trial, separate
+from online.comparison.trial import NOT_RUN, Trial, separate
 from online.runtime.table import Table, csv_text
-
-from .declaration import Predictions
 
 
 @dataclass(frozen=True)
@@ -129,27 +126,15 @@ def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
 
 
 def ratio_notes(results: Sequence[Trial]) -> list[str]:
-    """Say what on time means, which instances rows lack, and which policies did the same."""
-    groups: dict[tuple[str, ...], dict[str, list[Trial]]] = {}
-    shown = separate(results)
+    """Say what on time means, and which instances rows lack."""
+    shown, groups = separate(results), dict[tuple[str, ...], list[Trial]]()
     for one in results:
-        names = [name for name in SEPARATE if name in shown and name != "family"]
-        key = (one.predictions, *(getattr(one, name) for name in names))
-        groups.setdefault(key, {}).setdefault(one.family, []).append(one)
-    notes = level_notes(results)
-    for (predictions, *names), families in groups.items():
-        own = [
-            f"{family}: {note}" if "family" in shown else note
-            for family, trials in families.items()
-            for note in missing_notes(summarise(trials))
-        ]
-        run = {
-            family: [one for one in trials if one.status != NOT_RUN]
-            for family, trials in families.items()
-        }
-        own += coincidence_notes(run, told_exactly=predictions == Predictions().label)
-        notes += [": ".join(filter(None, (", ".join(names), note))) for note in own]
-    return notes
+        groups.setdefault(tuple(str(getattr(one, name)) for name in shown), []).append(one)
+    return level_notes(results) + [
+        ": ".join(filter(None, (", ".join(names), note)))
+        for names, trials in groups.items()
+        for note in missing_notes(summarise(trials))
+    ]
 
 
 _CELLS: Cells = {

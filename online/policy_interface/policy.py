@@ -345,9 +345,6 @@ class Policy(ABC):
         Whether it may preempt requests that keep their tokens. Its ratios in rounds are then to the
         preemptive optimum on every instance. A policy that does not declare it, and preempts on
         some instance of a table, is compared in the same way in that table.
-    reads_intervals : ClassVar[bool]
-        Whether it is made for outputs of which an interval is known. Told exact lengths it has
-        nothing to be unsure of, and may do what others do.
     reads_deadlines : bool
         Whether it needs a service level. Such a policy is none of "all policies" without one.
     evicts : bool
@@ -371,7 +368,6 @@ class Policy(ABC):
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
     preempts: bool = False
-    reads_intervals: ClassVar[bool] = False
     reads_deadlines: bool = False
     evicts: bool = False
     counts_memory: ClassVar[bool] = False

@@ -13,11 +13,11 @@ from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
 from instances.charts import element, number
-from online.comparison.coincidence import coincidence_notes, listed
 from online.comparison.ratio_tables import (
     common_means,
     confidences_of,
     level_notes,
+    listed,
     missing_notes,
 )
 from online.comparison.ratios import Interval
@@ -75,12 +75,10 @@ def build_report(
     records = to_one_optimum(records)
     groups = grouped_rows(records)
     own = by_group(records)
-    exact = all(one.predictions == "exact" for one in records)
     notes = level_notes(records)
     for name, rows in groups.items():
         lacking = missing_notes([row.summary for row in rows])
         notes += [f"{name}: {note}" if name else note for note in lacking]
-    notes += coincidence_notes(own, told_exactly=exact)
     reasons = tables.reasons(own)
     pictures = {
         name: picture

@@ -33,8 +33,6 @@ class AEll(PriorityPolicy):
     evicted.
     """
 
-    reads_intervals = True
-
     def reset(self, setup: Setup) -> None:
         """Forget who was promoted."""
         super().reset(setup)
@@ -90,7 +88,6 @@ class TwoPointSwitch(Policy):
     """
 
     randomized = True
-    reads_intervals = True
 
     def __init__(self, threshold: float = SWITCH_RATIO) -> None:
         self.threshold = as_number(threshold, "policy", "threshold", minimum=0, maximum=1)

@@ -35,7 +35,6 @@ class AMax(PriorityPolicy):
     """
 
     randomized = True
-    reads_intervals = True
 
     def __init__(self, fit: str = "rounds") -> None:
         if fit not in ("rounds", "peaks"):

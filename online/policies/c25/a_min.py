@@ -63,7 +63,6 @@ class AMin(PriorityPolicy):
     """
 
     randomized = True
-    reads_intervals = True
 
     def __init__(self, overdue: str = "grow") -> None:
         if overdue not in ("grow", "reserve"):

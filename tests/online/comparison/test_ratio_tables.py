@@ -1,4 +1,4 @@
-"""What tables say beside their figures: sampling intervals, equal rows, missing ratios."""
+"""What tables say beside their figures: sampling intervals, missing ratios."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 import instances
-from instances import Instance, PreemptiveSchedule, Schedule, SecondsSchedule, Workload
-from instances.batch_time import AffineTime
-from instances.batch_time.seconds_schedule import COLUMNS
+from instances import Instance
 from online.comparison import (
     compare,
     compare_many,
@@ -23,14 +20,12 @@ from online.comparison import (
     summary_table,
 )
 from online.comparison.bootstrap import ratio_confidence
-from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import confidences_of, count_reasons, summary_notes
-from online.comparison.trial import Trial, digest_of
+from online.comparison.trial import Trial
 
 DRAWN = [
     instances.generate("uniform", seed, n=6, maximum_length=6, memory_limit=16) for seed in range(4)
 ]
-TOLD = "told exact lengths, "
 
 
 def compared(problems: Sequence[Any], *policies: str, **options: Any) -> list[Trial]:
@@ -76,78 +71,6 @@ def test_runs_on_one_instance_are_resampled_together() -> None:
     twice = [ratio_record(12), ratio_record(14)]
     assert confidences_of(twice) is None
     assert confidences_of([*twice, ratio_record(11, name="y")]) is not None
-
-
-def test_policies_with_equal_schedules_are_named_and_explained() -> None:
-    """By their schedules: equal totals of different schedules are not enough."""
-    found = compared(DRAWN, "a-min", "a-max", "fcfs", "a-ell")
-    made = {
-        policy: [record.schedule_digest for record in found if record.policy == policy]
-        for policy in ("a-min", "a-max", "fcfs", "a-ell")
-    }
-    assert made["a-min"] == made["a-max"] != made["fcfs"] == made["a-ell"]
-    assert coincidence_notes({"": found}) == [
-        "a-min and a-max made the same schedules on all 4 instances: "
-        + TOLD
-        + "a-min and a-max have nothing to be unsure of",
-        "fcfs and a-ell made the same schedules on all 4 instances: "
-        + TOLD
-        + "a-ell has nothing to be unsure of",
-    ]
-    guessed = coincidence_notes({"": found}, told_exactly=False)
-    assert guessed[0] == "a-min and a-max made the same schedules on all 4 instances"
-
-
-def test_equal_requests_may_change_places() -> None:
-    twins = Instance.from_arrays([1, 1, 2], [3, 3, 2], memory_limit=6)
-    starts = [(0, 3, 6), (3, 0, 6), (0, 6, 3)]
-    first, exchanged, other = (digest_of(Schedule(twins, own)) for own in starts)
-    assert first == exchanged != other
-    stretches = [[[1, 3]], [[4, 4], [7, 8]], [[5, 6]]]
-    first, exchanged, other = (
-        digest_of(PreemptiveSchedule(twins, [stretches[k] for k in order]))
-        for order in ([0, 1, 2], [1, 0, 2], [0, 0, 2])
-    )
-    assert first == exchanged != other
-    workload = Workload([0, 0, 0], [1, 1, 2], [3, 3, 2], memory_limit=6)
-    late = Workload([0, 0.5, 0.5], [1, 1, 2], [3, 3, 2], memory_limit=6)
-    first, exchanged, other = (
-        digest_of(SecondsSchedule.from_start_rounds(each, AffineTime(1), own))
-        for each, own in ((workload, starts[0]), (workload, starts[1]), (late, starts[1]))
-    )
-    assert first == exchanged != other
-    # The same rounds, each a second later.
-    prompt = SecondsSchedule.from_start_rounds(workload, AffineTime(1), starts[0])
-    columns = np.stack([getattr(prompt, name) for name in COLUMNS], axis=1)
-    late_rounds = SecondsSchedule(workload, AffineTime(1), columns, prompt.round_starts + 1)
-    assert digest_of(late_rounds) != first
-
-
-def test_families_in_which_policies_coincide_are_named() -> None:
-    roomy = [Instance.from_arrays([1, 1], [2, 3], memory_limit=20, name="roomy")]
-    families = {
-        "roomy": compared(roomy, "fcfs", "mc-sf"),
-        "tight": compared(DRAWN[:1], "fcfs", "mc-sf"),
-    }
-    assert coincidence_notes(families) == [
-        "fcfs and mc-sf made the same schedules on the only instance of roomy"
-    ]
-    assert coincidence_notes({"tight": families["tight"]}) == []
-
-
-def test_what_failed_coincides_with_nothing() -> None:
-    done = ratio_record(12, schedule_digest="s")
-    failed = ratio_record(None, name="y", status="failed", reason="E: no")
-    other = [Trial(**{**vars(one), "policy": "q"}) for one in (done, failed)]
-    assert len(coincidence_notes({"": [done, other[0]]})) == 1
-    assert coincidence_notes({"": [done, failed, *other]}) == []
-
-
-def test_schedules_in_seconds_coincide_too() -> None:
-    found = compared(DRAWN[:2], "a-min", "a-max", batch_time=AffineTime(0.5), time_limit=0.1)
-    assert [note.partition(":")[0] for note in coincidence_notes({"": found})] == [
-        "a-min and a-max made the same schedules on both instances"
-    ]
 
 
 def test_reasons_that_differ_in_numbers_only_are_counted_together() -> None:

@@ -231,12 +231,6 @@ def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
     assert policies(drawn[:2])[0]["mean ratio 95%"] == ""
 
 
-def test_policies_that_did_the_same_are_named() -> None:
-    same = [trial_by_hand(THREE, name, 5, "completed", (0, 3, 3)) for name in ("mc-sf", "fcfs")]
-    note = "mc-sf and fcfs made the same schedules on the only instance"
-    assert f"<li>{note}</li>" in build_report(same)
-
-
 def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
     # As a table this is not searched exactly, so the optimum stays an interval.
     time = PiecewiseLinearTime((1.0, 101.0), (0.75, 25.75))
