@@ -17,7 +17,7 @@ from online.runtime.table import Table, _escape, csv_text
 from .bootstrap import ConfidenceInterval, ratio_confidence
 from .ratios import NOTHING, ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
 from .summaries import PolicySummary, grouped, summarise
-from .trial import IN_SECONDS, OPTIMA, Trial, to_one_optimum
+from .trial import IN_SECONDS, OPTIMA, Trial, by_group, to_one_optimum
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -260,22 +260,24 @@ def confidences_of(records: Sequence[Trial]) -> Confidences | None:
 def summary_notes(records: Sequence[Trial], confidences: Confidences | None) -> list[str]:
     """Return what is to be said about `summary_table`, a line each."""
     told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
-    return [*([told] if told else []), *missing_notes(summarise(records))]
+    return [*([told] if told else []), *missing_notes(records)]
 
 
 MOST_NAMES = 5
 """Instances that a note names."""
 
 
-def missing_notes(summaries: Sequence[PolicySummary]) -> list[str]:
-    """Name the instances that a row lacks and another row has, a line for each row."""
+def missing_notes(records: Sequence[Trial]) -> list[str]:
+    """Name the instances that a policy lacks and another has, a line for each policy and group."""
     notes = []
-    for one in summaries:
-        if one.missing:
-            names = [*one.missing[:MOST_NAMES]]
-            names += [f"{more} more"] if (more := len(one.missing) - len(names)) else []
-            lacks = f"{len(one.missing)} of the {one.instances} instances of other rows"
-            notes.append(f"{one.policy} has no ratio on {lacks}: {listed(names)}")
+    for group, own in by_group(records).items():
+        for one in summarise(own):
+            if one.missing:
+                names = [*one.missing[:MOST_NAMES]]
+                names += [f"{more} more"] if (more := len(one.missing) - len(names)) else []
+                lacks = f"{len(one.missing)} of the {one.instances} instances of other rows"
+                note = f"{one.policy} has no ratio on {lacks}: {listed(names)}"
+                notes.append(f"{group}: {note}" if group else note)
     return notes
 
 

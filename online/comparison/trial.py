@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -603,6 +603,19 @@ def separate(trials: Iterable[Any]) -> tuple[str, ...]:
     """List the names of `SEPARATE` that tell trials apart, or rows of their tables."""
     given = list(trials)
     return tuple(name for name in SEPARATE if len({getattr(one, name) for one in given}) > 1)
+
+
+def group_of(trial: Trial, names: Sequence[str]) -> str:
+    """Name the group of a trial by what tells the groups apart."""
+    return ", ".join(str(getattr(trial, name)) for name in names)
+
+
+def by_group(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """Collect the trials whose ratios may be averaged, by what tells the groups apart."""
+    names, groups = separate(trials), dict[str, list[Trial]]()
+    for one in trials:
+        groups.setdefault(group_of(one, names), []).append(one)
+    return groups
 
 
 def one_line(error: BaseException) -> str:

@@ -25,7 +25,7 @@ from online.comparison.ratio_tables import (
     missing_notes,
     summary_table,
 )
-from online.comparison.summaries import PolicySummary, grouped, summarise, summary_of
+from online.comparison.summaries import PolicySummary, grouped, summary_of
 from online.comparison.trial import NOT_RUN, Trial, separate
 from online.runtime.table import Table, csv_text
 
@@ -127,14 +127,7 @@ def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
 
 def ratio_notes(results: Sequence[Trial]) -> list[str]:
     """Say what on time means, and which instances rows lack."""
-    shown, groups = separate(results), dict[tuple[str, ...], list[Trial]]()
-    for one in results:
-        groups.setdefault(tuple(str(getattr(one, name)) for name in shown), []).append(one)
-    return level_notes(results) + [
-        ": ".join(filter(None, (", ".join(names), note)))
-        for names, trials in groups.items()
-        for note in missing_notes(summarise(trials))
-    ]
+    return level_notes(results) + missing_notes(results)
 
 
 _CELLS: Cells = {

@@ -22,7 +22,16 @@ from online.comparison.ratio_tables import (
 )
 from online.comparison.ratios import Interval
 from online.comparison.summaries import grouped
-from online.comparison.trial import NOT_RUN, OPTIMA, Trial, rounds_of, separate, to_one_optimum
+from online.comparison.trial import (
+    NOT_RUN,
+    OPTIMA,
+    Trial,
+    by_group,
+    group_of,
+    rounds_of,
+    separate,
+    to_one_optimum,
+)
 
 from . import tables
 from .ratio_picture import LEVEL, Row, ratio_picture
@@ -75,10 +84,7 @@ def build_report(
     records = to_one_optimum(records)
     groups = grouped_rows(records)
     own = by_group(records)
-    notes = level_notes(records)
-    for name, rows in groups.items():
-        lacking = missing_notes([row.summary for row in rows])
-        notes += [f"{name}: {note}" if name else note for note in lacking]
+    notes = level_notes(records) + missing_notes(records)
     reasons = tables.reasons(own)
     pictures = {
         name: picture
@@ -112,18 +118,6 @@ def build_report(
         body,
         (resources.files(__package__) / "page.js").read_text("utf-8"),
     )
-
-
-def by_group(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
-    """Collect the trials whose ratios may be averaged, by what tells the groups apart."""
-    names, groups = separate(trials), dict[str, list[Trial]]()
-    for one in trials:
-        groups.setdefault(_group(one, names), []).append(one)
-    return groups
-
-
-def _group(trial: Trial, names: Sequence[str]) -> str:
-    return ", ".join(str(getattr(trial, name)) for name in names)
 
 
 def grouped_rows(trials: Sequence[Trial]) -> dict[str, list[Row]]:
@@ -226,7 +220,7 @@ def report_data(given: Sequence[Trial], *, ids: bool = False) -> dict[str, Any]:
         trials.append(
             {
                 "instance": place,
-                "group": _group(one, names),
+                "group": group_of(one, names),
                 "heading": f"{one.policy_label} on {tables.instance_name(one) or 'no instance'}",
                 "verdict": tables.verdict(one),
                 "titles": tables.titles(one),
