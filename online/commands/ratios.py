@@ -88,7 +88,7 @@ def ratios(  # noqa: PLR0913
         bool,
         typer.Option(
             "--preemptive",
-            help="Compare every policy with the preemptive optimum, not only those that preempt.",
+            help="Compare every policy with the preemptive optimum, not only those that may.",
         ),
     ] = False,
     jobs: Jobs = None,
@@ -112,7 +112,8 @@ def ratios(  # noqa: PLR0913
 ) -> int:
     """Compare policies with the hindsight optimum, with ratios as proved intervals.
 
-    It is the optimum without preemption, unless a run kept the tokens of requests it preempted.
+    It is the optimum without preemption; for a policy that may preempt requests and keep their
+    tokens (it declares it, or did so in some run) the preemptive one, on all instances.
     With --slo a search as long again finds the most requests that any scheduler has on time, and
     tables tell the share of requests on time, and which part of the attainable that is.
     With --batch-time latencies are in seconds, and the optimum is the least of every scheduler,
