@@ -39,7 +39,8 @@ class PolicySummary:
     share_on_time : Fraction or None
         Share of all requests on time; None without a service level.
     of_attainable : Interval or None
-        Requests on time over the most possible, summed over the records where these are bounded.
+        Requests on time over the most possible, summed over all records with requests on time; None
+        where one of these has no bound, as its run paused or preempted requests.
     to_optimum, to_preemptive_optimum : Interval or None
         Mean ratio to the optimum without preemption, and to the preemptive one; None where that
         optimum is unknown for some record with a ratio.
@@ -159,7 +160,7 @@ def summary_of(policy: str, compared_with: str, records: Sequence[Trial]) -> Pol
         of_attainable=Interval.of_share(
             sum(count for count, _ in most), Interval.sum_of([one for _, one in most])
         )
-        if most
+        if most and len(most) == len(timed)
         else None,
     )
 
