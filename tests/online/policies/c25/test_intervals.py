@@ -24,7 +24,6 @@ from online.policy_interface.predictions import (
 )
 from online.theory import is_delayed, is_optimally_packed, preserves_order
 
-
 EXAMPLE = Instance.from_arrays([1] * 5, [1] * 5, memory_limit=10)
 UNIT_TO_FOUR = IntervalPredictions(1, 4)
 
