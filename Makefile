@@ -92,7 +92,7 @@ docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings 
 
 WHAT ?= policies or golden
 golden: $(STAMP)  ## write the stored results of tests/golden again (WHAT=headroom: only these)
-	GOLDEN=write $(BIN)/python -m pytest tests/test_policies.py tests/scripts/test_golden.py -k "$(WHAT)" -p no:xdist
+	GOLDEN=write $(BIN)/python -m pytest tests/test_policies.py tests/scripts/test_golden.py -k "$(WHAT)" -n 0
 
 # Each word of SUITES is one suite; '+' joins the files of one suite.
 N ?= 60
