@@ -204,8 +204,7 @@ def headroom(  # noqa: PLR0913
         )
         _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
         # Rounds are as long as all that they served asked for, whatever is looked at.
-        is_timed = not made_up or batch_time != FIT
-        timed = whole if is_timed else with_own_times(whole, concurrency)
+        timed = with_own_times(whole, concurrency) if made_up and batch_time == FIT else whole
         time, where_from = find_batch_time(batch_time, timed, fit_error)
 
         def tell(news: HeadroomProgress) -> None:
@@ -239,11 +238,11 @@ def headroom(  # noqa: PLR0913
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
-    document = {**headroom_record(found), "skipped_rows": whole.skipped}
+    document = headroom_record(found) | {"skipped_rows": whole.skipped}
     shown = [part for table in tables(found).values() for part in ("", table)]
-    said_first = "\n".join([*doubts(whole, found.load), sentence(found)])
-    parts = (said_first, "", fields(found, facts), *shown, "", *notes(found))
-    answer(json_file, "headroom", document, *parts, wide=wide)
+    first = "\n".join([*doubts(whole, found.load), sentence(found)])
+    parts = ("", fields(found, facts), *shown, "", *notes(found))
+    answer(json_file, "headroom", document, first, *parts, wide=wide)
     return _status(found)
 
 
