@@ -191,9 +191,8 @@ def headroom(  # noqa: PLR0913
         memory_limit = _memory_limit(memory_limit, stated_limit, preset_limit)
         if stated_rule is not None and not {*MEMORY_SETTINGS} & {*source.settings}:
             rule = stated_rule
-        policies = [current, *([other] if challenger else []), *specs]
-        policies = [with_settings(one, current.name, whole.settings) for one in policies]
-        current, *specs = policies
+        given = [current, *([other] if challenger else []), *specs]
+        current, *specs = (with_settings(one, current.name, whole.settings) for one in given)
         other = specs.pop(0) if challenger else other
         workload, measured, shared, said = requests_of_log(
             whole, memory_limit, memory_rule=rule, **options
@@ -204,7 +203,8 @@ def headroom(  # noqa: PLR0913
         )
         _refuse_unused(workload.replicas, router=router, share=share, is_told=told)
         # Rounds are as long as all that they served asked for, whatever is looked at.
-        timed = with_own_times(whole, concurrency) if made_up and batch_time == FIT else whole
+        is_played = made_up and batch_time == FIT
+        timed = with_own_times(whole, concurrency) if is_played else whole
         time, where_from = find_batch_time(batch_time, timed, fit_error)
 
         def tell(news: HeadroomProgress) -> None:
@@ -238,11 +238,11 @@ def headroom(  # noqa: PLR0913
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {workload.name}"))
-    document = headroom_record(found) | {"skipped_rows": whole.skipped}
+    record = {**headroom_record(found), "skipped_rows": whole.skipped}
+    said_first = "\n".join([*doubts(whole, found.load), sentence(found)])
     shown = [part for table in tables(found).values() for part in ("", table)]
-    first = "\n".join([*doubts(whole, found.load), sentence(found)])
-    parts = ("", fields(found, facts), *shown, "", *notes(found))
-    answer(json_file, "headroom", document, first, *parts, wide=wide)
+    parts = (said_first, "", fields(found, facts), *shown, "", *notes(found))
+    answer(json_file, "headroom", record, *parts, wide=wide)
     return _status(found)
 
 

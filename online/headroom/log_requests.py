@@ -164,7 +164,7 @@ def _with_shared_tokens(log: RequestLog, memory_rule: MemoryRule) -> tuple[Reque
         in_blocks = log.without_shared_prefixes().shared_tokens
         shared = log.without_shared_prefixes(cache_block_size=memory_rule.block_size).shared_tokens
     except InvalidValueError as error:
-        return log, f"not known: the log {error.reason}"
+        return log, f"not known: {error}"
     whole, most = (
         100 * int(one.sum()) / int(log.prompt_lengths.sum())
         for one in (in_blocks, shared)

@@ -33,7 +33,7 @@ def answer(script: Script, tmp_path: Path) -> Any:
         assert process.returncode in (0, 1), process.stderr
         said = fields(process.stdout.split("\n\n")[1])
         record = {**json.loads(figures.read_text("utf-8")), "facts": said}
-        return process.stdout.splitlines()[0], record, page.read_text("utf-8")
+        return record["answer"], record, page.read_text("utf-8")
 
     return run
 
