@@ -12,7 +12,6 @@ import pytest
 from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance
 from effort import examples, sweep
-from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hypothesis import given, settings
 from preemptive_by_definition import preemptive_optimum
 from strategies import instances as any_instances
@@ -24,6 +23,7 @@ from hindsight.certificates import proofs
 from hindsight.certificates.format import MalformedCertificateError
 from hindsight.certificates.writing import bound_of_prices, make_certificate, state_prices_of
 from hindsight.configurations.proofs import PathPrices, StatePrices
+from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.preemption.prices import PreemptivePrices, preemptive_price_bound
 from hindsight.runtime import clock as clock_module

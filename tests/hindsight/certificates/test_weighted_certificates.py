@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hindsight.bounds.branched_prices import BranchedPrices
 
 import hindsight
 from hindsight import CertificateError, check_certificate, make_certificate
+from hindsight.bounds.branched_prices import BranchedPrices
 from hindsight.bounds.memory_prices import round_prices
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.format import MalformedCertificateError
