@@ -125,10 +125,7 @@ def read_instance(part: Any) -> Rows:
         ).digest
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error
-    if type(part["digest"]) is not str:
-        raise MalformedCertificateError(f"digest: {shown(part['digest'])} is not a text")
-    if part["digest"] != digest:
-        raise CertificateError("digest does not belong to these requests and this memory_limit")
+    check_digest(part["digest"], digest)
     stored = [s - unstored for _, s, _ in rows]
     below = []
     for (a, _, o), x in zip(rows, stored, strict=True):
@@ -136,6 +133,14 @@ def read_instance(part: Any) -> Rows:
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
     pooled = min(replicas, len(rows)) * (limit // size * size)
     return Rows(below, pooled, digest, size, stored, rule.told, weights, replicas)
+
+
+def check_digest(stated: Any, digest: str) -> None:
+    """Refuse a stated digest that is not the digest of the requests."""
+    if type(stated) is not str:
+        raise MalformedCertificateError(f"digest: {shown(stated)} is not a text")
+    if stated != digest:
+        raise CertificateError("digest does not belong to these requests and this memory_limit")
 
 
 def read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:

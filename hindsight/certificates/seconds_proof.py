@@ -40,7 +40,7 @@ from .format import (
     whole,
     wholes,
 )
-from .problem import read_memory_rule
+from .problem import check_digest, read_memory_rule
 from .verdict import Verdict
 
 PRICES, MACHINE = "round-length-prices", "machine-bounds"
@@ -244,6 +244,5 @@ def _read_workload(part: Any) -> Workload:
         )
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error
-    if part["digest"] != workload.digest:
-        raise CertificateError("digest does not belong to these requests and this memory_limit")
+    check_digest(part["digest"], workload.digest)
     return workload
