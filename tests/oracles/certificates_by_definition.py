@@ -1,4 +1,4 @@
-"""Certificates built without the package's writer, and the bound of any proof from its definition.
+"""Certificates built without the package's writer, and all that they may claim, from definitions.
 
 Plain loops in fractions for tiny instances; no code is shared with the checker. A document is only
 read: its rows, M and the numbers of its proof (docs/certificates.md).
@@ -6,13 +6,18 @@ read: its rows, M and the numbers of its proof (docs/certificates.md).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
-from preemptive_by_definition import bound_of_prices
+import optimum_by_rule
+from brute_force import optimal_total_latency
+from fleets import blocks_held, last_round, least_alone, least_total_latency
+from preemptive_by_definition import bound_of_prices, rounds_of
 
 from instances import Instance, MemoryRule
 from instances.problem.memory_rule import TOKENS
@@ -20,12 +25,14 @@ from instances.problem.memory_rule import TOKENS
 Document = dict[str, Any]
 Rows = Sequence[Sequence[int]]
 State = tuple[int, int]
-Window = tuple[int, int | None]
 Prices = Mapping[tuple[int, State], Fraction]
 """Q(tau, (m, r)); what is missing is 0."""
 
+LONGEST = 30
+"""Rounds of the longest schedules that are enumerated."""
 
-def instance_of(rows: Rows, limit: int, rule: MemoryRule = TOKENS) -> Instance:
+
+def instance_of(rows: Rows, limit: int, rule: MemoryRule = TOKENS, **other: Any) -> Instance:
     arrivals, prompts, outputs = zip(*rows, strict=True)
     return Instance.from_arrays(
         prompts,
@@ -34,33 +41,52 @@ def instance_of(rows: Rows, limit: int, rule: MemoryRule = TOKENS) -> Instance:
         memory_limit=limit,
         metadata={"allow_zero_prompt_length": True},
         memory_rule=rule,
+        **other,
     )
 
 
+def digest_of(part: Mapping[str, Any]) -> str:
+    """The digest of the instance of a document."""
+    other = {name: part[name] for name in ("weights", "replicas") if name in part}
+    return instance_of(part["requests"], part["memory_limit"], rule_of(part), **other).digest
+
+
+def rule_of(part: Mapping[str, Any]) -> MemoryRule:
+    return MemoryRule(**part.get("memory_rule", {}))
+
+
 def document_of(
-    rows: Rows, limit: int, starts: Sequence[int], proof: Mapping[str, Any], claim: int = 0
+    rows: Rows,
+    limit: int,
+    starts: Sequence[int],
+    proof: Mapping[str, Any],
+    claim: int = 0,
+    *,
+    rule: MemoryRule = TOKENS,
+    **other: Any,
 ) -> Document:
     """A certificate of these starts, feasible or not, with the upper bound they have.
 
-    A proof about schedules that stop requests gets the same as stretches.
+    A proof about schedules that stop requests gets the same as stretches. Replicas take turns.
     """
+    part = {"memory_limit": limit, "requests": [list(row) for row in rows], **other}
+    if rule != TOKENS:
+        part["memory_rule"] = asdict(rule)
     schedule: dict[str, Any] = {"start_times": list(starts)}
     if proof["kind"].startswith("preemptive-"):
         pairs = zip(rows, starts, strict=True)
         schedule = {"stretches": [[[t + 1, t + o]] for (_, _, o), t in pairs]}
-    return {
+    if "replicas" in other:
+        schedule["assignment"] = [i % other["replicas"] for i in range(len(rows))]
+    document = {
         "format": "llm-hindsight/certificate",
         "version": 1,
-        "instance": {
-            "memory_limit": limit,
-            "requests": [list(row) for row in rows],
-            "digest": instance_of(rows, limit).digest,
-        },
+        "instance": {**part, "digest": digest_of(part)},
         **schedule,
-        "upper_bound": sum(t + o - a for (a, _, o), t in zip(rows, starts, strict=True)),
         "lower_bound": claim,
         "proof": dict(proof),
     }
+    return {**document, "upper_bound": total_latency_of(document)}
 
 
 def one_by_one(rows: Rows) -> list[int]:
@@ -70,6 +96,97 @@ def one_by_one(rows: Rows) -> list[int]:
         starts[i] = max(clock, rows[i][0])
         clock = starts[i] + rows[i][2]
     return starts
+
+
+# The schedule of a document.
+
+
+def weights_of(part: Mapping[str, Any]) -> list[int]:
+    weights: list[int] = part.get("weights", [1] * len(part["requests"]))
+    return weights
+
+
+def total_latency_of(document: Document) -> int:
+    """The weighted sum of the last rounds less the arrivals."""
+    part = document["instance"]
+    rows, weights = part["requests"], weights_of(part)
+    if "stretches" in document:
+        ends = [own[-1][-1] for own in document["stretches"]]
+    else:
+        ends = [t + row[2] for row, t in zip(rows, document["start_times"], strict=True)]
+    return sum(w * (end - row[0]) for w, end, row in zip(weights, ends, rows, strict=True))
+
+
+def is_feasible(document: Document) -> bool:
+    """Whether each request runs o times after its arrival, and no replica ever holds too much."""
+    part = document["instance"]
+    rows, rule = part["requests"], rule_of(part)
+    if "stretches" in document:
+        rounds = rounds_of(document["stretches"])
+    else:
+        starts = zip(document["start_times"], rows, strict=True)
+        rounds = [[*range(t + 1, t + o + 1)] for t, (_, _, o) in starts]
+    held: Counter[tuple[int, int]] = Counter()
+    replicas = document.get("assignment", [0] * len(rows))
+    for (a, s, o), own, replica in zip(rows, rounds, replicas, strict=True):
+        if len(own) != o or own != sorted(set(own)) or own[0] <= a:
+            return False
+        for token, r in enumerate(own, 1):
+            held[replica, r] += blocks_held((rule.block_size, rule.emitted_token), s, token)
+    return max(held.values()) <= part["memory_limit"] // rule.block_size
+
+
+# The optimum of its instance.
+
+
+def optimum_of(document: Document) -> int | None:
+    """The least weighted total latency of any schedule; None where it takes too long."""
+    part, rule = document["instance"], rule_of(document["instance"])
+    rows = [(*row, w) for row, w in zip(part["requests"], weights_of(part), strict=True)]
+    if last_round(rows) > LONGEST:
+        return None
+    shape = (part["memory_limit"], part.get("replicas", 1), (rule.block_size, rule.emitted_token))
+    return _optimum(tuple(rows), *shape, "stretches" in document)
+
+
+@functools.cache
+def _optimum(rows: tuple[Any, ...], limit: int, replicas: int, rule: Any, preemptive: bool) -> int:
+    def stopping(some: Any, limit: int, rule: Any) -> int:
+        return optimum_by_rule.optimum([row[:3] for row in some], limit, rule, preemptive=True)
+
+    alone = stopping if preemptive else least_alone
+    return least_total_latency(rows, limit, min(replicas, len(rows)), rule, alone)
+
+
+def searched_optimum(document: Document) -> int:
+    """The least total latency of the machine that a search is about, which has all memory.
+
+    A search of states is about the instance in tokens; paths count blocks.
+    """
+    part, rule = document["instance"], rule_of(document["instance"])
+    rows, limit, machines = relaxed(part)
+    if document["proof"]["kind"] == "state-search":
+        return optimal_total_latency(instance_of(rows, limit))[0]
+    together = machines * (part["memory_limit"] // rule.block_size * rule.block_size)
+    given = [tuple(row) for row in part["requests"]]
+    return optimum_by_rule.optimum(given, together, (rule.block_size, rule.emitted_token))
+
+
+# The bound of its proof.
+
+
+def relaxed(part: Mapping[str, Any]) -> tuple[list[list[int]], int, int]:
+    """Rows in tokens and M that every schedule keeps, of all machines together, and their number.
+
+    The prompt is the largest with which no token takes more than the blocks held at it.
+    """
+    rule, rows = rule_of(part), part["requests"]
+    size, name = rule.block_size, (rule.block_size, rule.emitted_token)
+    machines = min(part.get("replicas", 1), len(rows))
+    below = [
+        [a, min(size * blocks_held(name, s, k) - k for k in range(1, o + 1)), o] for a, s, o in rows
+    ]
+    return below, machines * (part["memory_limit"] // size * size), machines
 
 
 def occurring_states(rows: Rows) -> Counter[State]:
@@ -100,29 +217,9 @@ def heaviest_configuration(weights: Mapping[State, Fraction], rows: Rows, limit:
     return best(0, [])
 
 
-def bound_within(rows: Rows, windows: Sequence[Window], prices: Prices, paid: Fraction) -> int:
-    """The bound of prices on the schedules within windows; ``paid`` is the sum of the W."""
-    T = 1 + max((tau for tau, _ in prices), default=-1)
-    total = -paid
-    for (a, s, o), (first, last) in zip(rows, windows, strict=True):
-        # From T on a start costs one more a round.
-        end = max(first, T) if last is None else last
-        total += min(
-            t
-            + o
-            - a
-            + sum(
-                (prices.get((t + age, (s + age, o - age)), Fraction(0)) for age in range(o)),
-                Fraction(0),
-            )
-            for t in range(first, end + 1)
-        )
-    return math.ceil(total)
-
-
 def bound_by_definition(document: Document) -> int:
-    """The bound that the prices or the window tree of a well-formed document prove."""
-    rows, limit = document["instance"]["requests"], document["instance"]["memory_limit"]
+    """The bound that the prices of a well-formed document prove."""
+    rows, limit, machines = relaxed(document["instance"])
     proof = document["proof"]
     scale = proof["scale"]
     if proof["kind"].startswith("preemptive-"):
@@ -138,43 +235,28 @@ def bound_by_definition(document: Document) -> int:
             },
             linear,
         )
-    free: list[Window] = [(a, None) for a, _, _ in rows]
     prices: dict[tuple[int, State], Fraction] = {}
-    if proof["kind"] == "memory-prices":
-        for tau, y in enumerate(proof["prices"]):
-            for m, r in occurring_states(rows):
-                prices[tau, (m, r)] = Fraction(y * (m + 1), scale)
-        paid = Fraction(limit * sum(proof["prices"]), scale)
-        return bound_within(rows, free, prices, paid)
-    if proof["kind"] == "state-prices":
-        paid = Fraction(0)
-        for tau, row in enumerate(proof["prices"]):
-            here = {
-                (m, r): Fraction(y, scale) for (m, r), y in zip(proof["states"], row, strict=True)
-            }
-            prices.update({(tau, state): y for state, y in here.items()})
-            paid += heaviest_configuration(here, rows, limit)
-        return bound_within(rows, free, prices, paid)
-    tables = [{(m, r): Fraction(w) for m, r, w in table} for table in proof["tables"]]
-    capacities = [heaviest_configuration(table, rows, limit) for table in tables]
-    nodes = iter(proof["tree"])
-
-    def least(windows: list[Window]) -> int:
-        node = next(nodes)
-        if isinstance(node, list):
-            i, t = node
-            first, last = windows[i]
-            left = least([*windows[:i], (first, t), *windows[i + 1 :]])
-            return min(left, least([*windows[:i], (t + 1, last), *windows[i + 1 :]]))
-        prices: dict[tuple[int, State], Fraction] = {}
-        paid = Fraction(0)
-        for k, tau, y in proof["prices"][node]:
-            paid += Fraction(y, scale) * capacities[k]
-            for state, weight in tables[k].items():
-                prices[tau, state] = prices.get((tau, state), 0) + Fraction(y, scale) * weight
-        return bound_within(rows, windows, prices, paid)
-
-    return least(free)
+    paid = Fraction(0)
+    for tau, row in enumerate(proof["prices"]):
+        if proof["kind"] == "memory-prices":
+            here = {(m, r): Fraction(row * (m + 1), scale) for m, r in occurring_states(rows)}
+            paid += Fraction(limit * row, scale)
+        else:
+            pairs = zip(proof["states"], row, strict=True)
+            here = {(m, r): Fraction(y, scale) for (m, r), y in pairs}
+            own = heaviest_configuration(here, rows, limit // machines)
+            paid += min(machines * own, heaviest_configuration(here, rows, limit))
+        prices |= {(tau, state): price for state, price in here.items()}
+    T = len(proof["prices"])
+    least = [
+        min(
+            weight * (t + o - a)
+            + sum(prices.get((t + age, (s + age, o - age)), Fraction(0)) for age in range(o))
+            for t in range(a, max(a, T) + 1)  # from T on a start costs more with each round
+        )
+        for (a, s, o), weight in zip(rows, weights_of(document["instance"]), strict=True)
+    ]
+    return math.ceil(sum(least) - paid)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

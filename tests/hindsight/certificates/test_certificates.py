@@ -1,8 +1,7 @@
-"""Certificates: what is written proves what it claims, and what was tampered with does not."""
+"""Certificates of results: what is written proves what it claims."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,32 +9,36 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from by_paths import BY_PATHS
 from drawn_instances import drawn_instance
-from effort import examples, sweep
-from hypothesis import given, settings
+from effort import sweep
 from preemptive_by_definition import preemptive_optimum
-from strategies import instances as any_instances
 
 import hindsight
-from hindsight import check_certificate, read_certificate
+from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
-from hindsight.certificates import proofs
+from hindsight.certificates import limits, proofs
 from hindsight.certificates.format import MalformedCertificateError
 from hindsight.certificates.writing import bound_of_prices, make_certificate, state_prices_of
 from hindsight.configurations.proofs import PathPrices, StatePrices
-from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
-from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
 from hindsight.preemption.prices import PreemptivePrices, preemptive_price_bound
 from hindsight.runtime import clock as clock_module
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
 from instances import (
+    FleetSchedule,
     Instance,
+    InvalidTypeError,
     InvalidValueError,
+    MemoryRule,
     PreemptiveSchedule,
     Schedule,
+    SecondsSchedule,
+    Workload,
     generate,
 )
+from instances.batch_time import AffineTime, TiledTime, UnitTime
 
 
 def tiny(seed: int) -> Instance:
@@ -44,67 +47,30 @@ def tiny(seed: int) -> Instance:
 
 
 HARD = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
-"""The root's prices do not prove its optimum: the tree has splits."""
 
 
-def optimal_schedule(instance: Instance) -> Schedule:
-    return Schedule(instance, optimal_total_latency(instance)[1])
-
-
-@pytest.mark.parametrize("seed", sweep(range(20)))
-def test_prices_of_a_solve_round_trip(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", sweep(range(30)))
+def test_what_is_written_of_a_solve_holds(seed: int, tmp_path: Path) -> None:
     instance = tiny(seed)
-    result = hindsight.solve(instance)
-    path = tmp_path / "certificate.json"
-    written = hindsight.write_certificate(result, path, search=False, tree=False)
+    result, path = hindsight.solve(instance), tmp_path / "certificate.json"
+    written = hindsight.write_certificate(result, path, search=False)
     assert check_certificate(read_certificate(path)) == written
     assert written.lower_bound <= result.upper_bound == optimal_total_latency(instance)[0]
     if result.root_bound is not None and not compress(instance).shifts.any():
         assert written.lower_bound >= result.root_bound
+    searched = hindsight.write_certificate(result, path)
+    assert searched.is_optimal or not isinstance(result.proof, StatePrices)
 
 
-def test_a_tree_with_splits_proves_what_prices_do_not() -> None:
-    schedule = optimal_schedule(HARD)
-    assert not check_certificate(make_certificate(schedule, tree=False)).is_optimal
-    document = make_certificate(schedule)
-    assert any(isinstance(node, list) for node in document["proof"]["tree"])
-    assert check_certificate(document).is_optimal
-
-
-def test_a_suboptimal_schedule_is_certified_as_an_interval() -> None:
-    optimum, starts = optimal_total_latency(HARD)
-    later = Schedule(HARD, [t + 1 for t in starts])
-    tree = prove_by_windows(HARD, later)
-    assert tree.lower_bound <= optimum
-    assert not tree.is_complete
-    verdict = check_certificate(make_certificate(later))
-    assert verdict.lower_bound <= optimum < verdict.upper_bound
-
-
-@given(any_instances(max_requests=4, max_memory=9))
-@settings(max_examples=examples(25))
-def test_any_instance_can_be_certified(instance: Instance) -> None:
-    optimum, starts = optimal_total_latency(instance)
-    document = json.loads(json.dumps(make_certificate(Schedule(instance, starts))))
-    verdict = check_certificate(document)
-    assert (verdict.lower_bound, verdict.upper_bound) == (optimum, optimum)
-
-
-def test_a_prompt_of_length_zero() -> None:
-    instance = Instance.from_arrays(
-        [0, 0, 1, 0], [3, 4, 3, 2], memory_limit=5, metadata={"allow_zero_prompt_length": True}
-    )
-    assert check_certificate(make_certificate(optimal_schedule(instance))).is_optimal
-
-
-def test_idle_gaps() -> None:
-    instance = Instance.from_arrays(
-        [3, 1, 2, 3, 1, 2], [4, 5, 3, 4, 5, 3], [0, 0, 1, 500, 500, 501], memory_limit=8
-    )
-    result = hindsight.solve(instance)
-    verdict = check_certificate(make_certificate(result.schedule, result.proof, tree=False))
-    assert verdict.lower_bound <= verdict.upper_bound == result.upper_bound
-    assert check_certificate(make_certificate(result.schedule, result.proof)).is_optimal
+def test_idle_gaps_and_prompts_of_length_zero() -> None:
+    for prompts in ([3, 1, 2, 3, 1, 2], [0, 1, 0, 3, 0, 2]):
+        lengths = prompts, [4, 5, 3, 4, 5, 3], [0, 0, 1, 500, 500, 501]
+        metadata = {"allow_zero_prompt_length": True}
+        instance = Instance.from_arrays(*lengths, memory_limit=8, metadata=metadata)
+        result = hindsight.solve(instance)
+        prices = make_certificate(result.schedule, result.proof, search=False)
+        assert check_certificate(prices).lower_bound <= result.upper_bound
+        assert check_certificate(make_certificate(result.schedule, result.proof)).is_optimal
 
 
 def test_prices_move_with_their_blocks() -> None:
@@ -137,7 +103,7 @@ def test_prices_are_read_back(kind: str) -> None:
     result = hindsight.solve(instance, method=method, threads=1)
     assert isinstance(result.proof, PathPrices)
     known = result.proof if kind == "path-search" else result.proof.prices
-    document = make_certificate(result.schedule, known, search=False, tree=False)
+    document = make_certificate(result.schedule, known, search=False)
     assert document["proof"]["kind"] == kind
     prices = state_prices_of(document)
     assert prices is not None
@@ -184,15 +150,9 @@ def test_proofs_of_the_other_optimum_are_not_written() -> None:
     # Prices of a token hold for both.
     prices = MemoryPrices(np.array([1]), 4)
     for shown, kind in ((schedule, "memory-prices"), (stopping, "preemptive-memory-prices")):
-        document = make_certificate(shown, prices, search=False, tree=False)
+        document = make_certificate(shown, prices, search=False)
         assert document["proof"]["kind"] == kind
         assert check_certificate(document).upper_bound == schedule.total_latency
-
-
-def test_a_time_limit_leaves_a_valid_tree() -> None:
-    tree = prove_by_windows(HARD, optimal_schedule(HARD), time_limit=0)
-    assert tree.leaves >= 1
-    assert tree.lower_bound <= optimal_total_latency(HARD)[0]
 
 
 def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
@@ -214,7 +174,7 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
     def written(limit: float | None) -> tuple[str, int, float]:
         nonlocal clock
         clock = 0.0
-        document = make_certificate(result.schedule, result.proof, tree=False, time_limit=limit)
+        document = make_certificate(result.schedule, result.proof, time_limit=limit)
         verdict = check_certificate(document)
         return verdict.kind, verdict.lower_bound, clock
 
@@ -241,7 +201,6 @@ def test_many_requests_get_memory_prices() -> None:
         rng.integers(1, 60, 1500), rng.integers(1, 200, 1500), memory_limit=4000
     )
     result = hindsight.solve(instance, time_limit=0)
-    assert not suits_tree(instance, result.schedule)
     verdict = check_certificate(make_certificate(result.schedule, result.proof))
     assert verdict.kind == "memory-prices"
     assert 0 < verdict.lower_bound <= result.upper_bound
@@ -250,14 +209,108 @@ def test_many_requests_get_memory_prices() -> None:
 def test_an_infeasible_schedule_gets_no_certificate() -> None:
     with pytest.raises(InvalidValueError, match="infeasible"):
         make_certificate(Schedule(HARD, [0] * len(HARD)))
-    with pytest.raises(InvalidValueError, match="not feasible"):
-        prove_by_windows(HARD, Schedule(HARD, [0] * len(HARD)))
 
 
-@pytest.mark.parametrize("seed", sweep(range(30)))
-def test_searches_of_solves_prove_the_optimum(seed: int) -> None:
-    instance = tiny(seed)
-    result = hindsight.solve(instance)
-    document = make_certificate(result.schedule, result.proof)
-    assert check_certificate(document).is_optimal
-    assert document["lower_bound"] == optimal_total_latency(instance)[0]
+def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = Instance.from_arrays(
+        [3, 1, 3, 1, 2, 1], [4, 1, 2, 3, 6, 1], [1, 3, 1, 0, 1, 1], memory_limit=8
+    )
+    result = hindsight.solve(instance, method=BY_PATHS, threads=1)
+    for limit, most, kind in (
+        ("LARGEST_GRAPH", limits.LARGEST_GRAPH, "path-search"),
+        ("LARGEST_GRAPH", 3, "state-prices"),
+        ("LARGEST_TABLE_MEMORY", 4, "memory-prices"),
+    ):
+        monkeypatch.setattr(limits, limit, most)
+        document = make_certificate(result.schedule, result.proof, search=False)
+        verdict = check_certificate(document)
+        assert verdict.kind == kind
+        assert verdict.is_optimal == (kind == "path-search")
+    monkeypatch.setattr(limits, "LARGEST_EPOCH", 0)
+    document = make_certificate(result.schedule, result.proof, search=False)
+    assert document["proof"] == {"kind": "memory-prices", "scale": 1, "prices": []}
+    assert document["lower_bound"] == instance.total_output_length
+
+
+def test_weights_and_replicas_are_written(tmp_path: Path) -> None:
+    columns = ([3] * 6, [1] * 6)
+    for given in ({"weights": [1, 7, 1, 3, 20, 2]}, {"replicas": 2}):
+        instance = Instance.from_arrays(*columns, memory_limit=6, **given)
+        result = hindsight.solve(instance, progress=False)
+        path = tmp_path / "certificate.json"
+        verdict = hindsight.write_certificate(result, path)
+        document = read_certificate(path)
+        assert given.items() <= document["instance"].items()
+        assert check_certificate(document) == verdict
+        # Of prices of a replica no more than two run together.
+        assert verdict.is_optimal or "weights" in given
+    machine = instance.alone()
+    fleet = FleetSchedule.from_starts(machine, [0] * 6, [*range(6)])
+    document = make_certificate(fleet)
+    assert document == make_certificate(fleet.parts[0])
+    assert not {"weights", "replicas", "assignment"} & {*document, *document["instance"]}
+
+
+def test_weighted_optima_of_other_kinds_are_refused_in_a_line() -> None:
+    instance = Instance.from_arrays([1, 2], [3, 2], memory_limit=6, weights=[1, 7])
+    stopping = PreemptiveSchedule.from_schedule(hindsight.best_list_schedule(instance))
+    with pytest.raises(InvalidValueError, match="preemptive optimum counts every request alike"):
+        make_certificate(stopping)
+    states = StatePrices(np.zeros((1, 7, 7), dtype=np.int64), 1)
+    with pytest.raises(InvalidValueError, match="takes no weights"):
+        bound_of_prices(instance, states)
+
+
+# In seconds.
+
+AFFINE = AffineTime(0.5, 0.125, 0.0625)
+WORKLOAD = Workload([0.0, 0.125], [1, 2], [2, 1], memory_limit=4)
+
+
+def in_seconds(time: Any = AFFINE) -> hindsight.SecondsResult:
+    rng = np.random.default_rng(5)
+    workload = Workload(np.sort(rng.random(6)), [3] * 6, [1, 5, 2, 4, 3, 6], memory_limit=12)
+    return hindsight.relax(workload, batch_time=time, time_limit=2)
+
+
+@pytest.mark.parametrize("time", [AFFINE, TiledTime((1, 8), (0.5, 2.0), kernel=0.125)])
+def test_the_result_of_a_solve_is_certified(time: Any, tmp_path: Path) -> None:
+    result = in_seconds(time)
+    path = tmp_path / "certificate.json"
+    verdict = hindsight.write_certificate(result, path)
+    assert verdict == hindsight.check_certificate(hindsight.read_certificate(path))
+    assert (verdict.batch_time, verdict.upper_bound, verdict.is_optimal) == (time, None, False)
+    # The same grids, but for prices rounded to 16 bits.
+    assert verdict.lower_bound >= 0.995 * result.certified_lower_bound
+    assert verdict.lower_bound <= result.upper_bound
+    hurried = hindsight.make_certificate(result.schedule, result.proof, time_limit=0)
+    assert hurried["proof"] == {"kind": "machine-bounds"}
+    bare = hindsight.make_certificate(result.schedule)
+    assert hurried["lower_bound"] == bare["lower_bound"] <= verdict.lower_bound
+
+
+def test_a_memory_rule_travels_with_the_requests() -> None:
+    blocks = WORKLOAD.under(MemoryRule(block_size=2))
+    document = hindsight.make_certificate(SecondsSchedule.from_start_rounds(blocks, AFFINE, [0, 2]))
+    verdict = hindsight.check_certificate(document)
+    assert (verdict.digest, verdict.memory_rule) == (blocks.digest, blocks.memory_rule.told)
+    del document["instance"]["memory_rule"]
+    with pytest.raises(CertificateError, match="digest does not belong"):
+        hindsight.check_certificate(document)
+
+
+def test_what_no_file_can_hold_is_refused(tmp_path: Path) -> None:
+    result = in_seconds()
+    path = tmp_path / "certificate.json"
+    unit = SecondsSchedule.from_start_rounds(WORKLOAD, UnitTime(), [0, 2])
+    with pytest.raises(InvalidTypeError, match="files hold an AffineTime or a TiledTime"):
+        hindsight.make_certificate(unit)
+    other = SecondsSchedule.from_start_rounds(WORKLOAD, AFFINE, [0, 2])
+    with pytest.raises(InvalidValueError, match="is of other requests"):
+        hindsight.make_certificate(other, result.proof)
+    in_rounds = hindsight.best_list_schedule(Instance.from_arrays([1], [2], memory_limit=4))
+    with pytest.raises(InvalidValueError, match="is of another optimum"):
+        hindsight.make_certificate(other, NO_PRICES)
+    with pytest.raises(InvalidValueError, match="is of another optimum"):
+        hindsight.make_certificate(in_rounds, result.proof)
+    assert not path.exists()

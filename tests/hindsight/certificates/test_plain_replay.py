@@ -20,7 +20,7 @@ from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.certificates import path_states, state_proofs
 from hindsight.certificates.checking import read_proof
 from hindsight.certificates.format import LIMIT, MalformedCertificateError
-from hindsight.certificates.path_states import HeaviestBeside
+from hindsight.certificates.path_states import HeaviestBeside, joined, numbered
 from hindsight.certificates.replay import StateSearch
 from hindsight.certificates.state_proofs import StateProof
 
@@ -191,3 +191,25 @@ def test_paths_keep_as_many_nodes() -> None:
     """Counted when all pairs of nodes were looked at, one by one."""
     verdict = check_certificate(certificate("c25-linearly-weighted-n20-01"))
     assert (verdict.kind, verdict.leaves) == ("path-search", 190_913)
+
+
+@pytest.mark.parametrize("largest", [50, 2**61])  # sorted with their places, and without
+def test_equal_keys_are_numbered_alike(largest: int) -> None:
+    keys = np.random.default_rng(0).integers(0, 50, 400) * (largest // 50)
+    chosen, place = numbered(keys, largest)
+    assert keys[chosen].tolist() == sorted({*keys.tolist()})
+    assert keys[chosen][place].tolist() == keys.tolist()
+
+
+def test_joined_numbers_differ_where_columns_do() -> None:
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 2, (70, 40)).astype(np.int32)
+    columns[:, 20:] = columns[:, :20]
+    columns[69, 20:] = 1 - columns[69, :20]
+    keys, largest = joined([column * 1000 for column in columns], [1001] * 70)
+    assert keys.max() < largest
+    assert (keys[:20] != keys[20:]).all()
+    columns[69, 20:] = columns[69, :20]
+    keys, largest = joined([column * 1000 for column in columns], [1001] * 70)
+    assert keys.max() < largest
+    assert (keys[:20] == keys[20:]).all()

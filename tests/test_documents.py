@@ -1,0 +1,586 @@
+"""Certificates of every kind of proof on every axis: what they prove, and what is refused.
+
+The table is in `documents`; some documents more are made to hurt whoever checks them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import re
+import tracemalloc
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from certificates_by_definition import (
+    Document,
+    bound_by_definition,
+    document_of,
+    is_feasible,
+    one_by_one,
+    optimum_of,
+    places,
+    searched_optimum,
+)
+from documents import (
+    FIRST_TOO_LARGE,
+    IN_ROUNDS,
+    IN_SECONDS,
+    LEAST_LIMITS,
+    NAMES,
+    PRICES,
+    SEARCHES,
+    changed,
+    consistent,
+    drawn,
+    drawn_seconds,
+    enlarged,
+    generator,
+    limit_module,
+    mutants,
+    number,
+    part_of,
+    proved,
+    seconds_optimum,
+    tight,
+    workload_of,
+)
+from effort import examples
+from priced_request import least_cost
+
+from hindsight import (
+    CertificateError,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    check_certificate,
+)
+from instances import MemoryRule
+from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
+
+PRICED = [name for name in IN_ROUNDS if name.startswith(PRICES)]
+SEARCHED = [name for name in IN_ROUNDS if name.startswith(SEARCHES)]
+NOTHING: Document = {"kind": "memory-prices", "scale": 1, "prices": []}
+
+
+def truth(document: Document) -> Any:
+    """The optimum by enumeration; None where that takes too long."""
+    return seconds_optimum(document) if "batch_time" in document else optimum_of(document)
+
+
+# 1. The bound is that of the definition.
+
+
+@pytest.mark.parametrize("name", PRICED)
+def test_prices_prove_what_the_definition_says(name: str) -> None:
+    for document in (tight(name), *(drawn(name, seed) for seed in range(examples(80)))):
+        bound = bound_by_definition(document)
+        assert proved(document) == bound <= optimum_of(document)
+        if bound >= 0:
+            verdict = check_certificate({**document, "lower_bound": bound})
+            assert (verdict.lower_bound, verdict.upper_bound) == (bound, document["upper_bound"])
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_searches_prove_all_that_is_below_the_optimum_and_no_more(name: str) -> None:
+    """Paths end below the optimum whatever the stages are, if all requests are told apart."""
+    key = "budget" if name.startswith("state") else "limit"
+    for document in (tight(name), *(drawn(name, seed) for seed in range(examples(32)))):
+        below = searched_optimum(document) - 1
+        starts = [t + 2 for t in document["start_times"]]  # no claim tried exceeds the upper bound
+        document = consistent({**document, "start_times": starts, "lower_bound": below})
+        more = {"kept": 10**5} if key == "budget" else {}
+        assert below < optimum_of(document)
+        assert proved(changed(document, ("proof", key), below)) == below + 1
+        for within in (below + 1, below + 2):
+            with pytest.raises(CertificateError, match="a schedule within|leave paths within"):
+                proved({**document, "proof": {**document["proof"], key: within, **more}})
+        if key == "budget":
+            kept = check_certificate(document).leaves
+            assert check_certificate(changed(document, ("proof", "kept"), kept)).leaves == kept
+            with pytest.raises(CertificateError, match="needs more than"):
+                check_certificate(changed(document, ("proof", "kept"), kept - 1))
+
+
+@pytest.mark.parametrize("name", IN_SECONDS)
+def test_in_seconds_nothing_above_the_optimum_is_proved(name: str) -> None:
+    for document in (tight(name), *(drawn_seconds(name, seed) for seed in range(examples(24)))):
+        best, bound = truth(document), proved(document)
+        assert best is None or bound <= best
+        assert bound > 0 or name.startswith("round")
+        if bound >= 0:
+            assert check_certificate({**document, "lower_bound": bound}).lower_bound == bound
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_in_seconds_requests_pay_what_trying_their_rounds_allows(seed: int) -> None:
+    """Each alone on a fine grid: nobody pays more than that, nor much less."""
+    document = drawn_seconds("round-length-prices, affine", seed)
+    rows, proof = document["instance"]["requests"], document["proof"]
+    rng = generator(seed)
+    for row in rows:
+        row[:] = number(rng, 0, 8) / 8, number(rng, 1, 3), number(rng, 1, 5)
+    rows.sort()
+    document["instance"]["memory_limit"] = 9
+    document = consistent(document)
+    prices = sorted(proof["prices"], reverse=True)[:8]
+    gammas = proof["gammas"][: len(prices)]
+    proof |= {"step": 2.0**-6, "cell": 1.0, "prices": prices, "gammas": gammas}
+    document["proof"] = {**proof, "allowances": [30] * len(rows)}
+    price, gamma = np.array(prices) / proof["scale"], np.array(gammas) / 1000
+    cells: Any = SimpleNamespace(cell=1.0, price=price, gamma=gamma)
+    alone = [workload_of({"instance": {**document["instance"], "requests": [row]}}) for row in rows]
+    line: Any = document["batch_time"]
+    possible = sum(least_cost(one, line, cells, 2.0**-5) for one in alone)
+    assert 0.8 * possible <= proved(document) + price.sum() <= possible
+
+
+# 2. and 3. What does not follow the format is malformed.
+
+
+def deep(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def malformed(document: Document, match: str | None = None) -> None:
+    with pytest.raises(MalformedCertificateError, match=match) as caught:
+        check_certificate(document)
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_type_anywhere_is_malformed(name: str) -> None:
+    document = tight(name)
+    assert check_certificate(document).kind == name.split(",")[0]
+    for path in places(document):
+        for bad in (None, True, 1.5, math.inf, "x" * 10**4, {"x": 1}, deep(900), 10**4299, -1):
+            forged = changed(document, path, bad)
+            fits = path[-1] == "digest" and isinstance(bad, str)
+            fits |= "start_prices" in path[:-1] and bad == -1
+            # In seconds arrivals have decimals, and true is 1.0.
+            fits |= name in IN_SECONDS and (bad == 1.5 or (bad is True and "requests" in path[:-1]))
+            if not fits:
+                malformed(forged)
+
+
+OPTIONAL = {"memory_rule", "weights", "replicas", *asdict(MemoryRule())}
+DEFAULTS = [*asdict(MemoryRule()).values()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_or_unknown_key_is_malformed(name: str) -> None:
+    document = tight(name)
+    for path in [(), *places(document)]:
+        place = part_of(document, path)
+        if not isinstance(place, dict):
+            continue
+        malformed(changed(document, (*path, "x\n" * 10**4), 1), "unknown|batch_time")
+        for key in place:
+            forged = changed(document, (*path, key), None)
+            del part_of(forged, path)[key]
+            if key not in OPTIONAL:
+                malformed(forged, "missing|batch_time|kind None")
+            elif place[key] not in DEFAULTS:
+                with pytest.raises(CertificateError, match="digest|assignment|exceed"):
+                    check_certificate(forged)
+
+
+FEW = [
+    f"{kind}, {axis}"
+    for kind, axis in (
+        ("memory-prices", "machine"),
+        ("memory-prices", "late blocks"),
+        ("memory-prices", "fleet"),
+        ("memory-prices", "weighted"),
+        ("state-search", "machine"),
+        ("path-search", "machine"),
+        ("preemptive-prices", "machine"),
+        ("round-length-prices", "affine"),
+        ("round-length-prices", "tiled"),
+    )
+]
+OUT_OF_RANGE = """
+0 | format | "llm-hindsight/instance" | format or version
+0 | version | 2 | format or version
+0 | instance requests | [] | no requests
+0 | instance requests 0 | [0, 1] | 2 entries, not 3
+0 | instance requests 0 2 | 0 | output_length is below 1
+0 | instance requests 0 2 | 9 | exceed memory_limit
+0 | instance requests 0 0 | 9007199254740993 | arrival
+0 | instance memory_limit | 2147483648 | memory_limit
+0 | instance memory_rule | {"block_size": 0} | memory_rule
+0 | instance memory_rule | {"emitted_token": "then"} | memory_rule
+0 | instance replicas | 1 | below 2
+0 | start_times | [0, 1] | 2 entries, not 4
+0 | start_times 0 | 4611686018427387904 | too large
+0 | assignment | [0, 0, 0, 0] | there is one replica
+0 | stretches | [] | unknown key 'start_times'
+0 | proof kind | "window-tree" | kind 'window-tree' is unknown
+0 | proof scale | 0 | below 1
+1 | instance requests 0 1 | 0 | prompt is below 1
+2 | assignment 0 | 2 | replica 2 of 2
+2 | assignment | [0, 1, 1] | 3 entries, not 4
+2 | instance replicas | 0 | below 2
+2 | instance replicas | 1000000 | replicas
+3 | instance weights 0 | 0 | weight
+3 | instance weights 0 | 2097152 | weight
+3 | instance weights | [1, 2, 3] | 3 entries, not 4
+3 | proof | {"kind": "state-prices", "scale": 1, "states": [], "prices": []} | takes no weights
+4 | proof states 0 | [9, 9] | does not occur
+4 | proof states 0 | [1, 0] | does not occur
+4 | proof states 0 | [0, 9] | does not occur
+4 | proof budget | 4611686018427387904 | too large
+5 | proof stages 0 followed | [4] | no request 4
+5 | proof stages 0 followed | [0, 0] | twice
+5 | proof stages 0 | {"start_prices": [], "followed": [], "tracked": [0]} | not followed
+5 | proof stages 0 tracked | [1000000000000000000000] | too large
+5 | proof stages 0 start_prices | [0] | 1 start prices of 0
+5 | proof stages -1 start_prices | [0, 0, 0, -4611686018427387905] | below
+5 | proof stages -1 followed | [0] | twice
+6 | stretches | [[[1, 2]], [[3, 4]]] | 2, not 4
+6 | stretches 0 | [[1, 2, 3]] | 3 entries, not 2
+6 | stretches 0 | [[2, 1]] | is before
+6 | stretches 0 0 1 | 4611686018427387904 | too large
+6 | proof tokens | [3, 2] | not increasing
+6 | proof tokens | [2, 2] | not increasing
+6 | proof tokens | [0, 2] | below 1
+6 | proof tokens | [2, 9] | above memory_limit
+6 | proof prices 0 | [1] | entries, not
+7 | proof minorant | 1 | there is no number 1
+7 | proof cell | 0.75 | is not as declared
+7 | proof cell | NaN | is not between
+7 | proof step | 0.1 | is not a power of two
+7 | proof step | 2.0 | at most a cell
+7 | proof spread | 1.0 | is not between 1.05 and 2
+7 | proof block | 0 | below 1
+7 | proof gammas 0 | 1001 | is not as declared
+7 | proof gammas | [1000] | entries, not
+7 | proof allowances | [4] | entries, not 3
+7 | proof kind | "memory-prices" | unknown in seconds
+7 | batch_time | [0.5, 0.1, 0.1, 0.1] | batch_time
+7 | batch_time | [0.0, 0.1, 0.1] | d0
+7 | batch_time | "llama" | is not a list
+7 | lower_bound | NaN | is not between
+7 | lower_bound | -1 | is not between
+7 | instance requests | [] | instance
+7 | instance requests 0 | [0.0, 1] | instance
+7 | instance requests 0 2 | 1.5 | output
+7 | instance memory_limit | 1 | memory
+7 | start_times | [0, 0, 0] | unknown key
+8 | batch_time seconds | [1.0] | batch_time
+"""
+
+
+@pytest.mark.parametrize("row", OUT_OF_RANGE.strip().split("\n"))
+def test_what_is_out_of_range_is_malformed(row: str) -> None:
+    name, places, value, match = row.split(" | ")
+    path = [int(key) if key.lstrip("-").isdigit() else key for key in places.split()]
+    malformed(changed(tight(FEW[int(name)]), path, json.loads(value)), match)
+
+
+# 4. Mutants are true or refused.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mutant_is_true_or_refused(name: str) -> None:
+    """As it is, and with the digest and the bounds that it should have."""
+    document, passed = tight(name), 0
+    some = [*mutants(document)]
+    for path, mutant in some[:: -(-len(some) // examples(320))]:
+        passed += is_true(mutant)
+        if path[0] in ("instance", "start_times", "stretches", "assignment"):
+            try:
+                forged = consistent(mutant)
+            except (ValueError, TypeError, IndexError):
+                continue  # there is no such instance, or no such schedule
+            passed += is_true(forged)
+            try:
+                forged["lower_bound"] = max(0, proved(forged))
+            except CertificateError:
+                continue
+            passed += is_true(forged)
+    assert passed > 0
+
+
+def is_true(document: Document) -> bool:
+    """Whether a document passes; what passes has to be true."""
+    try:
+        verdict = check_certificate(document)
+    except CertificateError:
+        return False
+    best = truth(document)
+    assert best is None or verdict.lower_bound <= best
+    assert verdict.lower_bound == document["lower_bound"]
+    if "upper_bound" in document:
+        assert is_feasible(document)
+        assert verdict.upper_bound == consistent(document)["upper_bound"]
+    return True
+
+
+@pytest.mark.parametrize("name", IN_ROUNDS)
+def test_a_schedule_passes_where_it_is_feasible(name: str) -> None:
+    document = {**tight(name), "lower_bound": 0}
+    rows, rng, seen = document["instance"]["requests"], generator(name), set()
+    given = [(t - row[0], row) for t, row in zip(one_by_one(rows), rows, strict=True)]
+    for _ in range(examples(120)):
+        if "assignment" in document:
+            replicas = document["instance"]["replicas"] - 1
+            document["assignment"] = [number(rng, 0, replicas) for _ in rows]
+        starts = [number(rng, 0, 2) * t + number(rng, -1, 2) + a for t, (a, _, _) in given]
+        if "start_times" in document:
+            document["start_times"] = [max(0, t) for t in starts]
+        else:
+            document["stretches"] = [
+                [
+                    [r, r]
+                    for r in itertools.accumulate(
+                        [max(1, t + 1)] + [number(rng, 1, 5) // 4 + 1 for _ in range(1, o)]
+                    )
+                ]
+                for t, (_, (_, _, o)) in zip(starts, given, strict=True)
+            ]
+        document = consistent(document)
+        seen.add(is_feasible(document))
+        if is_feasible(document):
+            assert check_certificate(document).upper_bound == document["upper_bound"]
+        else:
+            with pytest.raises(
+                CertificateError, match="before it arrives|round .* holds"
+            ) as caught:
+                check_certificate(document)
+            assert not isinstance(caught.value, MalformedCertificateError)
+    assert seen == {False, True}
+
+
+# 5. Forged claims are refused.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_forged_claim_is_refused(name: str) -> None:
+    document = tight(name)
+    part, claim = document["instance"], document["lower_bound"]
+    above = [math.nextafter(claim, math.inf), claim * 1.001, 10**9]
+    forged = [
+        (("lower_bound",), value, "no more than")
+        for value in (above if name in IN_SECONDS else (claim + 1, 10**9))
+    ]
+    forged += [
+        (("instance", "digest"), "0" * 64, "digest does not belong"),
+        (("instance", "memory_limit"), part["memory_limit"] + 1, "digest does not belong"),
+        (("instance", "memory_rule"), {"block_size": 4}, "digest does not belong|exceed|memory"),
+        (
+            ("instance", "replicas"),
+            part.get("replicas", 1) + 1,
+            "digest does not belong|assignment",
+        ),
+    ]
+    if "upper_bound" in document:
+        other = "preemptive-memory-prices" if "start_times" in document else "memory-prices"
+        forged += [
+            (("upper_bound",), document["upper_bound"] - 1, "total latency is"),
+            (("upper_bound",), document["upper_bound"] + 1, "total latency is"),
+            (("instance", "weights"), [1, 1, 1, 2], "digest does not belong|takes no weights"),
+        ]
+        if "weights" not in part:
+            forged.append((("proof",), {**NOTHING, "kind": other}, "of another optimum"))
+    for path, value, match in forged:
+        with pytest.raises(CertificateError, match=match):
+            check_certificate(changed(document, path, value))
+
+
+def test_the_optimum_without_preemption_is_no_bound_with_it() -> None:
+    """To stop the long request once beats any schedule without that."""
+    rows, limit = [(0, 1, 9), (1, 8, 1)], 10
+    document = document_of(rows, limit, [0, 9], {**NOTHING, "kind": "preemptive-memory-prices"})
+    assert check_certificate(document).upper_bound == 18
+    document.update(stretches=[[[1, 1], [3, 10]], [[2, 2]]], upper_bound=11)
+    assert check_certificate(document).upper_bound == 11
+    for stretches, match in (
+        ([[[1, 2], [3, 10]], [[2, 2]]], "runs 10 rounds, not 9"),
+        ([[[1, 9]], [[2, 2]]], "round 2 holds 12 of 10"),
+        ([[[1, 5], [5, 8]], [[2, 2]]], "again by round 5"),
+    ):
+        with pytest.raises(CertificateError, match=match):
+            check_certificate({**document, "stretches": stretches})
+
+
+# 6. Memory follows the size of the file.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_does_not_follow_the_numbers_in_a_file(name: str) -> None:
+    document = tight(name)
+    check_certificate(document)  # what is imported or compiled at first is not counted
+    for path in places(document):
+        value = part_of(document, path)
+        if type(value) not in (int, float) or (path[0] == "proof" and any(path[2:])):
+            continue  # of the lists of a proof the first numbers are enough
+        if path[-2:-1] == ("allowances",):
+            continue  # a window may have LARGEST_WINDOW points
+        is_arrival = "requests" in path and path[-1] == 0
+        forged = changed(document, path, LARGEST_INTEGER if is_arrival else 10**6)
+        with contextlib.suppress(ValueError, TypeError):
+            forged = consistent(forged)
+        assert peak_of(forged)[0] < (2_000_000 if name in IN_SECONDS else 300_000)
+
+
+def peak_of(document: Document) -> tuple[int, str | None]:
+    """The most memory in use during a check, and why the document was refused."""
+    reason = None
+    tracemalloc.start()
+    try:
+        check_certificate(document)
+    except CertificateError as error:
+        reason = str(error)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak, reason
+
+
+FREE: Document = {"scale": 1, "states": [], "prices": []}
+ROUNDS: Document = {"kind": "preemptive-prices", "scale": 1, "tokens": [], "prices": []}
+MANY_SHAPES = [(0, s, o) for s in range(20) for o in range(1, 11)]
+AT_ONCE: Document = {"start_prices": [], "followed": [*range(40)], "tracked": [*range(40)]}
+HURTFUL: dict[str, tuple[Any, int, Document, str | None]] = {
+    "long output": ([(0, 1, 10**6)], LARGEST_TOKEN_COUNT, NOTHING, None),
+    "long output in blocks": ([(0, 1, 10**6)], LARGEST_TOKEN_COUNT, NOTHING, None),
+    "late arrival": (
+        [(0, 1, 1), (LARGEST_INTEGER, 1, 1)],
+        4,
+        {**FREE, "kind": "state-search", "budget": 1, "kept": 9},
+        None,
+    ),
+    "many shapes": (MANY_SHAPES, 30, {**FREE, "kind": "state-prices", "prices": [[]] * 4000}, None),
+    "many shapes of a search": (
+        MANY_SHAPES[:40],
+        30,
+        {**FREE, "kind": "state-search", "prices": [[]] * 4000, "budget": 9, "kept": 9},
+        None,
+    ),
+    "many subsets": (
+        [(0, 1, 1 + i % 9) for i in range(60)],
+        60,
+        {**FREE, "kind": "state-search", "budget": 900, "kept": 1000},
+        "needs more than 1000 states",
+    ),
+    "many starts of paths": (
+        [(0, 1, 1)] * 4000,
+        2,
+        {**FREE, "kind": "path-search", "prices": [[]] * 3000, "limit": 1, "stages": []},
+        "too many for a search",
+    ),
+    "long paths": (
+        [(0, 1, 2), (100_000, 2, 2), (0, 1, 2)],
+        4,
+        {
+            **FREE,
+            "kind": "path-search",
+            "limit": 6,
+            "stages": [{"start_prices": [], "followed": [], "tracked": []}],
+        },
+        "too many epochs",
+    ),
+    "many ends of paths": (
+        [(0, 1, 1 + i % 9) for i in range(40)],
+        1000,
+        {**FREE, "kind": "path-search", "limit": 300, "stages": [AT_ONCE]},
+        "takes more than|more nodes",
+    ),
+    "much memory": ([(0, 1, 1)], LARGEST_TOKEN_COUNT, ROUNDS, "not priced for memory_limit"),
+    "long stretches": (
+        [(0, 1, 10**6)],
+        LARGEST_TOKEN_COUNT,
+        {"kind": "preemptive-memory-prices", "scale": 10**6, "prices": [1]},
+        None,
+    ),
+    "many rounds": (MANY_SHAPES, 30, {**ROUNDS, "prices": [[]] * 4000}, None),
+}
+
+
+@pytest.mark.parametrize("name", HURTFUL)
+def test_memory_follows_the_size_of_the_file(name: str) -> None:
+    rows, limit, proof, match = HURTFUL[name]
+    rule = MemoryRule(2 if "blocks" in name else 1)
+    document = document_of(rows, limit, one_by_one(rows), proof, rule=rule)
+    size, kind = len(json.dumps(document)), proof["kind"]
+    peak, reason = peak_of(document)
+    if match is None:
+        assert reason is None
+    else:
+        assert re.search(match, reason or "")
+    # Some arrays of (M + 1)^2 and, for a search, of requests and epochs.
+    arrays = 0 if kind.endswith("memory-prices") or limit > 10**6 else 40 * (limit + 1) ** 2
+    if kind == "state-search":
+        arrays += 24 * len(rows) * len(proof["prices"]) + 2_000 * proof["kept"]
+    assert peak < arrays + 60 * size + 100_000
+
+
+LONG: Document = {"memory_limit": 10**6, "requests": [[0.0, 1, 900_000]] * 400}
+HOURS: dict[str, tuple[Document, str]] = {
+    "long outputs": ({"instance": LONG, "proof": {"kind": "machine-bounds"}}, "takes more"),
+    "small blocks": (
+        {"instance": LONG, "batch_time": [0.5, 0, 0], "block": 1, "allowances": [4 * 10**5] * 400},
+        "takes more",
+    ),
+    "late": ({"allowances": [2**61, 1, 1]}, "too many points"),
+    "wide cells": ({"cell": 2.0**30}, "too many points"),
+    "tiny steps": ({"step": 2.0**-30}, "too many points"),
+    "small steps": ({"step": 2.0**-12}, "is far from the overhead"),
+    "no overhead": ({"batch_time": [1e-9, 0, 0]}, "is far from the overhead"),
+    "slow tokens": ({"batch_time": [0.5, 1e300, 0]}, "too many points"),
+    "many cells": ({"prices": [1] * 262_145, "gammas": [0] * 262_145}, "more than 262144 cells"),
+    "long table": (
+        {"batch_time": {"tokens": [*range(1, 10_003)], "seconds": [1.0] * 10_002}},
+        "more than 10000 entries",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOURS)
+def test_in_seconds_what_takes_hours_is_refused_before_it_begins(name: str) -> None:
+    document = tight("round-length-prices, affine")
+    document["proof"] |= {"cell": 1.0, "step": 0.125, "block": 4, "spread": 1.3}
+    changes, match = HOURS[name]
+    for key, value in changes.items():
+        (document if key in document else document["proof"])[key] = value
+    with pytest.raises(CertificateTooLargeError, match=match):
+        check_certificate(consistent(document))
+
+
+# 7. Work is limited.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_are_honoured_to_the_last_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted is what `python tests/support/documents.py` wrote down: no more, no less."""
+    for limit, least in LEAST_LIMITS[name].items():
+        with monkeypatch.context() as patch:
+            patch.setattr(limit_module(limit), limit, least)
+            check_certificate(tight(name))
+            patch.setattr(limit_module(limit), limit, least - 1)
+            with pytest.raises(CertificateTooLargeError):
+                check_certificate(tight(name))
+
+
+@pytest.mark.parametrize("name", IN_ROUNDS)
+def test_large_numbers_are_exact_or_refused(name: str) -> None:
+    """Prices alone, the scale alone, or both, which is the same proof in finer units."""
+    for how, first in FIRST_TOO_LARGE[name].items():
+        assert first > 24
+        for k in (8, 24, (24 + first) // 2, first - 1):
+            document = enlarged(tight(name), how, 2**k)
+            if how == "both":
+                assert proved(document) == tight(name)["lower_bound"]
+            elif name in PRICED:
+                assert proved(document) == bound_by_definition(document)
+        for k in {first, 62}:
+            with pytest.raises(CertificateTooLargeError):
+                proved(enlarged(tight(name), how, 2**k))
