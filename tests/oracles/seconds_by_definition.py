@@ -45,7 +45,7 @@ def replay(
             broken.add("clock")
         if before is not None and abs(start - before) <= slack:
             served = [arrivals[row[0]] for row in rows if row[1] <= r < row[1] + row[2]]
-            start = max(before, *(one for one in served if one <= start + slack))
+            start = max([before, *(one for one in served if one <= start + slack)])
         works = []
         blocks = 0
         done_now = []

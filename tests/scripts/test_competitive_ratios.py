@@ -36,7 +36,7 @@ def trace(tmp_path: Path) -> None:
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / "out.csv").open(encoding="utf-8")))
+    return list(csv.DictReader((folder / "out.csv").read_text("utf-8").splitlines()))
 
 
 def words(printed: str) -> str:

@@ -50,7 +50,7 @@ def test_ratios_of_the_demonstration(ok: Ok) -> None:
 def test_trials_of_smoke(ok: Ok, tmp_path: Path) -> None:
     ok("experiment --preset smoke --jobs 1 --results smoke.sqlite")
     ok("table smoke.sqlite --trials --format csv --out smoke.csv")
-    rows = csv.DictReader((tmp_path / "smoke.csv").open(encoding="utf-8"))
+    rows = csv.DictReader((tmp_path / "smoke.csv").read_text("utf-8").splitlines())
     found = sorted(",".join(row[name] for name in TRIAL + OPTIMUM) for row in rows)
     check_text("smoke.csv", "\n".join([",".join(TRIAL + OPTIMUM), *found, ""]))
 

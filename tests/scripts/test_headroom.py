@@ -372,7 +372,7 @@ def test_a_log_that_names_workers_tells_what_its_router_loses(
     path.write_text(PODS, "utf-8")
     columns = "arrival=received, prompt=asked, output=answered, worker=pod, latency=took"
     options = ("--memory-limit", 60, "--batch-time", "affine:0.1,0.002,2e-4", *QUICK)
-    options = (*options, "--prediction-error", 0, "--time-limit", 3, "--router", "round-robin")
+    options = (*options, "--prediction-error", 0, "--time-limit", 30, "--router", "round-robin")
     options = (*options, "--worker-names")
     process = script("headroom", f"{path}({columns})", *options, "--json", figures)
     assert process.returncode in (0, 1), process.stderr
@@ -386,7 +386,9 @@ def test_a_log_that_names_workers_tells_what_its_router_loses(
     assert fleet["routers"] == ["as in the log", "round-robin"]
     today = next(one for one in fleet["losses"] if one["policy"] == "vllm")
     low, high = today["lost_by_router"]
-    assert 0 < low <= high
+    # Without the exact search in seconds the lower end may be 0.
+    assert 0 <= low <= high
+    assert high > 0
 
 
 @pytest.mark.parametrize(

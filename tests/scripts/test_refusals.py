@@ -105,8 +105,8 @@ generate generator:uniform --out missing/one.json | cannot be written
 generate generator:uniform --out missing/folder/ | cannot be written
 generate trace:missing.csv(memory_limit=9) | missing.csv: No such file
 generate trace:/dev/zero(memory_limit=9) | /dev/zero
-generate trace:../escape.csv(memory_limit=9) | fit no format
-generate "trace:../own.csv(memory_limit=99, )" | FILE(arrival=NAME, prompt=NAME, output=NAME)
+generate trace:../escape.csv(memory_limit=9) | fits no format; its columns are
+generate "trace:../own.csv(memory_limit=99, )" | by name and content, arrival is 'created_at'
 generate "trace:../own.csv(memory_limit=99, prompt=in)" | which column holds outputs
 ratios | give either SOURCEs or --demo
 ratios --demo generator:uniform | give either SOURCEs or --demo
@@ -125,7 +125,7 @@ ratios "trace:../azure.csv(memory_limit=9, too_long=x)" | too_long = 'x'
 ratios "trace:../azure.csv(memory_limit=9, windows=2)" | windows = 2 is more than one
 ratios trace:../no-column.csv(memory_limit=9) | column 'GeneratedTokens' is missing
 ratios trace:../no-number.csv(memory_limit=9) | row 3: GeneratedTokens '10.9' is not a whole number
-ratios trace:../unknown.csv(memory_limit=9) | the columns (when, in, out) fit no format (azure:
+ratios trace:../unknown.csv(memory_limit=9) | fits no format; its columns are when, in, out; by name
 ratios --demo --batch-time a100 | unknown batch time 'a100'; known: llama-2-70b-2xa1
 ratios --demo --batch-time affine:1,-1,0 | d1 = -1.0 is below 0
 ratios --demo --batch-time affine:0.1,0.2 | three numbers, the seconds of a round, of
@@ -136,7 +136,7 @@ ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | goe
 ratios --demo --jobs two | unable to parse string as an integer (given: 'two')
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
-check cut a --by-design b | --by-design = 'b' means nothing to a cut
+check bound a --by-design b | --by-design = 'b' means nothing to a bound
 headroom ../log.csv {M} --share 0.5 | --share needs --slo and several replicas
 worst-case --policy mc-sf --exhaustive --archive a | it takes no --archive, --minutes or --hints
 headroom x | Missing option '--batch-time': Seconds of a round
@@ -218,9 +218,8 @@ benchmark_anytime a={ROOT} a={ROOT} | version 'a' is given twice
 benchmark_anytime a={ROOT} --instances none-* | no instance is left
 benchmark_anytime a={ROOT} --out a.txt | does not end in .jsonl
 benchmark_anytime a={ROOT} --plot a.gif | --plot
-fit_batch_time | give a file of rounds, or --profiles, or --of
+fit_batch_time | give a file of rounds or --of, and not both
 fit_batch_time ../rounds.csv --of h100 | give a file of rounds
-fit_batch_time --profiles .. | mlp.csv
 fit_batch_time --of h100 | unknown batch-time preset 'h100'
 conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversation'
 conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content

@@ -53,8 +53,9 @@ def replayed(schedule: SecondsSchedule) -> tuple[set[str], list[Fraction | None]
         workload.memory_limit,
         rows_of(schedule),
         [Fraction(one) for one in schedule.round_starts.tolist()],
-        lambda tokens, resident: (
-            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
+        lambda works: (
+            Fraction(time.d0)
+            + sum(Fraction(time.d1) * one.tokens + Fraction(time.d2) * one.stored for one in works)
         ),
         rule=dataclasses.astuple(workload.memory_rule),
     )

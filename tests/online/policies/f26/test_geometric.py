@@ -71,6 +71,13 @@ def test_one_long_request_before_short_ones(power: int, count: int) -> None:
     assert online.simulate(trap, "fcfs").total_latency > run.total_latency
 
 
+def test_long_requests_that_keep_memory_from_short_ones() -> None:
+    """[F26] Section 7.2: 6 long and 194 short requests; engines let the long ones finish first."""
+    trap = Instance.from_arrays([96] * 200, [160] * 6 + [1] * 194, memory_limit=256)
+    totals = {name: online.simulate(trap, name).total_latency for name in ("gba", "gsa", "vllm")}
+    assert totals["gba"] < totals["gsa"] < totals["vllm"] / 8
+
+
 def test_guaranteed_ratios() -> None:
     """[F26] Theorems 3.15, 4.1."""
     assert geometric_slicing_ratio(SLICING_FACTOR, 1) == pytest.approx((92 + 26 * 13**0.5) / 3)
