@@ -60,7 +60,7 @@ def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
     )
     told = []
     found = hindsight.attainment(
-        instance, ServiceLevel(latency=90), 3.0, gap=0.06, progress=told.append
+        instance, ServiceLevel(latency=90), 10, gap=0.06, progress=told.append
     )
     assert found.stop_reason == "gap"
     assert found.lower_bound < found.upper_bound < 300

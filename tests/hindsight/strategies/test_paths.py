@@ -70,7 +70,9 @@ def test_graphs_without_room_leave_an_interval(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("hindsight.strategies.paths.Refinement", Recorded)
     instance = generate("arrival-model-1", 0, n=14)
     cramped = Paths(LITTLE, settled=1.0, most_nodes=1)
-    result = hindsight.solve(instance, 1.0, threads=1, method=cramped)
+    result = hindsight.solve(
+        instance, 60, threads=1, method=cramped, should_stop=lambda: len(rooms) > 1
+    )
     assert set(rooms) == {1}
     assert result.status == "feasible"
     assert 0 < result.certified_lower_bound < result.upper_bound
