@@ -48,7 +48,7 @@ test-all: $(STAMP)  ## every test
 LOWEST := .venv-lowest
 LOWEST_TESTS := $(addprefix tests/hindsight/,integer_program test_solver.py test_tiny_instances.py test_paper_values.py)
 
-# The wheels of an exact 2.1.0 may be older than a new Python: PYTHON=python3.11 has them all.
+# The lowest versions may lack wheels for the newest Python; PYTHON=python3.11 has them all.
 test-lowest: $(STAMP)  ## the fast tests of optima with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[test]'
