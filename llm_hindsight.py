@@ -24,7 +24,7 @@ GROUPS = {
         "report": "stored trials as one self-contained page",
         "worst-case": "search for small instances that hurt a policy most",
         "policies": "the registered policies, their parameters and where they are from",
-        "check": "what policies, bounds, cuts, strategies must hold, tried on yours",
+        "check": "what every policy or bound must hold, tried on yours",
         "example": "ratios --demo",
     },
     "A server's log": {

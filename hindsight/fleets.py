@@ -101,7 +101,7 @@ def solve_fleet(instance: Instance, task: Task, search: Search) -> SolveResult:
     instance : Instance
         The problem.
     task : Task
-        The task, checked; it has no user-defined bounds and cuts.
+        The task, checked; it has no user-defined bounds.
     search : Search
         The search options, checked.
     """

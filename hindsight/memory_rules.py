@@ -71,7 +71,7 @@ def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> Solv
     instance : Instance
         The problem.
     task : Task
-        The task, checked; it has no user-defined bounds and cuts.
+        The task, checked; it has no user-defined bounds.
     search : Search
         The search options, checked.
     """

@@ -1,4 +1,4 @@
-"""Names for functions and classes: generators, policies, bounds, cuts, strategies."""
+"""Names for functions and classes: generators, policies, bounds."""
 
 from __future__ import annotations
 

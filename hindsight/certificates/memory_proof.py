@@ -31,7 +31,7 @@ class MemoryProof(Proof):
 
     def bound(self) -> int:
         """See `Proof.bound`."""
-        where, scale = "prices", self.scale
+        where = "prices"
         numerators = [whole(y, where) for y in list_of(self.part[where], where)]
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
@@ -39,14 +39,14 @@ class MemoryProof(Proof):
         self.spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
         # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
-        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T, where, scale)
-        self.price_sets += 1
+        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T, where)
+        self.price_sets = 1
         y = np.array(numerators, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])
         tilted = np.concatenate([[0], np.cumsum(y * np.arange(T, dtype=np.int64))])
         total = -self.limit * sum(numerators)
         for i, (first, s, o) in enumerate(self.rows):
-            unit, a, length = scale * self.weights[i], first, BLOCK
+            unit, a, length = self.scale * self.weights[i], first, BLOCK
             # The first start past the prices pays nothing.
             least = unit * (max(a, T) + o - a)
             # A start costs at least its latency: past the least cost so far, none need be tried.
@@ -59,4 +59,4 @@ class MemoryProof(Proof):
                 least = min(least, int((unit * (t + (o - a)) + paid).min()))
                 first, length = first + length, 2 * length
             total += least
-        return -(-total // scale)
+        return self._rounded_up(total)

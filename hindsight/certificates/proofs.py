@@ -92,8 +92,8 @@ class Proof(ABC):
         """Round a bound in units of 1 / scale up to one on a total latency."""
         return -(-scaled // self.scale)
 
-    def _refuse_overflow(self, charged: int, T: int, where: str, scale: int | None = None) -> None:
+    def _refuse_overflow(self, charged: int, T: int, where: str) -> None:
         """Refuse prices of epochs below T whose charges could overflow int64."""
         latest = T + max(a + o for a, _, o in self.rows)
-        if charged + (scale or self.scale) * latest * max(self.weights) >= LIMIT:
+        if charged + self.scale * latest * max(self.weights) >= LIMIT:
             raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")

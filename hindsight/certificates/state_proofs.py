@@ -24,10 +24,7 @@ heaviest configuration under Q(tau, .). For any feasible schedule
 If the starts are known to lie in windows, lo_i <= t_i <= hi_i, each P_i(t_i) is at least its
 minimum over the window: the bound on schedules within the windows. Past the last price P_i only
 grows, by scale a round, so windows without an end need no horizon. TEL is an integer: bounds are
-rounded up. *State prices* give Q itself, and W_tau by the dynamic program. *Tables* are weights
-rho_k(m, r) >= 0 with prices y[k, tau] >= 0: Q(tau, .) = sum_k y[k, tau] rho_k and
-W_tau = sum_k y[k, tau] D_k, where D_k, the heaviest configuration of table k, is computed here and
-never read.
+rounded up. *State prices* give Q itself, and W_tau by the dynamic program.
 
 **Replicas.** What is active on each of K replicas of memory M is a configuration of M, and all of
 it together is one of K M. So K times the heaviest of M and the heaviest of K M both limit what is
@@ -67,9 +64,10 @@ CELLS = 1 << 17
 """Entries of a table over (k, S), of all epochs that are worked on at once."""
 
 
-class ConfigurationProof(Proof):
-    """A proof that prices states and counts what can run together."""
+class StateProof(Proof):
+    """Proof by prices of every state at every epoch, and of what can run together."""
 
+    keys: ClassVar[tuple[str, ...]] = ("states", "prices")
     sees_replicas: ClassVar[bool] = True
     """Whether what runs together on each replica limits what runs in a fleet."""
 
@@ -147,12 +145,6 @@ class ConfigurationProof(Proof):
                 np.maximum(after, value[k - j, : len(after)] + gain, out=after)
             copies -= j
             together *= 2
-
-
-class StateProof(ConfigurationProof):
-    """Proof by prices of every state at every epoch."""
-
-    keys: ClassVar[tuple[str, ...]] = ("states", "prices")
 
     def bound(self) -> int:
         """See `Proof.bound`."""

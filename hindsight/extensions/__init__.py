@@ -1,1 +1,1 @@
-"""User-defined bounds and cuts: registration, calls and validation of their results."""
+"""User-defined bounds: registration, calls and validation of their results."""

@@ -130,7 +130,7 @@ class SolveResult:
     conditional_lower_bound : int or None
         A larger bound than ``lower_bound``, valid if ``conditions`` hold; nothing here proves them.
     conditions : tuple[str, ...]
-        User-defined bounds and cuts: ``"bound 'name'"``, ``"cut 'name'"``.
+        User-defined bounds: ``"bound 'name'"``.
     own_bounds : Mapping[str, tuple[int, bool]]
         Value of each user-defined bound by its name, ``"bound 'name'"``, and whether prices prove
         it.

@@ -1,1 +1,1 @@
-"""Checks of bounds, cuts and strategies on instances small enough to enumerate."""
+"""Checks of bounds on instances small enough to enumerate."""

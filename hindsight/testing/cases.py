@@ -19,9 +19,6 @@ LONGEST_OUTPUT, LATEST_ARRIVAL = 4, 4
 LONG_OUTPUT, SHORT_OUTPUT = 6, 2
 """Most requests: of those first in `LONG_FIRST`, and of those after them."""
 
-LARGE = 30
-"""Number of requests of the instance on which a strategy is told to stop."""
-
 LONG_FIRST = ("a long one first", "long ones first")
 """Instance whose optimum waits for the short requests, which no list schedule does."""
 
@@ -115,10 +112,3 @@ def instance_lines(instance: Instance, name: str = "instance") -> str:
         f"{name} = Instance([Request(*row) for row in rows],"
         f" memory_limit={instance.memory_limit}{counted})"
     )
-
-
-def large_instance(seed: int) -> Instance:
-    """Return an instance too hard to search in a moment, whose program is built in one."""
-    rng = np.random.default_rng([seed, LARGE])
-    prompts, outputs = rng.integers(1, 21, LARGE), rng.integers(1, 13, LARGE)
-    return Instance.from_arrays(prompts, outputs, memory_limit=60)

@@ -5,7 +5,7 @@ A request started at t holds s + 1, ..., s + o tokens in rounds t + 1, ..., t + 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import count, product
 
@@ -13,7 +13,6 @@ from hindsight.outcomes.results import PREEMPTIVE, Goal
 from instances import Instance
 
 Starts = tuple[int, ...]
-Stretches = Sequence[Sequence[tuple[int, int]]]
 
 
 def fits(instance: Instance, starts: Starts) -> bool:
@@ -24,18 +23,6 @@ def fits(instance: Instance, starts: Starts) -> bool:
             return False
         for k in range(1, request.output_length + 1):
             held[start + k] = held.get(start + k, 0) + request.prompt_length + k
-    return all(tokens <= instance.memory_limit for tokens in held.values())
-
-
-def fits_with_stops(instance: Instance, stretches: Stretches) -> bool:
-    """Tell the same for requests that run in stretches and hold nothing between them."""
-    held: dict[int, int] = {}
-    for request, own in zip(instance, stretches, strict=True):
-        rounds = [r for first, last in own for r in range(first, last + 1)]
-        if len(rounds) != request.output_length or rounds[0] <= request.arrival_time:
-            return False
-        for k, r in enumerate(rounds, 1):
-            held[r] = held.get(r, 0) + request.prompt_length + k
     return all(tokens <= instance.memory_limit for tokens in held.values())
 
 

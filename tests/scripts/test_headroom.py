@@ -386,7 +386,7 @@ def test_a_log_that_names_workers_tells_what_its_router_loses(
     assert fleet["routers"] == ["as in the log", "round-robin"]
     today = next(one for one in fleet["losses"] if one["policy"] == "vllm")
     low, high = today["lost_by_router"]
-    # Without the exact search in seconds the lower end may be 0.
+    # The optimum in seconds is an interval, so the lower end may be 0.
     assert 0 <= low <= high
     assert high > 0
 
