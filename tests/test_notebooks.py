@@ -104,7 +104,7 @@ def executed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 SHOWN = {
     "researcher": ["6 of 6 checks passed", "2.2000 on M=20", "M = 180, HalfPrompt: 6.9639 optimal"],
-    "engineer": ["No scheduler behind any router could save more than", "3: vllm 94.0 %"],
+    "engineer": ["no scheduler behind any router could save more than", "3: vllm 94.0 %"],
     "optimiser": ["3 of 3 checks passed", "verified lower bound  10714"],
 }
 """Lines that prove that commands ran as well as Python; the pages' tests compare the rest."""

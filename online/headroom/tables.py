@@ -65,12 +65,12 @@ REUSED = (
 )
 
 NO_HASHES = (
-    "Reuse of prompts is left out, as the log does not show which prompts begin alike: a scheduler "
-    "with a cache of prefixes may save more."
+    "The log does not show which prompts begin alike, so every limit is for schedulers without a "
+    "prefix cache."
 )
 REUSE = (
-    "Up to {part} % of the prompt tokens may be shared with other requests, by the hashes of the "
-    "log. Limits allow for their reuse; the schedulers simulated process every prompt whole."
+    "By the hashes of the log, a prefix cache could supply up to {part} % of the prompt tokens. "
+    "The schedulers simulated process every prompt whole."
 )
 
 EVERY_ROUTER = "behind every router of every scheduler"
@@ -86,6 +86,9 @@ CARRIED = (
 LITTLE = Fraction(1, 10)
 """Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
+WIDE = Fraction(1, 2)
+"""Length of an interval of a share: of a longer one only the lower end is told."""
+
 
 def sentence(found: Headroom) -> str:
     """Answer in a few plain sentences: what is there today, what could be saved, who saves it."""
@@ -93,9 +96,10 @@ def sentence(found: Headroom) -> str:
 
 
 def sentences(found: Headroom) -> list[str]:
-    """Write the same one by one: doubts, requests on time, latency, reuse of prompts."""
+    """Write the same one by one: doubts, reuse of prompts, requests on time, latency."""
     served = [*on_time_sentences(found), *capacity_sentences(found)]
-    return [*_of_the_log(found), *served, *_of_latency(found), *_of_reuse(found)]
+    reuse, last = _of_reuse(found), [NO_HASHES] if found.shared_tokens is None else []
+    return [*_of_the_log(found), *reuse, *served, *_of_latency(found), *last]
 
 
 def _of_the_log(found: Headroom) -> list[str]:
@@ -112,8 +116,8 @@ def _of_the_log(found: Headroom) -> list[str]:
     if found.made_up and most is not None:
         words.append(
             f"The log has no start times. Its closed loop of at most {most} requests at once was "
-            f"played under {found.baseline}: a request arrives when another one ends. All figures "
-            "are for the arrivals so made."
+            f"played under {found.baseline}: a request arrives when another one ends. All figures, "
+            "limits too, hold for these arrivals only."
         )
     elif found.made_up:
         spread = "spread evenly" if found.workload.arrival_times.any() else "all put at second 0"
@@ -145,11 +149,6 @@ def _difference(found: Headroom, off: Fraction) -> str:
         return f"{said}."
     if found.made_up:
         return f"{said}: arrivals are made up, so the two cannot be compared."
-    today, first = found.run(found.baseline), found.measured.first_tokens
-    if first is not None and today is not None and today.first_tokens is not None:
-        before = float(np.mean(first) - np.mean(today.first_tokens))
-        way = "more" if before > 0 else "less"
-        said += f" (to the first token it takes {seconds(abs(before))} s {way} in the log)"
     if off > 0:
         causes = "a batch time that is too slow, a memory limit that is too small"
         causes += ", prompts that were reused"
@@ -158,26 +157,24 @@ def _difference(found: Headroom, off: Fraction) -> str:
         causes += "batch time that is too fast, a memory limit that is too large"
     unit = "latencies in another unit than seconds, " if not 0.02 < 1 + off < 50 else ""
     causes += ", or settings or a scheduler other than those simulated"
-    return f"{said}. This difference is not a saving. It may come from {unit}{causes}."
+    said += f". This difference is not a saving. It may come from {unit}{causes}."
+    today, first = found.run(found.baseline), found.measured.first_tokens
+    if first is not None and today is not None and today.first_tokens is not None:
+        before = float(np.mean(first) - np.mean(today.first_tokens))
+        way = "longer" if before > 0 else "shorter"
+        said += f" The mean time to first token is {seconds(abs(before))} s {way} in the log."
+    return said
 
 
 def _of_reuse(found: Headroom) -> list[str]:
-    """Write what reuse of prompts does to the limits."""
+    """Write how much of the prompts a prefix cache could supply, where the log tells."""
     shared = found.shared_tokens
     if shared is None:
-        return [NO_HASHES]
+        return []
     if not shared.any():
         return ["The hashes in the log show no prompts that begin alike."]
     part = per_cent(Fraction(int(shared.sum()), int(found.workload.prompt_lengths.sum())))
-    said = [REUSE.format(part=part)]
-    saving, best = found.saving, found.best
-    if saving is not None and best is not None and best.without_reuse is not None:
-        most = max(Fraction(0), saving.mean_latency - best.without_reuse)
-        said.append(
-            f"Without reuse no {anybody(found)} could save more than {rounded_up(most, DECIMALS)} "
-            f"s ({rounded_up(100 * most / saving.mean_latency, 1)} %)."
-        )
-    return said
+    return [REUSE.format(part=part)]
 
 
 def _of_latency(found: Headroom) -> list[str]:
@@ -194,7 +191,7 @@ def _of_latency(found: Headroom) -> list[str]:
         return [f"No answer: {_why_not(found)}."]
     today = f"{found.baseline}{behind(found)} (simulated)"
     has = f"{today} has a mean latency of {seconds(saving.mean_latency)} s."
-    words = [f"{has} {_could_be_saved(saving, anybody(found))}"]
+    words = [f"{has} {_could_be_saved(found, saving)}"]
     if off is not None and abs(off) <= LARGE_DIFFERENCE:
         words.append(_difference(found, off))
     if not saving.is_negligible:
@@ -202,27 +199,42 @@ def _of_latency(found: Headroom) -> list[str]:
     return words
 
 
-def _could_be_saved(saving: Saving, who: str) -> str:
-    """Tell what nobody could save more than, and what a known schedule saves."""
-    low = saving.seconds.lower or Fraction(0)
+def _could_be_saved(found: Headroom, saving: Saving) -> str:
+    """Tell what nobody could save more than, with a prefix cache too, and what a schedule saves."""
+    low, latency, who = saving.seconds.lower or Fraction(0), saving.mean_latency, anybody(found)
     # Whatever a scheduler does, it saves no more than all of it.
-    high = saving.mean_latency if saving.seconds.upper is None else saving.seconds.upper
-    share = high / saving.mean_latency
-    limit = (
-        f"{who} could save more than {rounded_up(high, DECIMALS)} s "
-        f"({rounded_up(100 * share, 1)} %) of it"
-    )
-    if not saving.is_negligible:
-        known = f"{_at_least(low)} s ({rounded_down(100 * low / saving.mean_latency, 1)} %)"
-        return f"No {limit}; a schedule that saves {known} is known."
-    if share <= LITTLE:
-        return f"There is next to nothing to gain: no {limit}."
-    return f"No {limit}; no schedule that saves {float(100 * NEGLIGIBLE):g} % is known."
+    most = latency if saving.seconds.upper is None else saving.seconds.upper
+    high, whole, reused = most, "", ""
+    best, shared = found.best, found.shared_tokens
+    if shared is None:
+        whole = "without a prefix cache, "
+    elif best is not None and best.without_reuse is not None:
+        high, whole = max(Fraction(0), latency - best.without_reuse), "without a prefix cache, "
+        reused = f" With one, no {who} could save more than {_most(most, latency)}."
+    limit = f"no {who} could save more than {_most(high, latency)} of it"
+    off = found.difference
+    if off is not None and abs(off) > LARGE_DIFFERENCE:
+        whole = f"in this simulation, {whole}"
+    if rounded_up(high, DECIMALS) == _at_least(low) and low:
+        said = f"{whole}the best {who} saves {seconds(low)} s ({per_cent(low / latency)} %) of it"
+    elif not saving.is_negligible:
+        known = f"{_at_least(low)} s ({rounded_down(100 * low / latency, 1)} %)"
+        said = f"{whole}{limit}; a schedule that saves {known} is known"
+    elif high <= LITTLE * latency:
+        said = f"{whole}there is next to nothing to gain: {limit}"
+    else:
+        said = f"{whole}{limit}; no schedule that saves {float(100 * NEGLIGIBLE):g} % is known"
+    return f"{said[0].upper()}{said[1:]}.{reused}"
+
+
+def _most(saved: Fraction, latency: Fraction) -> str:
+    """Write an upper end of a saving, rounded up."""
+    return f"{rounded_up(saved, DECIMALS)} s ({rounded_up(100 * saved / latency, 1)} %)"
 
 
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
     """Tell what the best policy saves and does to the tail, by what it is told of the lengths."""
-    today, words = found.run(found.baseline), []
+    today, words, before = found.run(found.baseline), [], ("", "")
     for error in dict.fromkeys((0.0, found.error)):
         lengths = f"output lengths off by {100 * error:g} %" if error else "exact output lengths"
         rivals = rivals_of(found, error)
@@ -235,12 +247,26 @@ def _policies_save(found: Headroom, saving: Saving) -> list[str]:
             others = others if len(rivals) > 1 else f"{best.policy} has no shorter"
             words.append(f"Told {lengths}, {others} mean latency than {found.baseline}.")
             continue
-        words.append(
-            f"The policy {best.policy}, told {lengths}, saves {seconds(saved)} s, which is "
-            f"{per_cent(saving.part(best.mean_latency or Fraction(0)))} % of what could be saved, "
-            f"{_tail(today, best)}."
+        saves = (
+            f"saves {seconds(saved)} s ({per_cent(saved / saving.mean_latency)} %), "
+            f"{_share_saved(saving.part(best.mean_latency or Fraction(0)))} % of what could be "
+            f"saved, {_tail(today, best)}"
         )
+        if best.policy != before[0]:
+            words.append(f"The policy {best.policy}, told {lengths}, {saves}.")
+        else:
+            words.append(f"Told {lengths}, it {'does the same' if saves == before[1] else saves}.")
+        before = best.policy, saves
     return words
+
+
+def _share_saved(part: Interval) -> str:
+    """Write which share of what could be saved a policy saves; of a wide interval the lower end."""
+    low, high = part.lower or Fraction(0), part.upper
+    if high is None or high - low > WIDE:
+        return f"at least {rounded_down(100 * low, 1)}"
+    least, most = rounded_down(100 * low, 1), rounded_up(100 * high, 1)
+    return least if low == high else f"between {least} and {most}"
 
 
 def _tail(today: PolicyRun, other: PolicyRun) -> str:

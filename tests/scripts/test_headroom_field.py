@@ -49,8 +49,9 @@ def test_what_simulation_and_log_differ_by_is_no_saving(answer: Any) -> None:
     options = ("--batch-time", "affine:0.02,1e-7,1e-9", "--memory-limit", 100_000)
     said, record, page = answer(FIELD / "idle.json.gz", *options)
     assert said.startswith("The log has a mean latency of 2.799 s, and vllm simulated is 21.6 %")
-    assert "(to the first token it takes 0.604 s more in the log)" in said
-    assert "no scheduler could save more than 0.001 s (0.1 %) of it. Reuse of prompts is" in said
+    assert "The mean time to first token is 0.604 s longer in the log." in said
+    assert "In this simulation, without a prefix cache, there is next to nothing to gain: " in said
+    assert "no scheduler could save more than 0.001 s (0.1 %) of it. The log does not sh" in said
     (saving,) = record["savings"]
     assert saving["could_be_saved_share"][1] < 0.001
     assert "at most 0.1 % of the mean latency simulated" in page.replace("\N{NO-BREAK SPACE}", " ")
@@ -67,8 +68,9 @@ def test_limits_hold_for_schedulers_that_reuse_prompts(answer: Any) -> None:
     reused = 16 * 0.02 + 5e-4 * ((3072 + 428 + 16) / 3 + 15)
     assert best["mean_latency"][0] <= 0.570 < reused < best["mean_latency"][1]
     assert best["lower_bound_without_reuse"] == pytest.approx(1.9348, abs=1e-4)
-    assert "% of the prompt tokens may be shared with other requests, by the hashes" in said
-    assert "Without reuse no scheduler could save more than 0.020 s (1.1 %)." in said
+    assert said.startswith("By the hashes of the log, a prefix cache could supply up to 95.7 % of")
+    assert "Without a prefix cache, the best scheduler saves 0.020 s (1.0 %) of it." in said
+    assert "With one, no scheduler could save more than 1.559 s (79.8 %)." in said
     assert "prefix_caching" not in record["facts"]["assumed"]
 
 
@@ -79,13 +81,14 @@ def test_hashes_of_some_prompts_show_nothing(answer: Any, tmp_path: Path) -> Non
     path = tmp_path / "some.jsonl"
     path.write_text("\n".join([*rows, json.dumps(last)]), "utf-8")
     said, record, _ = answer(path, "--batch-time", "affine:0.02,5e-4,0", "--memory-limit", 16_492)
-    assert "Reuse of prompts is left out" in said
+    assert "every limit is for schedulers without a prefix cache" in said
     assert "lacks the hashes of 1 of 3 prompts" in record["facts"]["shared prompts"]
 
 
 def test_a_closed_loop_without_start_times_is_played(answer: Any, tmp_path: Path) -> None:
     said, record, _ = answer(FIELD / "sglang_closed.jsonl.gz", *SGLANG)
     assert said.startswith("The log has no start times. Its closed loop of at most 4 requests at")
+    assert "All figures, limits too, hold for these arrivals only." in said
     # The log is of such a machine.
     assert record["simulated_over_measured"] == pytest.approx(1, abs=0.001)
     assert "too slow" not in said

@@ -67,9 +67,16 @@ def answer(
 
 
 TODAY = "vllm (simulated) has a mean latency of 10.000 s. "
-SOME = "No scheduler could save more than {} of it; a schedule that saves {} is known."
-UNKNOWN = "No scheduler could save more than {} of it; no schedule that saves 1 % is known."
-LITTLE = "There is next to nothing to gain: no scheduler could save more than {} of it."
+SOME = (
+    "Without a prefix cache, no scheduler could save more than {} of it; a schedule that saves {} "
+    "is known."
+)
+UNKNOWN = SOME.partition(";")[0] + "; no schedule that saves 1 % is known."
+LITTLE = (
+    "Without a prefix cache, there is next to nothing to gain: no scheduler could save more than "
+    "{} of it."
+)
+PROVED = "Without a prefix cache, the best scheduler saves {} of it."
 KNOWN = SOME.format("6.000 s (60.0 %)", "4.000 s (40.0 %)")
 
 
@@ -86,6 +93,10 @@ KNOWN = SOME.format("6.000 s (60.0 %)", "4.000 s (40.0 %)")
         (9.41, 9.9, SOME, ("0.590 s (5.9 %)", "0.100 s (1.0 %)")),
         (8.9, 9.91, UNKNOWN, ("1.100 s (11.0 %)",)),
         (9, 10, LITTLE, ("1.000 s (10.0 %)",)),
+        # Both ends are one figure as they are printed.
+        (5, 5, PROVED, ("5.000 s (50.0 %)",)),
+        (9.98, 9.98, PROVED, ("0.020 s (0.2 %)",)),
+        (10, 10, LITTLE, ("0.000 s (0.0 %)",)),
         # An end that is not known: nobody saves more than all of it.
         (None, 6, SOME, ("10.000 s (100.0 %)", "4.000 s (40.0 %)")),
         (4, None, UNKNOWN, ("6.000 s (60.0 %)",)),
@@ -98,8 +109,8 @@ def test_what_could_be_saved(
 
 
 SAVED = (
-    " The policy sjf, told exact output lengths, saves 3.000 s, which is [50.0, 75.0] % of what "
-    "could be saved, {tail}."
+    " The policy sjf, told exact output lengths, saves 3.000 s (30.0 %), between 50.0 and 75.0 % "
+    "of what could be saved, {tail}."
 )
 
 
@@ -153,11 +164,32 @@ def test_exact_and_predicted_lengths_each_have_their_best_policy() -> None:
     )
     first, second = sentence(found).split(" is known. ")[1].split(" worse. ")
     assert first.startswith(
-        "The policy sjf, told exact output lengths, saves 3.000 s, which is [50"
+        "The policy sjf, told exact output lengths, saves 3.000 s (30.0 %), between 50"
     )
     assert second.startswith(
-        "The policy volume, told output lengths off by 50 %, saves 1.000 s, which"
+        "The policy volume, told output lengths off by 50 %, saves 1.000 s (10.0 %), betw"
     )
+
+
+@pytest.mark.parametrize(
+    ("latencies", "end"),
+    [
+        ((5.0, 7.0, 9.0), "worse. Told output lengths off by 50 %, it does the same."),
+        ((6.0, 8.0, 10.0), "% of what could be saved, and makes neither p99 nor the longest "),
+    ],
+)
+def test_a_policy_is_named_once(latencies: tuple[float, ...], end: str) -> None:
+    runs = run("sjf", 5.0, 7.0, 9.0), run("sjf", *latencies, error=0.5)
+    said = sentence(answer(4, 6, VLLM, *runs, error=0.5))
+    assert said.count("The policy sjf, told exact output lengths, saves") == 1
+    assert end in said.partition("Told output lengths off by 50 %, it ")[2] + said
+
+
+def test_of_a_wide_interval_the_lower_end_is_told() -> None:
+    said = sentence(answer(0.5, 9, VLLM, run("sjf", 8.0, 9.0, 10.0)))
+    assert "saves 1.000 s (10.0 %), at least 10.5 % of what could be saved, " in said
+    said = sentence(answer(6, 6, VLLM, run("sjf", 8.0, 9.0, 10.0)))
+    assert "saves 1.000 s (10.0 %), 25.0 % of what could be saved, " in said
 
 
 def test_a_policy_that_loses_is_not_praised() -> None:
@@ -188,10 +220,11 @@ def test_the_difference_from_the_log_is_not_a_saving() -> None:
         (20.0, "50.0", "below", "time outside the engine"),
     ):
         said = sentence(answer(4, 6, *runs, measured=measured))
+        gain = KNOWN.replace("Without", "In this simulation, without")
         begin, rest = said.split(". This difference is not a saving. It may come from ")
         assert begin == OFF.format(measured, share, way)
         assert rest.startswith(cause)
-        assert rest.endswith(f" {TODAY}{KNOWN}{saved}")
+        assert rest.endswith(f" {TODAY}{gain}{saved}")
     said = sentence(answer(4, 6, *runs, measured=5000.0))
     assert "It may come from latencies in another unit than seconds, time outside" in said
 
