@@ -53,7 +53,7 @@ def doubts(log: RequestLog, load: float | None = None) -> list[str]:
         bound = f"below {LEAST_LOAD:g}" if load < 1 else f"above {LARGEST_LOAD:g}"
         hint = "? arrival_ms names arrivals in milliseconds" if log.format == "columns" else "?"
         found.append(
-            f"the requests ask for {load:.2g} machine seconds in a second, {bound}: are arrivals "
-            f"({log.time_unit}) and the batch time (seconds) in these units{hint}"
+            f"the load of {load:.2g} (machine seconds asked for in a second) is {bound}: are "
+            f"arrivals ({log.time_unit}) and the batch time (seconds) in these units{hint}"
         )
     return [f"In doubt: {one}" for one in found]

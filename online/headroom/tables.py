@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -65,8 +66,7 @@ REUSED = (
 )
 
 NO_HASHES = (
-    "The log does not show which prompts begin alike, so every limit is for schedulers without a "
-    "prefix cache."
+    "The log does not show shared prefixes, so every limit is for schedulers without a prefix cache."
 )
 REUSE = (
     "By the hashes of the log, a prefix cache could supply up to {part} % of the prompt tokens. "
@@ -82,9 +82,6 @@ CARRIED = (
     "long, so lower bounds hold for less memory too, and at faster arrivals divided by c. Pictures "
     "join the intervals by straight lines, which prove nothing between the points."
 )
-
-LITTLE = Fraction(1, 10)
-"""Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
 WIDE = Fraction(1, 2)
 """Length of an interval of a share: of a longer one only the lower end is told."""
@@ -157,13 +154,13 @@ def _difference(found: Headroom, off: Fraction) -> str:
         causes += "batch time that is too fast, a memory limit that is too large"
     unit = "latencies in another unit than seconds, " if not 0.02 < 1 + off < 50 else ""
     causes += ", or settings or a scheduler other than those simulated"
-    said += f". This difference is not a saving. It may come from {unit}{causes}."
     today, first = found.run(found.baseline), found.measured.first_tokens
+    before = ""
     if first is not None and today is not None and today.first_tokens is not None:
-        before = float(np.mean(first) - np.mean(today.first_tokens))
-        way = "longer" if before > 0 else "shorter"
-        said += f" The mean time to first token is {seconds(abs(before))} s {way} in the log."
-    return said
+        early = float(np.mean(today.first_tokens) - np.mean(first))
+        before = f", and {early:+.3f} s to the first token"
+    said += f" ({float(off * measured):+.3f} s{before}). This difference is not a saving."
+    return f"{said} It may come from {unit}{causes}."
 
 
 def _of_reuse(found: Headroom) -> list[str]:
@@ -172,7 +169,7 @@ def _of_reuse(found: Headroom) -> list[str]:
     if shared is None:
         return []
     if not shared.any():
-        return ["The hashes in the log show no prompts that begin alike."]
+        return ["The hashes of the log show no shared prefixes."]
     part = per_cent(Fraction(int(shared.sum()), int(found.workload.prompt_lengths.sum())))
     return [REUSE.format(part=part)]
 
@@ -210,18 +207,18 @@ def _could_be_saved(found: Headroom, saving: Saving) -> str:
         whole = "without a prefix cache, "
     elif best is not None and best.without_reuse is not None:
         high, whole = max(Fraction(0), latency - best.without_reuse), "without a prefix cache, "
-        reused = f" With one, no {who} could save more than {_most(most, latency)}."
+        reused = f" With one, no {who} could save more than {_most(most, latency)}, the reuse of "
+        reused += "prompts included."
     limit = f"no {who} could save more than {_most(high, latency)} of it"
     off = found.difference
     if off is not None and abs(off) > LARGE_DIFFERENCE:
         whole = f"in this simulation, {whole}"
     if rounded_up(high, DECIMALS) == _at_least(low) and low:
-        said = f"{whole}the best {who} saves {seconds(low)} s ({per_cent(low / latency)} %) of it"
+        known = f"{seconds(low)} s ({per_cent(low / latency)} %)"
+        said = f"{whole}no {who} could save more than the {known} of it that a known schedule saves"
     elif not saving.is_negligible:
         known = f"{_at_least(low)} s ({rounded_down(100 * low / latency, 1)} %)"
         said = f"{whole}{limit}; a schedule that saves {known} is known"
-    elif high <= LITTLE * latency:
-        said = f"{whole}there is next to nothing to gain: {limit}"
     else:
         said = f"{whole}{limit}; no schedule that saves {float(100 * NEGLIGIBLE):g} % is known"
     return f"{said[0].upper()}{said[1:]}.{reused}"
@@ -235,28 +232,37 @@ def _most(saved: Fraction, latency: Fraction) -> str:
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
     """Tell what the best policy saves and does to the tail, by what it is told of the lengths."""
     today, words, before = found.run(found.baseline), [], ("", "")
+    best, whole = found.best, ""
+    if best is not None and best.without_reuse is not None:
+        high = saving.mean_latency - best.without_reuse
+        saving, whole = (
+            replace(saving, seconds=Interval(saving.seconds.lower, high)),
+            " without one",
+        )
     for error in dict.fromkeys((0.0, found.error)):
         lengths = f"output lengths off by {100 * error:g} %" if error else "exact output lengths"
         rivals = rivals_of(found, error)
         if today is None or not rivals:
             continue
-        best = rivals[0]
-        saved = saving.mean_latency - (best.mean_latency or 0)
+        fastest = rivals[0]
+        saved = saving.mean_latency - (fastest.mean_latency or 0)
         if saved <= 0:
             others = f"none of the {len(rivals)} other policies simulated has a shorter"
-            others = others if len(rivals) > 1 else f"{best.policy} has no shorter"
+            others = others if len(rivals) > 1 else f"{fastest.policy} has no shorter"
             words.append(f"Told {lengths}, {others} mean latency than {found.baseline}.")
             continue
         saves = (
             f"saves {seconds(saved)} s ({per_cent(saved / saving.mean_latency)} %), "
-            f"{_share_saved(saving.part(best.mean_latency or Fraction(0)))} % of what could be "
-            f"saved, {_tail(today, best)}"
+            f"{_share_saved(saving.part(fastest.mean_latency or Fraction(0)))} % of what could be "
+            f"saved{whole}, {_tail(today, fastest)}"
         )
-        if best.policy != before[0]:
-            words.append(f"The policy {best.policy}, told {lengths}, {saves}.")
+        if fastest.policy != before[0]:
+            words.append(f"The policy {fastest.policy}, told {lengths}, {saves}.")
+        elif saves == before[1]:
+            words.append(f"With {lengths} nothing changes.")
         else:
-            words.append(f"Told {lengths}, it {'does the same' if saves == before[1] else saves}.")
-        before = best.policy, saves
+            words.append(f"Told {lengths}, it {saves}.")
+        before = fastest.policy, saves
     return words
 
 
