@@ -66,7 +66,8 @@ REUSED = (
 )
 
 NO_HASHES = (
-    "The log does not show shared prefixes, so every limit is for schedulers without a prefix cache."
+    "The log does not show shared prefixes, so every limit is for schedulers without a prefix "
+    "cache."
 )
 REUSE = (
     "By the hashes of the log, a prefix cache could supply up to {part} % of the prompt tokens. "
