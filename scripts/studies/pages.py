@@ -1,4 +1,4 @@
-"""Tables that pages of docs/ have on the site only: made from records, archives and citations."""
+"""Tables that pages of docs/ have on the site only: made from records and archives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 from online.worst_cases.archive import case_table, check_case, load
 from studies.library.page import measured_library_tables
-from studies.papers.page import papers_tables
 from studies.reproduction import recorded_in, reproduction_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +30,6 @@ def _reproductions() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "library.md": lambda: measured_library_tables(DOCS / "library"),
-    "papers.md": lambda: papers_tables(ROOT, "../"),
     "reproduction.md": _reproductions,
     "worst-case.md": _worst_cases,
 }

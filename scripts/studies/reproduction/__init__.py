@@ -16,14 +16,13 @@ from .declaration import (
     reproduction_names,
 )
 from .page import reproduction_tables
-from .paper_items import ITEMS, PAPERS, Item
+from .paper_items import ITEMS, Item
 from .record import Recorded, read_recorded, record, recorded_in
 from .verdicts import Statement
 
 __all__ = [
     "ITEMS",
     "OWN",
-    "PAPERS",
     "Cause",
     "Conditions",
     "Item",

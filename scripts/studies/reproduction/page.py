@@ -8,7 +8,7 @@ from fractions import Fraction
 from online.runtime.table import Table
 
 from .declaration import Cause, reproduction, reproduction_names
-from .paper_items import ITEMS, REPRODUCED, Item
+from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded
 from .verdicts import Verdict, tally
 
@@ -35,7 +35,7 @@ def reproduction_tables(
         Measurements with one thing varied.
     """
     parts = [_at_a_glance(recorded), _refuted(recorded), _by_batch_time(recorded, experiments)]
-    for paper, title in REPRODUCED.items():
+    for paper, title in PAPERS.items():
         rows: list[tuple[str, ...]] = []
         sections: list[str] = []
         for item, found in _by_item(recorded, paper):
@@ -66,8 +66,7 @@ def _at_a_glance(recorded: Sequence[Recorded]) -> str:
         return name, *(str(number) if number else "" for number in numbers), str(len(among))
 
     rows = [
-        row(f"[{paper}]", [each for each in recorded if each.paper == paper])
-        for paper in REPRODUCED
+        row(f"[{paper}]", [each for each in recorded if each.paper == paper]) for paper in PAPERS
     ]
     table = _table(("paper", *WORST_FIRST, "measured"), [*rows, row("all", recorded)])
     table = f"## Verdicts\n\n{table}"
@@ -79,7 +78,7 @@ def _at_a_glance(recorded: Sequence[Recorded]) -> str:
 def _refuted(recorded: Sequence[Recorded]) -> str:
     rows = [
         (_link(each), each.claim.rstrip("."), each.share, _kinds(each))
-        for paper in REPRODUCED
+        for paper in PAPERS
         for _, found in _by_item(recorded, paper)
         for each in found
         if each.verdict == "not reproduced"
@@ -113,7 +112,7 @@ def _by_batch_time(recorded: Sequence[Recorded], experiments: Sequence[Recorded]
     }
     times = sorted({varied for _, varied in found})
     rows = []
-    for paper in REPRODUCED:
+    for paper in PAPERS:
         for _, measured in _by_item(recorded, paper):
             for each in measured:
                 others = [found.get((each.name, varied)) for varied in times]

@@ -1,4 +1,4 @@
-"""The papers; tables and figures of four, with the reason where there is nothing to measure."""
+"""Tables and figures of the papers, with the reason where there is nothing to measure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ PAPERS = {
     "W25": "Wang, Ye and Zhou: LLM serving optimization with variable prefill and decode lengths",
     "A25": "Ao, Luo, Simchi-Levi and Wang: "
     "Optimizing LLM inference: fluid-guided online scheduling with memory constraints",
-    "F26": "Feng, Yang and Zhang: "
-    "Competitive non-clairvoyant KV-cache scheduling for LLM inference",
 }
+"""Papers whose tables and figures are measured again."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,3 @@ ITEMS = (
     Item("A25", "Figure 17", "memory over the number of segments, rate 500"),
     Item("A25", "Figure 18", "memory over the number of segments, two horizons"),
 )
-
-REPRODUCED = {
-    paper: title for paper, title in PAPERS.items() if any(item.paper == paper for item in ITEMS)
-}
-"""Papers whose tables and figures are measured again."""

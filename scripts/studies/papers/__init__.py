@@ -1,1 +1,0 @@
-"""Places in the package that implement the papers' statements, read from its citations."""
