@@ -19,7 +19,7 @@ SHARED = {
 }
 SOLVERS = {"pyomo", "highspy", "pulp", "ortools", "gurobipy", "cplex"}
 EXTRAS = (
-    *("dask", "distributed", "matplotlib", "ortools", "pandas", "rich", "typer"),
+    *("dask", "distributed", "matplotlib", "pandas", "rich", "typer"),
     *("hypothesis", "pytest"),
 )
 

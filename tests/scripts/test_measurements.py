@@ -48,16 +48,6 @@ def test_the_benchmark_in_continuous_time(ok: Ok) -> None:
     assert "plain rendering" not in printed
 
 
-def test_exact_methods_are_compared(ok: Ok, tmp_path: Path) -> None:
-    solvers = "--solver paths --solver highs-dense"
-    printed = ok(f"benchmark_exact -n 4 --count 2 --time-limit 30 --out rows.csv {solvers}")
-    assert "2 instances, 30 s a solver and instance, one thread" in printed
-    assert printed.count("2/2") == 2
-    found = rows(tmp_path / "rows.csv")
-    assert [row["solver"] for row in found] == ["paths", "highs-dense"] * 2
-    assert all(row["upper"] == row["lower"] and row["proved"] == "yes" for row in found)
-
-
 def test_what_a_version_proves_becomes_a_row_of_the_page(ok: Ok, tmp_path: Path) -> None:
     lines = []
     for entry in sample(instances.library()):
