@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 from forked_scripts import ROOT, Ok, Script
 
-import instances
 from online.batch_time.measurements import REGIMES
-from studies.library.versions import read_rows, sample
 
 SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
 SLOW = pytest.mark.slow
@@ -46,50 +44,6 @@ def test_the_benchmark_in_continuous_time(ok: Ok) -> None:
     printed = ok("benchmark_simulator --continuous --requests 30 --policy sarathi")
     assert "sarathi | 30 | " in printed
     assert "plain rendering" not in printed
-
-
-def test_what_a_version_proves_becomes_a_row_of_the_page(ok: Ok, tmp_path: Path) -> None:
-    lines = []
-    for entry in sample(instances.library()):
-        record = entry.record
-        assert record is not None
-        ends = [record.lower_bound, record.upper_bound]
-        lines.append(
-            {"version": "9.9", "set": entry.set, "instance": entry.name, "repeat": 0, "limit": 10.0}
-            | {"threads": None, "cold": False, "date": "2026-11-23 12:00:00", "how": "by hand"}
-            | {"intervals": [[0.5, *ends]], "certified": ends}
-        )
-    # All is there already: nothing is solved.
-    (tmp_path / "anytime.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    printed = ok(f"benchmark_anytime 9.9={ROOT} --seconds 10 --rows v.json")
-    assert "9.9: by hand" in printed
-    (row,) = read_rows(tmp_path / "v.json")
-    assert (row.label, row.date, row.seconds) == ("9.9", "2026-11-23", 10.0)
-    assert row.bounds == {line["instance"]: tuple(line["certified"]) for line in lines}
-
-
-@pytest.mark.slow
-def test_versions_are_compared_over_time_and_a_stopped_run_goes_on(ok: Ok, tmp_path: Path) -> None:
-    few = "--instances worst-n3-00 --instances seconds-azure-conv-n20-00"
-    command = f"benchmark_anytime a={ROOT} b={ROOT} --seconds 0.5 --seconds 1 --threads 1 {few}"
-    printed = ok(f"{command} --plot p.svg")
-    assert "a: one solve, listened to by progress=" in printed
-    worst = [line.split() for line in printed.splitlines() if line.startswith("worst")]
-    assert worst == [["worst", "1", time, "0.00", "0.00", "0.00", "0.00"] for time in ("0.5", "1")]
-    assert "median and quartiles of 2 instances" in (tmp_path / "p.svg").read_text()
-    stored = (tmp_path / "anytime.jsonl").read_text()
-    lines = [json.loads(line) for line in stored.splitlines()]
-    assert [line["version"] for line in lines] == ["a", "b", "b", "a"]
-    for line in lines:
-        assert line["intervals"][-1][0] <= 1
-        assert all(lower <= upper for _, lower, upper in line["intervals"])
-    # Broken off within the last line: it alone is measured again.
-    (tmp_path / "anytime.jsonl").write_text(stored[:-20])
-    ok(command)
-    again = (tmp_path / "anytime.jsonl").read_text()
-    assert again.startswith(stored[:-20] + "\n")
-    assert len(again.splitlines()) == 5
-    assert json.loads(again.splitlines()[-1])["instance"] == lines[-1]["instance"]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from forked_scripts import ROOT, Refused, command_line
+from forked_scripts import Refused, command_line
 
 import instances
 from instances import Instance
@@ -211,13 +211,6 @@ benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-el
 benchmark_scale -n 3 --family sideways | sideways
 benchmark_scale -n 3 --method magic | magic
 benchmark_scale -n 3 --out rows.xlsx | rows.xlsx
-benchmark_anytime | Missing argument
-benchmark_anytime now | version 'now' is not NAME=FOLDER with a checkout
-benchmark_anytime now=.. | version 'now=..' is not NAME=FOLDER with a checkout
-benchmark_anytime a={ROOT} a={ROOT} | version 'a' is given twice
-benchmark_anytime a={ROOT} --instances none-* | no instance is left
-benchmark_anytime a={ROOT} --out a.txt | does not end in .jsonl
-benchmark_anytime a={ROOT} --plot a.gif | --plot
 fit_batch_time | give a file of rounds or --of, and not both
 fit_batch_time ../rounds.csv --of h100 | give a file of rounds
 fit_batch_time --of h100 | unknown batch-time preset 'h100'

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import instances
-from hindsight.outcomes.results import percent
-from instances import Library, RecordStore
+from instances import RecordStore
 from instances.files import all_or_nothing, write_atomically
 from online.leaderboard.scores import (
     MOST_RELAXED,
@@ -28,7 +27,6 @@ from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
 
 from .summary import (
-    COLUMN,
     Known,
     instances_csv,
     sets_table,
@@ -36,10 +34,9 @@ from .summary import (
     sources,
 )
 from .surprises import surprises
-from .versions import FEWEST, MOST, VersionRow, check_against_records, read_rows, sample
 
-SCORES, VERSIONS = "leaderboard.csv", "versions.json"
-"""Files of measurements in the folder beside the page."""
+SCORES = "leaderboard.csv"
+"""File of measurements in the folder beside the page."""
 INSTANCES, FIGURE = "instances.csv", "gaps"
 """Files that `write_library_summary` makes there."""
 
@@ -102,20 +99,9 @@ library leaderboard --scores docs/library/leaderboard.csv` runs what has changed
 the tables again; `--statistic max` shows the largest ratio of each set instead of the mean.
 """
 
-VERSIONS_TEXT = """## What each version proves
 
-Each row shows the mean certified gap of {count} instances after the seconds in the row, by set.
-The sample has the first instance of each family and size from {fewest} to {most} requests. Two
-rows compare only when machine and seconds are the same and nothing else was running. `python
-scripts/benchmark_anytime.py NAME=FOLDER --seconds 10 --rows docs/library/versions.json` measures
-the checkout in a folder, in minutes.
-"""
-
-
-def library_tables(
-    known: Known, scores: Sequence[Score], rows: Sequence[VersionRow], folder: str = "library"
-) -> str:
-    """Sets, gaps, policies and versions as Markdown, to stand below the head of a page.
+def library_tables(known: Known, scores: Sequence[Score], folder: str = "library") -> str:
+    """Sets, gaps and policies as Markdown, to stand below the head of a page.
 
     Parameters
     ----------
@@ -123,8 +109,6 @@ def library_tables(
         The library and its records.
     scores : Sequence[Score]
         What policies came to.
-    rows : Sequence[VersionRow]
-        What versions prove.
     folder : str, default "library"
         Of figures and data, relative to the page.
     """
@@ -136,7 +120,6 @@ def library_tables(
         sizes_table(known).to_markdown(),
         FIGURE_TEXT.format(folder=folder, figure=FIGURE, instances=INSTANCES),
         *_leaderboard(known, scores, folder),
-        *_versions(known.library, rows),
     ]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
@@ -149,12 +132,8 @@ def measured_library_tables(folder: Path) -> str:
     OSError, FileFormatError, InvalidValueError
         A file of measurements cannot be read, or does not fit the records.
     """
-    store = RecordStore()
-    known = Known.of(instances.library(), store)
-    rows = read_rows(folder / VERSIONS)
-    for row in rows:
-        check_against_records(row, known.library, store)
-    return library_tables(known, read_scores(folder / SCORES, known.library), rows, folder.name)
+    known = Known.of(instances.library(), RecordStore())
+    return library_tables(known, read_scores(folder / SCORES, known.library), folder.name)
 
 
 def write_library_summary(folder: Path) -> None:
@@ -230,32 +209,3 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
 
 def _untitled(table: Table) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], frozenset[str]]:
     return table.columns, table.rows, table.text_columns
-
-
-def _versions(library: Library, rows: Sequence[VersionRow]) -> list[str]:
-    if not rows:
-        return []
-    entries = sample(library)
-    told = VERSIONS_TEXT.format(count=len(entries), fewest=FEWEST, most=MOST)
-    sets = list(dict.fromkeys(entry.set for entry in entries))
-    columns = (
-        "version",
-        *(f"`{name}`" for name in sets),
-        "all",
-        "closed",
-        "s each",
-        "date",
-        "machine",
-    )
-    cells = []
-    for row in rows:
-        gaps = [
-            row.gaps([entry.name for entry in entries if name in (entry.set, "")])
-            for name in (*sets, "")
-        ]
-        means = (percent(sum(own) / len(own), COLUMN) for own in gaps)
-        whole = row.gaps([entry.name for entry in entries])
-        measured = (f"{row.seconds:g}", row.date, row.machine)
-        cells.append((row.label, *means, str(whole.count(0.0)), *measured))
-    texts = frozenset({"version", "date", "machine"})
-    return [told, Table("", columns, tuple(cells), texts).to_markdown()]
