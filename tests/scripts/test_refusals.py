@@ -217,9 +217,6 @@ fit_batch_time --of h100 | unknown batch-time preset 'h100'
 conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversation'
 conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content
 conversation_lengths ../text.json --out out.csv | row 1: not valid JSON
-replay_recordings missing.json | No such file
-replay_recordings ../text.json | not valid JSON
-replay_recordings ../object.json | is not a list of recordings
 reproduce | nothing to do
 reproduce j25-figure-99 | unknown reproduction 'j25-figure-99'
 reproduce --all j25-figure-3 | name some, or say --all

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_recordings import Recording, play, read_recordings
 
 import online
 from instances import Instance, MemoryRule
-from studies.engine_recordings import Recording, play, read_recordings
 
 FIRST_DIFFERENCES = {
     # A retracted request finds its own prompt in the prefix cache and goes to the front.

@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import sweep
+from engine_recordings import FURTHER_SETTINGS, Recording, play, read_recordings, recording_of
 from per_step_vllm import steps_of
 
 import online
 from instances import Instance, InvalidValueError
 from instances.problem.memory_rule import VLLM_BLOCKS
-from studies.engine_recordings import (
-    FURTHER_SETTINGS,
-    Recording,
-    play,
-    read_recordings,
-    recording_of,
-)
 
 
 def draw(seed: int) -> dict[str, Any]:

@@ -8,18 +8,15 @@ processed how many tokens, who was preempted, who emitted a token, and how many 
 from __future__ import annotations
 
 import gzip
-import io
-import os
-import zlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, MemoryRule
-from instances.files import LARGEST_TEXT, parse_json
-from instances.validation import as_flag, as_integer, as_name
+from instances import Instance, MemoryRule
 from online.policies.engines.sglang import SGLang
 from online.policies.engines.vllm import VLLM
 from online.policy_interface.policy import Decision, State, VisibleRequest
@@ -28,7 +25,6 @@ from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from online.simulation.token_times import token_rounds
 
-COLUMNS = ("prompt_lengths", "output_lengths", "arrival_steps")
 SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "watermark", "prefix_caching")
 FURTHER_SETTINGS = (
     "long_prefill_token_threshold",
@@ -41,8 +37,6 @@ FURTHER_SETTINGS = (
 )
 """Parameters of the policy that a recording has where they are not the defaults; its requests have
 the priorities that make ``order``."""
-
-GZIP = b"\x1f\x8b"
 
 
 class Step(NamedTuple):
@@ -124,95 +118,42 @@ class Recording:
     predictions: PredictionModel | None = None
 
 
-def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
-    """The recordings in a JSON file, plain or compressed with gzip.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    FileFormatError
-        It holds no recordings; the message says which of them is none, and why.
-    """
-    with open(path, "rb") as stream:
-        packed = stream.read(LARGEST_TEXT + 1)
-    if packed.startswith(GZIP):
-        try:
-            packed = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(LARGEST_TEXT + 1)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise FileFormatError(path, f"not a whole gzip file: {error}") from error
-    if len(packed) > LARGEST_TEXT:
-        raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")
-    document = parse_json(packed, path)
-    if not isinstance(document, list) or not document:
-        raise FileFormatError(path, "is not a list of recordings")
-    recordings = []
-    for number, entry in enumerate(document, 1):
-        try:
-            recordings.append(recording_of(entry))
-        except KeyError as error:
-            raise FileFormatError(path, f"recording {number}: key {error} is missing") from None
-        except (InvalidTypeError, InvalidValueError, TypeError, ValueError) as error:
-            raise FileFormatError(path, f"recording {number}: {error}") from None
-    return recordings
+def read_recordings(path: Path) -> list[Recording]:
+    """Read the recordings in a JSON file, plain or compressed with gzip."""
+    packed = path.read_bytes()
+    text = gzip.decompress(packed) if path.suffix == ".gz" else packed
+    return [recording_of(entry) for entry in json.loads(text)]
 
 
-def recording_of(entry: Any) -> Recording:
-    """A recording as JSON has it.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        It is none.
-    """
-    if not isinstance(entry, dict):
-        raise TypeError("is not a JSON object")
+def recording_of(entry: Mapping[str, Any]) -> Recording:
+    """Make a recording of what JSON has of it."""
     of_sglang = str(entry.get("engine", "")).startswith("sglang ")
-    columns = (*COLUMNS, "max_new_tokens") if of_sglang else COLUMNS
-    rows = [entry[column] for column in columns]
-    if any(not isinstance(row, list) or len(row) != len(rows[0]) for row in rows):
-        raise ValueError(f"{', '.join(columns)} are not lists of one length")
-    prompts, outputs, arrivals = rows[:3]
-    size = as_integer(
-        entry["page_size" if of_sglang else "block_size"], None, "block_size", minimum=1
-    )
-    if of_sglang:
-        limit = as_integer(entry["max_total_tokens"], None, "max_total_tokens", minimum=1)
-    else:
-        limit = as_integer(entry["num_blocks"], None, "num_blocks", minimum=1) * size
+    size = entry["page_size" if of_sglang else "block_size"]
     instance = Instance.from_arrays(
-        prompts,
-        outputs,
-        arrivals,
-        memory_limit=limit,
+        entry["prompt_lengths"],
+        entry["output_lengths"],
+        entry["arrival_steps"],
+        memory_limit=entry["max_total_tokens"] if of_sglang else entry["num_blocks"] * size,
         memory_rule=MemoryRule(size, "next", "chunks"),
     )
-    policy, settings = _sglang_settings(entry) if of_sglang else _vllm_settings(entry)
-    policy(**settings)
     predictions = None
     if of_sglang:
         in_order = np.argsort(instance.arrival_times, kind="stable").tolist()
-        predictions = Announced(
-            [as_integer(rows[3][i], None, "max_new_tokens", minimum=1) for i in in_order]
-        )
-    if not isinstance(entry["steps"], list):
-        raise TypeError("steps are not a list")
+        predictions = Announced([entry["max_new_tokens"][i] for i in in_order])
+    policy, settings = _sglang_settings(entry) if of_sglang else _vllm_settings(entry)
     steps: dict[int, Step] = {}
-    for row in entry["steps"]:
-        index, step = _step(row, len(instance))
-        if index in steps:
-            raise ValueError(f"step {index} is there twice")
+    for index, scheduled, preempted, emitted, blocks in entry["steps"]:
+        pairs = [(request, tokens) for request, tokens in scheduled]
+        step = Step(pairs, sorted(preempted), emitted, blocks)
         steps[index] = step.in_any_order() if of_sglang else step
-    name = as_name(entry["name"], None, "name")
-    seed = as_name(str(entry.get("seed", "")), None, "seed")
-    return Recording(name, seed, instance, settings, steps, policy, predictions)
+    seed = str(entry["seed"])
+    return Recording(entry["name"], seed, instance, settings, steps, policy, predictions)
 
 
 def _vllm_settings(entry: Mapping[str, Any]) -> tuple[type[VLLM], dict[str, Any]]:
     settings = {name: entry[name] for name in SETTINGS}
     settings |= {name: entry[name] for name in FURTHER_SETTINGS if name in entry}
-    settings["asynchronous"] = as_flag(entry["async_scheduling"], None, "async_scheduling")
-    return VLLM, settings
+    return VLLM, {**settings, "asynchronous": entry["async_scheduling"]}
 
 
 def _sglang_settings(entry: Mapping[str, Any]) -> tuple[type[SGLang], dict[str, Any]]:
@@ -226,26 +167,8 @@ def _sglang_settings(entry: Mapping[str, Any]) -> tuple[type[SGLang], dict[str, 
         "enable_mixed_chunk",
         "disable_radix_cache",
     )
-    queue = as_name(entry["schedule_policy"], None, "schedule_policy")
+    queue = entry["schedule_policy"]
     return SGLang, {"order": orders.get(queue, queue), **{name: entry[name] for name in same}}
-
-
-def _step(row: Any, n: int) -> tuple[int, Step]:
-    def request(value: Any) -> int:
-        return as_integer(value, "step", "request", minimum=0, maximum=n - 1)
-
-    if not isinstance(row, list) or len(row) != len(Step._fields) + 1:
-        raise ValueError(f"step {row!r} is not [index, scheduled, preempted, emitted, blocks]")
-    index, scheduled, preempted, emitted, blocks = row
-    if not all(isinstance(listed, list) for listed in (scheduled, preempted, emitted)):
-        raise ValueError(f"step {index!r} has no lists of requests")
-    pairs = [(request(i), as_integer(k, "step", "tokens", minimum=0)) for i, k in scheduled]
-    return as_integer(index, "step", "index", minimum=0), Step(
-        pairs,
-        sorted(request(i) for i in preempted),
-        [request(i) for i in emitted],
-        as_integer(blocks, "step", "blocks", minimum=0),
-    )
 
 
 class _Watched(VLLM):
