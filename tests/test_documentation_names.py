@@ -18,8 +18,8 @@ FOLDERS = "instances|hindsight|online|scripts|tests|docs|.ci|.github"
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS.replace('.', '[.]')})/[\w./*-]*|[\w/]+[.]py\b")
 DOTTED = re.compile(r"(?<![\w./-])(?:instances|hindsight|online)(?:[.][A-Za-z_]\w*)+")
 PLACED = re.compile(r"`(\w+)`(?:\s\w+)?\s(?:of|in)\s`([\w/]+[.]py)`")
-OLD = re.compile(r"^## (?:From 0[.]1[.]0 to 0[.]2[.]0|0[.]1[.]0 -)", re.MULTILINE)
-"""Headings after which a page names what is gone."""
+OLD = re.compile(r"^## (?:From 0[.]1[.]0 to 0[.]2[.]0|\d+[.]\d+[.]\d+ -)", re.MULTILINE)
+"""Headings after which a page names what is gone: those of released versions."""
 OWN = re.compile(r"(?:my|mine|FILE|NAME)(?:_\w+)?[.]py")
 """Files that stand for the reader's."""
 
