@@ -1,9 +1,9 @@
 """Let policies lead vLLM's real engine, and compare each of its steps with the simulation.
 
-Runs inside an environment that has vLLM: `make test-vllm` makes it. The engine is vLLM's own, with
-its scheduler, its block manager and its input processing, in this process; the worker computes
-nothing (or runs a made-up model on the CPU, with ``--worker cpu``). A step takes one unit of a
-clock that the engine and the simulation share.
+Runs inside an environment that has vLLM: `scripts/vllm_steps.sh` makes it. The engine is vLLM's
+own, with its scheduler, its block manager and its input processing, in this process; the worker
+computes nothing (or runs a made-up model on the CPU, with ``--worker cpu``). A step takes one unit
+of a clock that the engine and the simulation share.
 """
 
 from __future__ import annotations
@@ -99,15 +99,14 @@ class Outcome:
     evicted, alike_until : int
         Requests that the policy evicted, and that the engine preempted; steps before the first of
         them, which have to be the simulation's.
-    lead_seconds, plan_seconds : float
-        Seconds of the policy and of what goes with it, and of planning as a whole.
+    plan_seconds : float
+        Seconds of planning, those of the policy among them.
     """
 
     steps: int = 0
     difference: str | None = None
     evicted: int = 0
     alike_until: int = 0
-    lead_seconds: float = 0.0
     plan_seconds: float = 0.0
 
 
@@ -196,14 +195,15 @@ class Engine:
 
     def __init__(self, model: str, blocks: int, worker: str, further: dict[str, Any]) -> None:
         from vllm import EngineArgs, LLMEngine
+        from vllm.v1.core.sched.async_scheduler import AsyncScheduler
         from vllm.v1.core.sched.request_queue import create_request_queue
 
         from online.bridges import vllm as bridge
 
         self.blocks, self.now, self.bridge, self.queue = blocks, 0, bridge, create_request_queue
         led = "prefill_schedule_interval" not in further
-        kind = bridge.PolicyScheduler if led else bridge.RecordingScheduler
-        executor = {"distributed_executor_backend": bridge.EmulatedExecutor}
+        kind = bridge.PolicyScheduler if led else AsyncScheduler
+        executor = {"distributed_executor_backend": "emulated_vllm.EmulatedExecutor"}
         arguments = EngineArgs(
             model=model,
             load_format="dummy",
@@ -235,7 +235,7 @@ class Engine:
             policy = read(text).make()
             level = LEVEL if policy.reads_deadlines else None
             lead = Lead(policy, self.blocks, BLOCK, level=level, batch_time=TIME, patience=np.inf)
-        scheduler.lead, scheduler.lead_seconds = lead, 0.0
+        scheduler.lead = lead
         scheduler.waiting = self.bridge.Gate() if lead else self.queue(scheduler.policy)
 
         def schedule(*args: Any, **kwargs: Any) -> Any:
@@ -256,7 +256,7 @@ class Engine:
 
         scheduler.schedule, scheduler._go_on_alone = schedule, fail
         self._serve(work)
-        outcome.steps, outcome.lead_seconds = len(steps), scheduler.lead_seconds
+        outcome.steps = len(steps)
         return steps, outcome
 
     def _serve(self, work: Work) -> None:
@@ -332,7 +332,7 @@ def compare_vllm_steps(
     """Compare steps: exit status 0 identical, 1 some step differs.
 
     Prints a row a policy: steps at each size, whether all are identical (requests and tokens) or
-    the first that is not, and the microseconds a step that leading takes.
+    the first that is not, and the microseconds that planning a step takes.
     """
     settings = ("VLLM_ENABLE_V1_MULTIPROCESSING=0", "VLLM_CPU_KVCACHE_SPACE=1")
     further = ("VLLM_NO_USAGE_STATS=1", "HF_HUB_OFFLINE=1", "VLLM_LOGGING_LEVEL=ERROR")
@@ -362,19 +362,18 @@ def compare_vllm_steps(
         compare(work, text, theirs, outcome)
         outcomes[text].append(outcome)
     say(f"vLLM {version}, worker: {worker}; requests and blocks: {sizes}\n")
-    say("| policy | steps | requests and tokens | leading, µs a step | planning, µs a step |")
-    say("|---|--:|---|--:|--:|")
+    say("| policy | steps | requests and tokens | planning, µs a step |")
+    say("|---|--:|---|--:|")
     for text, row in outcomes.items():
         steps = sum(one.steps for one in row)
-        lead = 1e6 * sum(one.lead_seconds for one in row) / steps
         plan = 1e6 * sum(one.plan_seconds for one in row) / steps
         told = "identical"
         if any(one.difference for one in row):
             told = "; ".join(map(verdict, row))
         counts = " + ".join(str(one.steps) for one in row)
-        say(f"| `{text}` | {counts} | {told} | {lead:.0f} | {plan:.0f} |")
+        say(f"| `{text}` | {counts} | {told} | {plan:.0f} |")
     for text, reason in refused.items():
-        say(f"| `{text}` | | refused: {reason} | | |")
+        say(f"| `{text}` | | refused: {reason} | |")
     alike = all(one.difference is None or one.evicted for row in outcomes.values() for one in row)
     return 0 if alike else DIFFERENT_STATUS
 

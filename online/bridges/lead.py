@@ -16,8 +16,7 @@ No engine is imported here. `online.bridges.vllm` asks for `Lead.orders` before 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,8 +42,7 @@ UNKNOWN = 1 << 40
 engine alone decides what fits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(NamedTuple):
     """Orders for the next step of an engine, by request.
 
     Attributes
@@ -57,9 +55,9 @@ class Orders:
         Tokens that a request may process at most; 0 holds it.
     """
 
-    preempt: list[str] = field(default_factory=list)
-    start: list[str] = field(default_factory=list)
-    most_tokens: dict[str, int] = field(default_factory=dict)
+    preempt: list[str]
+    start: list[str]
+    most_tokens: dict[str, int]
 
 
 def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTime | None) -> None:
@@ -72,9 +70,7 @@ def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTim
         one of them is missing.
     """
     if policy.evicts:
-        reason = (
-            "evicts requests, and an engine cannot take back the tokens that it has sent to clients"
-        )
+        reason = "evicts requests, and an engine cannot take back tokens that it has sent"
         raise InvalidValueError(None, "policy", policy.name, reason)
     if policy.reads_deadlines and (level is None or batch_time is None):
         reason = 'needs "level", such as {"latency": 20} for 20 s, and "batch_time"'
@@ -156,14 +152,10 @@ class Lead:
         # What the policy sees has the limit; what the engine has run is no error of the policy.
         self._state = self._machine.state
         self._machine.state = State(UNKNOWN, self._machine.running, self._machine.meters)
-        self._views: dict[int, VisibleRequest] = {}
-        self._indices: dict[str, int] = {}
+        self._views, self._indices = dict[int, VisibleRequest](), dict[str, int]()
         self._count = 0
-        self._waiting: set[int] = set()
-        self._gone: set[int] = set()
-        self._ended: list[int] = []
-        self._back: list[int] = []
-        self._starting: list[int] = []
+        self._waiting, self._gone = set[int](), set[int]()
+        self._ended, self._back, self._starting = list[int](), list[int](), list[int]()
         self._decision = Decision()
         self._idle_since: float | None = None
         self._is_idle = self._is_drained = False
@@ -196,11 +188,9 @@ class Lead:
 
     def end(self, name: str) -> None:
         """Note a request that has ended, or that its client has given up."""
-        if self._unheard.pop(name, None) is not None:
+        if self._unheard.pop(name, None) is not None or name not in self._indices:
             return
-        index = self._indices.pop(name, None)
-        if index is None:
-            return
+        index = self._indices.pop(name)
         if index in self._waiting:
             self._gone.add(index)
             return
@@ -238,7 +228,7 @@ class Lead:
             if self._is_drained:
                 # What it does once nothing more arrives is not what it does when something has.
                 self._begin()
-            return Orders()
+            return Orders([], [], {})
         arrived = [self._views[index] for index in self._back]
         self._waiting.update(self._back)
         self._back = []
@@ -286,8 +276,7 @@ class Lead:
                 hold.append(index)
             elif processed < running.prompt_left:
                 prefill[index] = processed
-        one_round = machine.meters.round_index + 1
-        done = Decision(hold=hold, prefill=prefill, wake=one_round)
+        done = Decision(hold=hold, prefill=prefill, wake=machine.meters.round_index + 1)
         # Nothing lies beyond the horizon of this machine: it never yields.
         for _ in machine.advance(done, lambda: None, None, self.policy.name):
             pass
@@ -361,7 +350,7 @@ class Lead:
         if len(started) < len(decision.start) or not started <= self._waiting:
             what = f"{[self._called(index) for index in decision.start]}, not all of them waiting"
             raise PolicyError(f"policy {name!r} started {what}")
-        wrong = [index for index in _sent_back(decision) if index not in running]
+        wrong = [index for index in (*decision.evict, *decision.preempt) if index not in running]
         named = (*decision.hold, *decision.prefill)
         wrong += [index for index in named if index not in running and index not in started]
         if wrong:
@@ -373,7 +362,7 @@ class Lead:
 
     def _carry_out(self, decision: Decision) -> Orders:
         """Preempt, and note what is to start."""
-        orders, sent_back = self._orders(decision), _sent_back(decision)
+        orders, sent_back = self._orders(decision), [*decision.evict, *decision.preempt]
         self.evicted += len(decision.evict)
         for index in sent_back:
             self._machine.preempt(index)
@@ -396,13 +385,10 @@ class Lead:
         most = dict.fromkeys(self._names(decision.hold), 0)
         for index, tokens in decision.prefill.items():
             most |= dict.fromkeys(self._names([index]), max(0, int(tokens)))
-        return Orders(self._names(_sent_back(decision)), self._names(decision.start), most)
+        sent_back = self._names((*decision.evict, *decision.preempt))
+        return Orders(sent_back, self._names(decision.start), most)
 
     def _names(self, indices: Iterable[int]) -> list[str]:
         """Names of those of these requests that the engine still has."""
         names = [str(self._views[index].id) for index in indices if index in self._views]
         return [name for name in names if name in self._indices]
-
-
-def _sent_back(decision: Decision) -> list[int]:
-    return [*decision.evict, *decision.preempt]

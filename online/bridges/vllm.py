@@ -1,13 +1,18 @@
-"""vLLM led by a policy, emulated without a GPU, and recorded: classes that vLLM takes by name.
+"""vLLM led by a policy: a class that vLLM takes by name.
 
 ``vllm serve MODEL --scheduler-cls online.bridges.vllm.PolicyScheduler --additional-config
 '{"policy": "my_rules.py:Mine"}'``
 
 `PolicyScheduler` lets a policy decide who starts, is held or preempted, and how much of a prompt is
-processed; vLLM does the rest. `RecordingScheduler` is vLLM's own scheduler. Both record rounds and
-requests. `EmulatedExecutor` computes nothing and takes as long as a batch time says.
+processed; vLLM does the rest. `vllm_metrics.RequestsLogger` records the requests.
 
-Settings are keys of ``--additional-config``; `Options` lists them.
+Settings are keys of ``--additional-config``:
+
+* ``policy``: the policy that leads, as on the command line: ``"mc-sf"``, ``"my_rules.py:Mine"``;
+* ``level``: the service level that it is told, as the fields of `ServiceLevel`;
+* ``patience``: seconds that it may let the engine idle while requests wait, see `Lead`;
+* ``batch_time``: seconds of a step that it is told: a preset, ``affine:d0,d1,d2``, or the path of a
+  CSV file of measured rounds.
 
 vLLM calls its scheduler's interface not public. This module is tested with the versions `TESTED`;
 with another it says so when it starts, and it does not start where a method that it needs is gone.
@@ -18,8 +23,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields
 from multiprocessing import parent_process
 from typing import Any
 
@@ -27,29 +30,19 @@ try:
     from vllm.logger import init_logger
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
     from vllm.v1.core.sched.request_queue import FCFSRequestQueue, create_request_queue
-    from vllm.v1.executor.abstract import Executor
-    from vllm.v1.kv_cache_interface import FullAttentionSpec
-    from vllm.v1.outputs import ModelRunnerOutput
     from vllm.version import __version__ as vllm_version
 except ModuleNotFoundError as error:
     reason = f"online.bridges.vllm runs inside vLLM, of which {error.name!r} is not installed here"
     raise ModuleNotFoundError(reason, name=error.name) from None
 
+from instances.batch_time.models import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.service_level import ServiceLevel
-from online.batch_time.measurements import round_of
 from online.headroom.engine_settings import with_settings
 from online.policy_interface.specs import read_policy
 
 from .lead import Lead
-from .recording import (
-    COMPLETED,
-    PROMPT_SETTINGS,
-    RequestsFile,
-    RoundsFile,
-    engine_settings,
-    work_of,
-)
+from .vllm_metrics import PROMPT_SETTINGS, engine_settings
 
 TESTED = ("0.32", "0.33")
 """Versions of vLLM with which the engine's steps were compared with the simulation."""
@@ -58,113 +51,28 @@ PREDICTION = "predicted_output"
 """Key of a request's ``extra_args`` (``vllm_xargs`` of the API) that holds what is predicted of its
 output: tokens, or [least, most]. Without it ``max_tokens`` is told."""
 
-USED = ("_reserve_prefill_lookahead", "_preempt_request", "_free_request", "update_from_output")
+USED = ("_reserve_prefill_lookahead", "_preempt_request", "_free_request")
 """Methods of vLLM's scheduler, beside ``schedule``, that are called or replaced."""
 
 # vLLM formats what its own loggers write.
 _logger = init_logger(f"vllm.{__name__}")
 
 
-@dataclass(frozen=True)
-class Options:
-    """Settings in ``--additional-config``; other keys there belong to others.
+def batch_time_of(text: str | None) -> BatchTime | None:
+    """Find the seconds of a step that a policy is told; None if there are none.
 
-    Parameters
-    ----------
-    policy : str or None, default None
-        The policy that leads, as on the command line: ``"mc-sf"``, ``"my_rules.py:Mine"``.
-    level : dict or None, default None
-        Service level that the policy is told, as the fields of `ServiceLevel`.
-    patience : float, default 1.0
-        Seconds that a policy may let the engine idle while requests wait; see `Lead`.
-    rounds, requests : str or None, default None
-        Files that get the rounds (CSV) and the requests (JSON lines).
-    batch_time : str or None, default None
-        Seconds of a step, which policies are told and `EmulatedExecutor` takes: a preset,
-        ``affine:d0,d1,d2``, or the path of a CSV file of measured rounds.
-    asynchronous : bool or None, default None
-        Whether `EmulatedExecutor` has steps planned before the results of the last one are there;
-        None leaves it to vLLM, which does so on GPUs and never on CPUs.
+    Raises
+    ------
+    ValueError, OSError
+        It is no batch time, or its file cannot be read.
     """
+    from online.headroom.batch_times import FIT, find_batch_time
 
-    policy: str | None = None
-    level: dict[str, float] | None = None
-    patience: float = 1.0
-    rounds: str | None = None
-    requests: str | None = None
-    batch_time: str | None = None
-    asynchronous: bool | None = None
-
-    @classmethod
-    def of(cls, vllm_config: Any) -> Options:
-        """Read the settings of an engine."""
-        given = vllm_config.additional_config or {}
-        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
-
-    def seconds(self) -> tuple[Any, str]:
-        """Find the batch time, None if there is none, and say where it is from.
-
-        Raises
-        ------
-        ValueError, OSError
-            It is none, or its file cannot be read.
-        """
-        from online.headroom.batch_times import FIT, find_batch_time
-
-        if self.batch_time is None:
-            return None, ""
-        if self.batch_time == FIT:
-            reason = "needs a log, and there is none"
-            raise InvalidValueError(None, "batch_time", self.batch_time, reason)
-        time, where_from = find_batch_time(self.batch_time, None)  # type: ignore[arg-type]
-        return time, where_from
-
-
-class RecordingScheduler(AsyncScheduler):  # type: ignore[misc]
-    """vLLM's own scheduler, which records what every step did and how long it took."""
-
-    def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(vllm_config, *args, **kwargs)
-        self._options = options = Options.of(vllm_config)
-        warn, settings = _logger.warning, engine_settings(vllm_config, options.policy)
-        self._rounds = RoundsFile(options.rounds, warn) if options.rounds else None
-        self._log = RequestsFile(options.requests, settings, warn) if options.requests else None
-
-    def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        """Plan a step."""
-        begun = time.monotonic()
-        output = super().schedule(*args, **kwargs)
-        if self._rounds is not None:
-            # What is processed in this step is counted as computed already.
-            steps = output.num_scheduled_tokens.items()
-            work = [(n, self.requests[name].num_computed_tokens - n) for name, n in steps]
-            stored = sum(request.num_computed_tokens for request in self.running)
-            self._rounds.plan(id(output), work, stored, begun)
-        return output
-
-    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
-        """Take the results of a step."""
-        result = super().update_from_output(scheduler_output, model_runner_output)
-        if self._rounds is not None:
-            is_last = not self.has_unfinished_requests()
-            self._rounds.finish(id(scheduler_output), time.monotonic(), is_last=is_last)
-        if self._log is not None:
-            now = time.time()
-            for name in scheduler_output.num_scheduled_tokens:
-                request = self.requests.get(name)
-                if request is not None and request.num_output_tokens:
-                    self._log.emit(name, request.num_output_tokens, now)
-        return result
-
-    def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._log is not None:
-            now, name, output = time.time(), request.request_id, request.num_output_tokens
-            lengths, reason = (request.num_prompt_tokens, output), request.get_finished_reason()
-            if reason.name in COMPLETED:
-                # It ends with its last token.
-                self._log.emit(name, output, now)
-            self._log.end(name, request.arrival_time, lengths, now, reason.name)
-        return super()._free_request(request, *args, **kwargs)
+    if text is None:
+        return None
+    if text == FIT:
+        raise InvalidValueError(None, "batch_time", text, "needs a log, and there is none")
+    return find_batch_time(text, None)[0]  # type: ignore[arg-type]
 
 
 class Gate(FCFSRequestQueue):  # type: ignore[misc]
@@ -188,7 +96,7 @@ class Gate(FCFSRequestQueue):  # type: ignore[misc]
         return request
 
 
-class PolicyScheduler(RecordingScheduler):
+class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
     """vLLM's scheduler, led by a policy; a step is a round.
 
     Where the policy raises an error, or decides something impossible, or lets the engine idle, the
@@ -206,9 +114,11 @@ class PolicyScheduler(RecordingScheduler):
 
     def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(vllm_config, *args, **kwargs)
+        given = vllm_config.additional_config or {}
+        self._policy = given.get("policy")
         try:
             _check_engine(vllm_config)
-            self.lead: Lead | None = self._make_lead()
+            self.lead: Lead | None = self._make_lead(given)
         except (TypeError, ValueError, OSError) as error:
             if parent_process() is None:
                 raise
@@ -218,34 +128,29 @@ class PolicyScheduler(RecordingScheduler):
         self.waiting = Gate()
         self._most_tokens: dict[str, int] = {}
         self._begun = self.clock()
-        self.lead_seconds = 0.0
         if not vllm_version.startswith(TESTED):
             told = "online.bridges.vllm was tested with vLLM %s, and this is %s"
             _logger.warning(told, " and ".join(TESTED), vllm_version)
-        _logger.info("policy %s leads", self._options.policy)
+        _logger.info("policy %s leads", self._policy)
 
-    def _make_lead(self) -> Lead:
-        options = self._options
-        if not isinstance(options.policy, str):
+    def _make_lead(self, given: dict[str, Any]) -> Lead:
+        if not isinstance(self._policy, str):
             reason = 'is not told: --additional-config \'{"policy": "mc-sf"}\''
-            raise InvalidTypeError(None, "policy", options.policy, reason)
-        level = None if options.level is None else ServiceLevel(**options.level)
+            raise InvalidTypeError(None, "policy", self._policy, reason)
+        level = None if given.get("level") is None else ServiceLevel(**given["level"])
         own = engine_settings(self.vllm_config, None)
-        policy = with_settings(read_policy(options.policy), "vllm", own).make()
+        policy = with_settings(read_policy(self._policy), "vllm", own).make()
         for name, free in PROMPT_SETTINGS.items():
             mine, theirs = getattr(policy, name, own[name]), own[name]
             if theirs not in (free, mine):
                 reason = f"is not the engine's, {theirs}, which keeps prompts back as well"
                 raise InvalidValueError("policy", name, mine, reason)
         # One block of the engine is the null block, which nobody gets.
-        blocks, patience = self.cache_config.num_gpu_blocks - 1, float(options.patience)
-        seconds = options.seconds()[0]
+        blocks, patience = self.cache_config.num_gpu_blocks - 1, float(given.get("patience", 1.0))
+        seconds = batch_time_of(given.get("batch_time"))
         return Lead(
             policy, blocks, self.block_size, level=level, batch_time=seconds, patience=patience
         )
-
-    def _now(self) -> float:
-        return self.clock() - self._begun
 
     def add_request(self, request: Any) -> None:
         """Take a request, and tell the policy with the next step."""
@@ -253,8 +158,9 @@ class PolicyScheduler(RecordingScheduler):
         super().add_request(request)
         if is_new and self.lead is not None:
             told = (request.sampling_params.extra_args or {}).get(PREDICTION)
-            lengths, now = (request.num_prompt_tokens, request.max_tokens), self._now()
-            if not self.lead.arrive(request.request_id, now, lengths, told):
+            name, now = request.request_id, self.clock() - self._begun
+            lengths = request.num_prompt_tokens, request.max_tokens
+            if not self.lead.arrive(name, now, lengths, told):
                 what = "%s is neither tokens nor [least, most] in some request: max_tokens counts"
                 _logger.warning_once(what, PREDICTION)
 
@@ -272,26 +178,22 @@ class PolicyScheduler(RecordingScheduler):
         """Plan a step as the policy has it."""
         if self.lead is None:
             return super().schedule(*args, **kwargs)
-        begun = time.perf_counter()
         try:
             running = {request.request_id: request for request in self.running}
-            orders = self.lead.orders(self._now(), running)
+            orders = self.lead.orders(self.clock() - self._begun, running)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy raises)
             self._go_on_alone(error)
             return super().schedule(*args, **kwargs)
         if self.lead.evicted:
             what = "policy %s evicts: an engine cannot take back tokens, and preempts instead"
-            _logger.warning_once(what, self._options.policy)
-        stamp = time.monotonic()
+            _logger.warning_once(what, self._policy)
         for name in orders.preempt:
             self.running.remove(running[name])
-            self._preempt_request(running[name], stamp)
+            self._preempt_request(running[name], time.monotonic())
         self._most_tokens = orders.most_tokens
         admitted = [name for name in orders.start if orders.most_tokens.get(name, 1)]
         self.waiting.let_in.extend(self.requests[name] for name in admitted)
-        planned = time.perf_counter()
         output = super().schedule(*args, **kwargs)
-        noted = time.perf_counter()
         tokens = output.num_scheduled_tokens
         self.waiting.let_in.clear()
         found = {name: self.requests[name].num_computed_tokens - n for name, n in tokens.items()}
@@ -299,7 +201,6 @@ class PolicyScheduler(RecordingScheduler):
             self.lead.ran(tokens, {name: found[name] for name in orders.start if name in tokens})
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a policy has caused)
             self._go_on_alone(error)
-        self.lead_seconds += planned - begun + time.perf_counter() - noted
         return output
 
     def _go_on_alone(self, error: BaseException) -> None:
@@ -310,8 +211,7 @@ class PolicyScheduler(RecordingScheduler):
         for request in waiting:
             self.waiting.add_request(request)
         what = "policy %s leads no more, the engine goes on in its own order: it has failed: %s: %s"
-        told = " ".join(str(error).split())
-        _logger.warning(what, self._options.policy, type(error).__name__, told)
+        _logger.warning(what, self._policy, type(error).__name__, " ".join(str(error).split()))
 
 
 def _check_engine(vllm_config: Any) -> None:
@@ -336,105 +236,3 @@ def _check_engine(vllm_config: Any) -> None:
     ):
         if is_there:
             raise InvalidValueError(None, "engine", what, "cannot be led by a policy")
-
-
-class EmulatedExecutor(Executor):  # type: ignore[misc]
-    """A worker that computes nothing: every step takes as long as a batch time says.
-
-    API server, engine core, scheduler and block manager are vLLM's own. Every token is the same,
-    and outputs end at ``max_tokens``. Memory is ``--num-gpu-blocks-override``.
-    """
-
-    @classmethod
-    def supports_async_scheduling(cls) -> bool:
-        """Tell that a step may be planned before the results of the one before it are there."""
-        return True
-
-    def _init_executor(self) -> None:
-        options = Options.of(self.vllm_config)
-        if options.asynchronous is not None:
-            self.scheduler_config.async_scheduling = options.asynchronous
-        self._batch_time, told = options.seconds()
-        if self._batch_time is None:
-            reason = 'is not told: --additional-config \'{"batch_time": "affine:0.02,0.0001,0"}\''
-            raise InvalidTypeError(None, "batch_time", None, reason)
-        _logger.info("no worker: a step lasts %s", told)
-        stops = getattr(self.model_config.hf_config, "eos_token_id", None)
-        stops = stops if isinstance(stops, list) else [stops]
-        self._token = next(one for one in range(3, 100) if one not in stops)
-        # Tokens stored of each request, and tokens that there are of it.
-        self._stored: dict[str, int] = {}
-        self._known: dict[str, int] = {}
-        self._worker = ThreadPoolExecutor(1)
-        self._free_at = 0.0
-        self._nothing_yet: Future[None] = Future()
-        self._nothing_yet.set_result(None)
-        self._steps: deque[Future[ModelRunnerOutput]] = deque()
-
-    def collective_rpc(self, method: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        """Answer for a worker with a cache of one small layer, which is not there."""
-        import torch
-
-        size = self.cache_config.block_size
-        spec = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=32, dtype=torch.float16)
-        answers: dict[str, list[Any]] = {
-            "get_supported_tasks": [("generate",)],
-            "get_kv_cache_spec": [{"layer": spec}],
-            "get_supported_kv_cache_layouts": [["LBNHC", "LBHNC", "BLNHC"]],
-            "determine_available_memory": [1 << 34],
-            "compile_or_warm_up_model": [],
-        }
-        return answers.get(method, [None])
-
-    def check_health(self) -> None:
-        """Be well."""
-
-    def shutdown(self) -> None:
-        """End the thread that sleeps."""
-        self._worker.shutdown(wait=False)
-
-    def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
-        """Begin a step; its tokens come with `sample_tokens`."""
-        step = self._worker.submit(self._wait, time.perf_counter(), *self._step(scheduler_output))
-        if not scheduler_output.num_scheduled_tokens:
-            return step if non_block else step.result()
-        self._steps.append(step)
-        return self._nothing_yet if non_block else None
-
-    def _wait(self, begun: float, seconds: float, output: Any) -> Any:
-        self._free_at = max(self._free_at, begun) + seconds
-        time.sleep(max(0.0, self._free_at - time.perf_counter()))
-        return output
-
-    def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
-        """Return the tokens of the step that began first."""
-        step = self._steps.popleft()
-        return step if non_block else step.result()
-
-    def _step(self, scheduler_output: Any) -> tuple[float, Any]:
-        """Return how long a step takes, and its results."""
-        stored, known = self._stored, self._known
-        for name in scheduler_output.finished_req_ids:
-            stored.pop(name, None)
-            known.pop(name, None)
-        for name in scheduler_output.preempted_req_ids or ():
-            stored.pop(name, None)
-        for new in scheduler_output.scheduled_new_reqs:
-            there = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
-            known[new.req_id] = max(known.get(new.req_id, 0), len(there))
-            stored[new.req_id] = new.num_computed_tokens
-        cached = scheduler_output.scheduled_cached_reqs
-        stored.update(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
-        steps = scheduler_output.num_scheduled_tokens
-        decodes, *prompts = work_of((tokens, stored[name]) for name, tokens in steps.items())
-        sampled: list[list[int]] = []
-        for name, tokens in steps.items():
-            stored[name] += tokens
-            emits = stored[name] >= known[name]
-            if emits:
-                known[name] = stored[name] + 1
-            sampled.append([self._token] if emits else [])
-        names = list(steps)
-        output = ModelRunnerOutput(names, {name: k for k, name in enumerate(names)}, sampled)
-        one = round_of(decodes, sum(stored.values()), *prompts)
-        return float(self._batch_time.durations(one)[0]) if names else 0.0, output

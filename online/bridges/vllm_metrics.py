@@ -1,42 +1,115 @@
-"""The requests of an unchanged vLLM server, recorded through its public interface for metrics.
+"""The requests of a vLLM server, recorded as a log through its public interface for metrics.
 
-vLLM loads this class by itself where the package is installed (the entry point group
+vLLM loads `RequestsLogger` by itself where the package is installed (the entry point group
 ``vllm.stat_logger_plugins``). It does nothing unless ``--additional-config '{"requests": FILE}'``
-asks for it, and nothing either where a scheduler of `online.bridges.vllm` records them.
+asks for it. The log has JSON lines in the form of inference-perf's records, which `read_log` knows,
+and so ``headroom FILE``; the first of them carries the engine's settings too.
+
+Recording never ends a server: a file that cannot be written any more is closed.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
 from vllm.logger import init_logger
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-from .recording import RequestsFile, engine_settings
-
 _logger = init_logger(f"vllm.{__name__}")
+
+COMPLETED = ("STOP", "LENGTH")
+"""Reasons for which the requests end that have not failed."""
+
+PROMPT_SETTINGS = {
+    "watermark": 0.0,
+    "long_prefill_token_threshold": 0,
+    "long_prefill_token_threshold_adaptive": False,
+    "enable_chunked_prefill": True,
+    "prefill_schedule_interval": 1,
+    "scheduler_reserve_full_isl": False,
+}
+"""Settings of the scheduler that keep prompts back, and the values with which they do not."""
+
+SCHEDULER_SETTINGS = (
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "async_scheduling",
+    *PROMPT_SETTINGS,
+)
+CACHE_SETTINGS = ("block_size", "num_gpu_blocks", "enable_prefix_caching")
+
+
+def engine_settings(vllm_config: Any, policy: str | None) -> dict[str, Any]:
+    """Return what decides the steps of a vLLM engine, by its own names."""
+    scheduler = {key: getattr(vllm_config.scheduler_config, key) for key in SCHEDULER_SETTINGS}
+    cache = {key: getattr(vllm_config.cache_config, key) for key in CACHE_SETTINGS}
+    return {"name": "vllm", "policy": policy, **scheduler, **cache}
+
+
+class Lines:
+    """A file of lines, of which each is there as soon as it is written.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._path = path
+
+    def write(self, line: str) -> None:
+        """Write a line; warn once if that is no longer possible."""
+        if self._file is None:
+            return
+        try:
+            os.write(self._file, f"{line}\n".encode())
+        except OSError as error:
+            os.close(self._file)
+            self._file = None
+            _logger.warning("%s: %s: nothing more is recorded there", self._path, error.strerror)
 
 
 class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
     """Writes a line for every request that ends."""
 
     def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-        path = (vllm_config.additional_config or {}).get("requests")
-        self._file: RequestsFile | None = None
-        if path is None or "online.bridges" in str(vllm_config.scheduler_config.scheduler_cls):
+        given = vllm_config.additional_config or {}
+        path = given.get("requests")
+        self._lines: Lines | None = None
+        if path is None:
             return
-        path = f"{path}.{engine_index}" if engine_index else path
-        self._file = RequestsFile(path, engine_settings(vllm_config, None), _logger.warning)
+        self._lines = Lines(f"{path}.{engine_index}" if engine_index else path)
+        is_led = "PolicyScheduler" in str(vllm_config.scheduler_config.scheduler_cls)
+        policy = given.get("policy") if is_led else None
+        self._engine = {"engine": engine_settings(vllm_config, policy)}
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any) -> None:
         """Write the requests that ended in a step."""
-        if self._file is None or iteration_stats is None:
+        if self._lines is None or iteration_stats is None:
             return
         now = iteration_stats.iteration_timestamp
         for one in iteration_stats.finished_requests:
-            lengths = one.num_prompt_tokens, one.num_generation_tokens
-            name, reason = str(one.request_id), one.finish_reason.name
-            self._file.end(name, now - one.e2e_latency, lengths, now, reason)
+            reason = one.finish_reason.name
+            output = {"output_tokens": one.num_generation_tokens}
+            line = {
+                "request_id": str(one.request_id),
+                "start_time": round(now - one.e2e_latency, 6),
+                "end_time": round(now, 6),
+                "info": {"input_tokens": one.num_prompt_tokens, "response_metrics": output},
+                "error": None if reason in COMPLETED else {"error_type": reason.lower()},
+                **self._engine,
+            }
+            self._engine = {}
+            self._lines.write(json.dumps(line))
 
     def log_engine_initialized(self) -> None:
         """Note nothing: settings are written with the first request."""

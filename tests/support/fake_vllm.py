@@ -1,4 +1,4 @@
-"""A small stand-in for vLLM: the classes that online.bridges.vllm takes from it, without the rest.
+"""A small stand-in for vLLM: the classes that are taken from it, without the rest.
 
 The scheduler plans a step by the engine's rules. Running requests come first, and the last of them
 gives way if blocks are missing. Then requests are admitted, up to the first whose prompt does not
@@ -17,6 +17,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+
+USERS = (
+    *("online.bridges.vllm", "online.bridges.vllm_metrics"),
+    *("record_vllm_rounds", "emulated_vllm"),
+)
+"""Modules that import vLLM."""
 
 Reason = Enum("Reason", ["STOP", "LENGTH", "ABORT"])
 
@@ -222,5 +228,5 @@ def install(monkeypatch: pytest.MonkeyPatch, version: str = "0.33.0") -> None:
         module = ModuleType(name)
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
-    for name in ("online.bridges.vllm", "online.bridges.vllm_metrics"):
+    for name in USERS:
         monkeypatch.delitem(sys.modules, name, raising=False)

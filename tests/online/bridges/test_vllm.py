@@ -27,6 +27,7 @@ from instances import (
     read_log,
 )
 from online.batch_time import Measurements
+from online.batch_time.measurements import round_of
 from online.policy_interface.specs import read_policy
 
 LOGGER = "vllm.online.bridges.vllm"
@@ -38,7 +39,7 @@ LEVEL, TIME = ServiceLevel(latency=90), online.UnitTime(1.0)
 def bridge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     fake_vllm.install(monkeypatch)
     yield importlib.import_module("online.bridges.vllm")
-    for name in ("online.bridges.vllm", "online.bridges.vllm_metrics"):
+    for name in fake_vllm.USERS:
         sys.modules.pop(name, None)
 
 
@@ -536,28 +537,23 @@ def test_a_prediction_reaches_the_policy_and_a_bad_one_is_warned_of_once(
     assert caplog.text.count("is neither tokens nor") == 1
 
 
-def test_rounds_and_requests_are_recorded_as_they_are_read(
-    bridge: ModuleType, tmp_path: Path
+@pytest.mark.parametrize("kind", ["RecordingScheduler", "RecordingPolicyScheduler"])
+def test_rounds_are_recorded_as_they_are_read(
+    bridge: ModuleType, tmp_path: Path, kind: str
 ) -> None:
-    rounds, requests = tmp_path / "rounds.csv", tmp_path / "requests.jsonl"
-    options = {"rounds": str(rounds), "requests": str(requests)}
-    scheduler = bridge.RecordingScheduler(configuration(**options))
+    recorder = importlib.import_module("record_vllm_rounds")
+    path = tmp_path / "rounds.csv"
+    scheduler = getattr(recorder, kind)(configuration(rounds=str(path), policy="fcfs"))
     server = Server(scheduler)
     add(server, (20, 3), (40, 2), (30, 9))
     server.step()
-    gone = scheduler.requests["2"]
-    scheduler.finish(gone, Reason.ABORT)
+    scheduler.finish(scheduler.requests["2"], Reason.ABORT)
     server.serve()
-    measured = Measurements.read(rounds)
+    measured = Measurements.read(path)
     assert measured.tokens.tolist() == [90, 2, 1]
     assert measured.kv_tokens.tolist() == [90, 62, 22]
     assert measured.decodes.tolist() == [0, 2, 1]
     assert measured.prompt_squares.tolist() == [20**2 + 40**2 + 30**2, 0, 0]
-    log = read_log(requests)
-    assert sorted(zip(log.prompt_lengths, log.output_lengths, strict=True)) == [(20, 3), (40, 2)]
-    first = requests.read_text("utf-8").splitlines()[0]
-    assert '"engine": {"name": "vllm", "policy": null, "max_num_batched_tokens": 8192' in first
-    assert '"error_type": "abort"' in requests.read_text("utf-8")
 
 
 def ended(reason: str, prompt: int, output: int, latency: float) -> Any:
@@ -588,19 +584,23 @@ def test_the_requests_of_an_unchanged_server_come_by_its_metrics(
     assert log.arrival_times.tolist() == [0.0, 2.25]
     assert log.latencies.tolist() == [1.5, 0.25]
     assert log.output_lengths.tolist() == [3, 4]
-    # Not asked for, or recorded by a scheduler of ours: nothing is written.
+    first, second, _ = path.read_text("utf-8").splitlines()
+    assert '"engine": {"name": "vllm", "policy": null, "max_num_batched_tokens": 8192' in first
+    assert "engine" not in second
+    assert '"error_type": "abort"' in second
+    # Not asked for: nothing is written. Led: the policy is named.
     metrics.RequestsLogger(configuration()).record(None, step)
-    path.unlink()
-    engine = configuration(requests=str(path))
+    engine = configuration(requests=str(path), policy="mc-sf")
     engine.scheduler_config.scheduler_cls = "online.bridges.vllm.PolicyScheduler"
     metrics.RequestsLogger(engine).record(None, step)
-    assert not path.exists()
+    assert '"policy": "mc-sf"' in path.read_text("utf-8")
 
 
 def test_recording_ends_with_one_warning_when_the_disk_is_full(
     bridge: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scheduler = bridge.RecordingScheduler(configuration(rounds="/dev/full"))
+    recorder = importlib.import_module("record_vllm_rounds")
+    scheduler = recorder.RecordingScheduler(configuration(rounds="/dev/full"))
     server = Server(scheduler)
     requests = add(server, (20, 3))
     server.serve()
@@ -626,7 +626,7 @@ def step_of(tokens: dict[str, int], new: dict[str, int] | None = None, **cached:
 
 def test_the_emulated_worker_emits_after_prompts_and_takes_its_time(bridge: ModuleType) -> None:
     engine = configuration(batch_time="affine:0.004,0.001,0.0001", asynchronous=True)
-    executor = bridge.EmulatedExecutor(engine)
+    executor = importlib.import_module("emulated_vllm").EmulatedExecutor(engine)
     assert engine.scheduler_config.async_scheduling
     # Two steps are begun before the results of the first are taken, as asynchronous engines do.
     first = executor.execute_model(step_of({"a": 10, "b": 6}, {"a": 10, "b": 8}), non_block=True)
@@ -644,16 +644,15 @@ def test_the_emulated_worker_emits_after_prompts_and_takes_its_time(bridge: Modu
 
 
 def test_a_batch_time_is_a_text_or_a_file(bridge: ModuleType, tmp_path: Path) -> None:
-    bridge.EmulatedExecutor(configuration(batch_time="llama-2-70b-a100-tp2")).shutdown()
     path = tmp_path / "rounds.csv"
     rows = [f"{t},{k},{0.01 + 1e-4 * t + 1e-6 * k}" for t in range(1, 60) for k in (500, 9000)]
     path.write_text("\n".join(["tokens,kv_tokens,seconds", *rows]), encoding="utf-8")
-    executor = bridge.EmulatedExecutor(configuration(batch_time=str(path)))
-    seconds, _ = executor._step(step_of({"a": 30}, {"a": 30}))
-    assert seconds == pytest.approx(0.01 + 30e-4 + 30e-6, rel=1e-3)
-    executor.shutdown()
+    for text, seconds in ((str(path), 0.01 + 30e-4 + 30e-6), ("affine:0.01,0.0001,0", 0.013)):
+        (found,) = bridge.batch_time_of(text).durations(round_of(0, 30, 30, 900, 0))
+        assert found == pytest.approx(seconds, rel=1e-3)
+    assert bridge.batch_time_of(None) is None
     with pytest.raises(InvalidValueError, match="needs a log"):
-        bridge.EmulatedExecutor(configuration(batch_time="fit"))
+        bridge.batch_time_of("fit")
 
 
 def test_a_machine_without_ends_does_not_grow() -> None:
