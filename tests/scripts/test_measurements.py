@@ -66,22 +66,6 @@ def test_relaxations_at_scale_agree_and_growth_is_fitted(ok: Ok, tmp_path: Path)
         assert value <= float(scale["value_high"]) * (1 + 1e-6)
 
 
-@pytest.mark.slow
-def test_the_comparison_of_relaxations(ok: Ok) -> None:
-    printed = ok("compare_relaxations --family mixed-lengths --requests 4 --seeds 2")
-    _, first, *others = printed.splitlines()
-    policies = [line.split(" | ")[2] for line in (first, *others)]
-    assert policies == ["sorted-lp", "lp-swap", "mc-sf", "smallest-volume-first"]
-    assert sum(map(int, first.rsplit(" | ", 1)[1].split("/"))) == 2
-
-
-@pytest.mark.slow
-def test_the_gain_of_preemption_in_a_family(ok: Ok, tmp_path: Path) -> None:
-    printed = ok("preemption_gain --family mixed:n=3 --count 1 --jobs 1 --out out.csv")
-    assert "preemptive optimum / optimum" in printed
-    assert (tmp_path / "out.csv").read_text("utf-8").splitlines()[1].startswith("mixed:n=3,3,100,1")
-
-
 # --- ratios of the papers' constructions, gaps in the fluid model ------------------------------
 
 
@@ -144,13 +128,6 @@ def test_fluid_experiments_as_csv_and_plot(ok: Ok, tmp_path: Path, line: str, co
 
 
 # --- batch times -------------------------------------------------------------------------------
-
-
-def test_the_table_in_continuous_time(ok: Ok) -> None:
-    lines = ok("continuous_time_table --requests 20 --seeds 2").splitlines()
-    assert lines[1].startswith("MC-SF | ")
-    assert "| 32.112 |" in lines[1]
-    assert lines[-2].startswith("Lengths are synthetic")
 
 
 def test_errors_of_batch_times_by_regime(ok: Ok) -> None:

@@ -202,11 +202,9 @@ adversary_tables bounds | KIND = 'bounds' is not one of ratios, cascade, reducti
 adversary_tables --construction two-point | --construction = 'two-point' is not one of a-max-trap
 adversary_tables cascade --plot p.png | --plot draws ratios, not cascade
 adversary_tables --out t.html | --out = 't.html' does not end in .csv or .md
-preemption_gain --archive . | holds no worst cases
 fluid_experiments speed | unknown experiment 'speed'; known: gaps, loads, memory, segments
 closed_form_convergence --only uniform | 'uniform'
 closed_form_convergence --plot ratios.txt | --plot
-compare_relaxations --family mixed | mixed-lengths
 benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-ell,
 benchmark_scale -n 3 --family sideways | sideways
 benchmark_scale -n 3 --method magic | magic

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from instances import Workload
-from online.batch_time import LLAMA_2_70B_2XA100, BatchTime
+from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import new_axes, style
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
@@ -205,14 +205,13 @@ def latency_table(
     arrival_rate: float = 50.0,
     seeds: int = 50,
     lines: Sequence[Line] = PAPER_LINES,
-    batch_time: BatchTime = LLAMA_2_70B_2XA100.batch_time,
     conditions: Conditions = OWN,
 ) -> Iterator[Simulated]:
     """Simulate each line on the same workloads, seeds 0, 1, ..; lines come as they are done."""
     workloads = [
         conversation_workload(requests, arrival_rate, seed, conditions) for seed in range(seeds)
     ]
-    batch_time = conditions.seconds(batch_time)
+    batch_time = conditions.seconds(LLAMA_2_70B_2XA100.batch_time)
     for line in lines:
         means: list[float] = []
         evictions = 0
