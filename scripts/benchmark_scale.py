@@ -25,8 +25,8 @@ from online.commands.console import (
     writing,
 )
 from online.runtime.table import Table
-from studies.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from studies.fits import fit_power_law
+from studies.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 
 COLUMNS = (
     "family",

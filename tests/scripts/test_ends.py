@@ -204,7 +204,9 @@ SLOW = pytest.mark.slow
         pytest.param(
             "adversary_tables reductions --groups 1 --seeds 1 --out a.md", "a.md", marks=SLOW
         ),
-        pytest.param("fluid_experiments segments --out f.csv", "f.csv", marks=SLOW),
+        pytest.param(
+            "fluid_experiments gaps --seeds 2 --horizon 20 --out f.csv", "f.csv", marks=SLOW
+        ),
         pytest.param(
             "reproduce c25-figure-2 --quick --out made --page page.md", "page.md", marks=SLOW
         ),

@@ -202,7 +202,7 @@ adversary_tables bounds | KIND = 'bounds' is not one of ratios, cascade, reducti
 adversary_tables --construction two-point | --construction = 'two-point' is not one of a-max-trap
 adversary_tables cascade --plot p.png | --plot draws ratios, not cascade
 adversary_tables --out t.html | --out = 't.html' does not end in .csv or .md
-fluid_experiments speed | unknown experiment 'speed'; known: gaps, loads, memory, segments
+fluid_experiments speed | unknown experiment 'speed'; known: gaps, loads, memory
 closed_form_convergence --only uniform | 'uniform'
 closed_form_convergence --plot ratios.txt | --plot
 benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-ell,

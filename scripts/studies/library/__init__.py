@@ -1,1 +1,1 @@
-"""The page of the library: its sets, gaps, leaderboard, and what each version proves of it."""
+"""The page of the library: its sets, gaps and leaderboard."""

@@ -1,1 +1,0 @@
-"""The methods beside each other and beside CP-SAT, timed."""
