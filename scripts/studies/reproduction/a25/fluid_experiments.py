@@ -10,10 +10,9 @@ import numpy as np
 from instances import Workload
 from instances.batch_time.models import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
-from instances.problem.arrival_source import Arrival
 from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
-from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
+from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Policy
 from online.policy_interface.specs import make_policy
@@ -30,6 +29,9 @@ THREE_LENGTHS = (PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 1
 
 THREE_LENGTHS_PLAN = NestedPlan(group(THREE_LENGTHS), (12, 7, 3), 1.0, 0.0005)
 
+CONVERSATION_SHARES = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
+"""Relative arrival rates of ten bins of 50 output tokens ([A25] Section 6.2)."""
+
 
 def draw(types: Sequence[PromptType], horizon: float, memory_limit: int, seed: int) -> Workload:
     """Poisson arrivals of a workload, from the seed alone."""
@@ -44,23 +46,6 @@ def draw(types: Sequence[PromptType], horizon: float, memory_limit: int, seed: i
 def serve(source: Workload, policy: Policy | str, time: IterationTime) -> Run:
     """Simulate in [A25]'s count of iterations."""
     return simulate(source, policy, batch_time=time, service_model=PREFILL_ROUND)
-
-
-def stage_counts(run: Run) -> list[tuple[int, int, int]]:
-    """(in prefill, in decode, evicted afterwards) of each iteration of a run without pauses."""
-    attempts = run.attempts
-    length = int(attempts.end_round.max(initial=0))
-    prefill = np.bincount(attempts.start_round + 1, minlength=length + 1)
-    resident = np.cumsum(
-        np.bincount(attempts.start_round + 1, minlength=length + 2)
-        - np.bincount(attempts.end_round + 1, minlength=length + 2)
-    )
-    lost = attempts.end_round[~attempts.completed]
-    evicted = np.bincount(lost, minlength=length + 1)
-    return [
-        (int(prefill[r]), int(resident[r] - prefill[r]), int(evicted[r]))
-        for r in range(1, length + 1)
-    ]
 
 
 def throughput_gaps(
@@ -276,78 +261,3 @@ def nested_memory_use(
         peak = int(run.memory_profile().max(initial=0))
         rows.append(MemoryUse(memory_limit, seed, peak, run.evictions))
     return rows
-
-
-@dataclass(frozen=True)
-class SegmentPanel:
-    """The terms of [A25] Equation (17) for one number of segments ([A25] Figures 16 to 18)."""
-
-    arrival_rate: float
-    horizon: float
-    overflow_probability: float
-    segments: int
-    batch: float
-    boundary: float
-    buffer: float
-    total: float
-
-
-FIGURES_16_TO_18 = (
-    (50, 200, 0.1),
-    (50, 200, 1e-5),
-    (500, 200, 0.1),
-    (500, 200, 1e-5),
-    (50, 20, 0.001),
-    (50, 2000, 0.001),
-)
-"""Arrival rate, T and delta of the panels of [A25] Figures 16 to 18."""
-
-SEGMENT_TIME = IterationTime(1.0, 4e-9)
-"""Ours, as [A25] gives none: d1 W is 0.005 at rate 50 and 0.048 at rate 500."""
-
-SEGMENT_COUNTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500)
-
-CONVERSATION_SHARES = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
-"""Relative arrival rates of ten bins of 50 output tokens ([A25] Section 6.2)."""
-
-
-def conversation_types(arrival_rate: float, prefill_length: int = 62) -> list[PromptType]:
-    """Decode lengths 1 .. 500, evenly within bins of 50 with `CONVERSATION_SHARES`.
-
-    [A25] Figure 15 shows the distribution of a data set that is not part of this package.
-    """
-    total = 50 * sum(CONVERSATION_SHARES)
-    return [
-        PromptType(
-            arrival_rate * CONVERSATION_SHARES[(length - 1) // 50] / total, prefill_length, length
-        )
-        for length in range(1, 501)
-    ]
-
-
-def segment_panels(
-    time: IterationTime,
-    panels: Sequence[tuple[float, float, float]] = FIGURES_16_TO_18,
-    counts: Sequence[int] = SEGMENT_COUNTS,
-) -> list[SegmentPanel]:
-    """The memory requirement over the number of segments, each with its smallest thresholds.
-
-    [A25] does not say which iteration time its figures have.
-    """
-    rows = []
-    for rate, horizon, delta in panels:
-        types = conversation_types(rate)
-        for count in counts:
-            plan = nested_thresholds(group(types, count), time.d0, time.d1)
-            need = plan.memory_requirement(horizon, delta)
-            rows.append(
-                SegmentPanel(
-                    rate, horizon, delta, count, need.batch, need.boundary, need.buffer, need.total
-                )
-            )
-    return rows
-
-
-def example_2_source(prompts: int) -> Workload:
-    """A backlog for [A25] Example 2: all prompts wait from the beginning; 12 units of memory."""
-    return Workload.from_arrivals([Arrival(0.0, 1, 1)] * prompts, 12)

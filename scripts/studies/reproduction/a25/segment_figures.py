@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from instances import InvalidValueError
 from instances.batch_time.models import IterationTime
-from online.fluid import group, nested_thresholds
+from online.fluid import PromptType, group, nested_thresholds
 from online.pictures import new_axes, style
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 
 from .drawing import shared_legend
-from .fluid_experiments import (
-    FIGURES_16_TO_18,
-    SEGMENT_TIME,
-    SegmentPanel,
-    conversation_types,
-    segment_panels,
-)
+from .fluid_experiments import CONVERSATION_SHARES
 from .machine import EQUATION_1
 
 COUNTS = (*range(1, 21), 25, 30, 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)
 QUICK_COUNTS = (1, 2, 5, 10, 20, 50)
 """Numbers of segments."""
+
+FIGURES_16_TO_18 = (
+    (50, 200, 0.1),
+    (50, 200, 1e-5),
+    (500, 200, 0.1),
+    (500, 200, 1e-5),
+    (50, 20, 0.001),
+    (50, 2000, 0.001),
+)
+"""Arrival rate, T and delta of the panels of [A25] Figures 16 to 18."""
+
+SEGMENT_TIME = IterationTime(1.0, 4e-9)
+"""Ours, as [A25] gives none: d1 W is 0.005 at rate 50 and 0.048 at rate 500."""
+
+PREFILL_LENGTH = 62
 
 ABOUT_TEN = range(5, 21)
 """Where the minimum has to be: [A25] takes ten bins and says that the minimum agrees."""
@@ -36,12 +46,49 @@ CLAIM = (
 )
 
 
+@dataclass(frozen=True)
+class SegmentPanel:
+    """The terms of [A25] Equation (17) for one number of segments ([A25] Figures 16 to 18)."""
+
+    arrival_rate: float
+    horizon: float
+    overflow_probability: float
+    segments: int
+    batch: float
+    boundary: float
+    buffer: float
+    total: float
+
+
+def conversation_types(arrival_rate: float) -> list[PromptType]:
+    """Decode lengths 1 .. 500, evenly within bins of 50 with `CONVERSATION_SHARES`.
+
+    [A25] Figure 15 shows the distribution of a data set that is not part of this package.
+    """
+    total = 50 * sum(CONVERSATION_SHARES)
+    return [
+        PromptType(
+            arrival_rate * CONVERSATION_SHARES[(length - 1) // 50] / total, PREFILL_LENGTH, length
+        )
+        for length in range(1, 501)
+    ]
+
+
 @cache
 def panel(
     rate: float, horizon: float, delta: float, counts: tuple[int, ...]
 ) -> tuple[SegmentPanel, ...]:
-    """The terms of one panel for each number of segments."""
-    return tuple(segment_panels(SEGMENT_TIME, [(rate, horizon, delta)], counts))
+    """The memory requirement for each number of segments, each with its smallest thresholds.
+
+    [A25] does not say which iteration time its figures have.
+    """
+    types, time, rows = conversation_types(rate), SEGMENT_TIME, []
+    for count in counts:
+        plan = nested_thresholds(group(types, count), time.d0, time.d1)
+        need = plan.memory_requirement(horizon, delta)
+        terms = (need.batch, need.boundary, need.buffer, need.total)
+        rows.append(SegmentPanel(rate, horizon, delta, count, *terms))
+    return tuple(rows)
 
 
 def dominates_until(curve: Sequence[SegmentPanel]) -> int:

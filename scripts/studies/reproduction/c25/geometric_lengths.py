@@ -20,7 +20,6 @@ from studies.reproduction.verdicts import Statement
 from .leading_ratio import leading_ratio
 
 GEOMETRIC_BOUND = 1.7
-WEIGHTED_BOUND = 1.6
 WEIGHTED_LIMIT = 14 / 9
 """[C25] Sections 5.2 and 5.3; 14/9 is Theorem 5.3's."""
 

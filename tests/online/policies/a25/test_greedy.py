@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import heapq
 
+import numpy as np
+
 import online
-from instances import Instance
+from instances import Instance, Workload
+from instances.problem.arrival_source import Arrival
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Decision, Policy, State
-from studies.reproduction.a25.fluid_experiments import (
-    EXAMPLE_2_TIME,
-    example_2_source,
-    serve,
-    stage_counts,
-)
+from online.simulation.run import Run
+from studies.reproduction.a25.fluid_experiments import EXAMPLE_2_TIME, serve
 
 
 def test_the_latest_admitted_goes_and_returns_last() -> None:
@@ -42,9 +41,30 @@ class Primed(GreedyFirstComeFirstServed):
         return super().decide(state)
 
 
+BACKLOG = Workload.from_arrivals([Arrival(0.0, 1, 1)] * 200, 12)
+"""Example 2: all prompts wait from the beginning; 12 units of memory."""
+
+
+def stage_counts(run: Run) -> list[tuple[int, int, int]]:
+    """(in prefill, in decode, evicted afterwards) of each iteration of a run without pauses."""
+    attempts = run.attempts
+    length = int(attempts.end_round.max(initial=0))
+    prefill = np.bincount(attempts.start_round + 1, minlength=length + 1)
+    resident = np.cumsum(
+        np.bincount(attempts.start_round + 1, minlength=length + 2)
+        - np.bincount(attempts.end_round + 1, minlength=length + 2)
+    )
+    lost = attempts.end_round[~attempts.completed]
+    evicted = np.bincount(lost, minlength=length + 1)
+    return [
+        (int(prefill[r]), int(resident[r] - prefill[r]), int(evicted[r]))
+        for r in range(1, length + 1)
+    ]
+
+
 def counted(policy: Policy) -> list[tuple[int, int, int]]:
     """(prefill, decode, evicted) of each iteration."""
-    return stage_counts(serve(example_2_source(200), policy, EXAMPLE_2_TIME))
+    return stage_counts(serve(BACKLOG, policy, EXAMPLE_2_TIME))
 
 
 def test_example_2_falls_into_a_cascade() -> None:
@@ -61,7 +81,7 @@ def test_example_2_falls_into_a_cascade() -> None:
 def test_wait_holds_the_equilibrium() -> None:
     """The same backlog under WAIT: 4 at each stage, 12 units, 4 completions an iteration."""
     policy = online.make_policy("wait", thresholds={(1, 1): 4})
-    run = serve(example_2_source(200), policy, EXAMPLE_2_TIME)
+    run = serve(BACKLOG, policy, EXAMPLE_2_TIME)
     counts = stage_counts(run)
     assert counts[0] == (4, 0, 0)
     assert set(counts[1:50]) == {(4, 4, 0)}

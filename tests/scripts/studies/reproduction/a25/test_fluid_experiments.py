@@ -9,18 +9,14 @@ import pytest
 from scipy import stats
 
 from studies.reproduction.a25.fluid_experiments import (
-    EXAMPLE_2,
-    SEGMENT_TIME,
     THREE_LENGTHS,
     THREE_LENGTHS_PLAN,
     GapCase,
-    conversation_types,
     fit_exponent,
     gap_cases,
     latency_under_load,
     measure_gaps,
     nested_memory_use,
-    segment_panels,
     throughput_gaps,
 )
 
@@ -117,16 +113,3 @@ def test_requirement_over_a_thousand_runs() -> None:
     bare = nested_memory_use(THREE_LENGTHS, plan, math.ceil(plan.batch_memory), horizon, range(200))
     overflows = sum(use.evictions > 0 for use in bare)
     assert stats.binomtest(overflows, 200).proportion_ci(0.98).low > delta
-
-
-def test_the_memory_over_segments_is_u_shaped() -> None:
-    """[A25] Figure 16: the least total lies at a moderate number of segments."""
-    rows = segment_panels(SEGMENT_TIME, [(50, 200, 0.1)], (1, 2, 5, 10, 20, 50))
-    totals = [row.total for row in rows]
-    assert min(totals) == totals[3]
-    assert totals[:4] == sorted(totals[:4], reverse=True)
-    assert totals[3:] == sorted(totals[3:])
-    assert all(row.batch > row.boundary + row.buffer for row in rows)
-    assert len(conversation_types(50)) == 500
-    assert sum(kind.arrival_rate for kind in conversation_types(50)) == pytest.approx(50)
-    assert EXAMPLE_2[0].footprint == 3

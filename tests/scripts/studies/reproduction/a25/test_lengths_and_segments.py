@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from studies.reproduction import Setting, record, reproduction, reproduction_names
-from studies.reproduction.a25.fluid_experiments import SegmentPanel
 from studies.reproduction.a25.length_figures import (
     bin_means,
     bin_shares,
@@ -15,8 +14,10 @@ from studies.reproduction.a25.length_figures import (
     total_variation,
 )
 from studies.reproduction.a25.segment_figures import (
+    SegmentPanel,
     best_count,
     best_on_machine,
+    conversation_types,
     dominates_until,
     grows,
     is_u_shaped,
@@ -73,6 +74,18 @@ def test_growth_of_the_buffer_is_asked_of_every_boundary() -> None:
     easy = curve((1, 1, 0, 0), (2, 1, 1, 1), (3, 1, 1, 2))
     assert grows(easy, curve((1, 1, 0, 0), (2, 1, 1, 1.5), (3, 1, 1, 3)))
     assert not grows(easy, curve((1, 1, 0, 0), (2, 1, 1, 1.5), (3, 1, 1, 2)))
+
+
+def test_the_memory_over_segments_is_u_shaped() -> None:
+    """[A25] Figure 16: the least total lies at a moderate number of segments."""
+    rows = panel(50, 200, 0.1, (1, 2, 5, 10, 20, 50))
+    totals = [row.total for row in rows]
+    assert min(totals) == totals[3]
+    assert totals[:4] == sorted(totals[:4], reverse=True)
+    assert totals[3:] == sorted(totals[3:])
+    assert all(row.batch > row.boundary + row.buffer for row in rows)
+    assert len(conversation_types(50)) == 500
+    assert sum(kind.arrival_rate for kind in conversation_types(50)) == pytest.approx(50)
 
 
 def test_a_smaller_probability_adds_its_logarithm_to_the_buffer() -> None:
