@@ -38,6 +38,9 @@ DIFFERENT_STATUS = 1
 BLOCK = 32
 """Tokens of a block; the CPU's attention takes multiples of this."""
 
+EMULATED = {"distributed_executor_backend": "emulated_vllm.EmulatedExecutor"}
+"""The worker of tests/support, which `scripts/vllm_steps.sh` puts on the path."""
+
 SIZES = {"roomy": (60, 500), "ample": (60, 40), "tight": (120, 20), "tightest": (120, 14)}
 """Requests, and blocks of memory."""
 
@@ -203,7 +206,6 @@ class Engine:
         self.blocks, self.now, self.bridge, self.queue = blocks, 0, bridge, create_request_queue
         led = "prefill_schedule_interval" not in further
         kind = bridge.PolicyScheduler if led else AsyncScheduler
-        executor = {"distributed_executor_backend": "emulated_vllm.EmulatedExecutor"}
         arguments = EngineArgs(
             model=model,
             load_format="dummy",
@@ -217,7 +219,7 @@ class Engine:
             **(SETTINGS | further),
             scheduler_cls=kind,
             additional_config={"policy": "fcfs", "batch_time": "affine:1e-9,0,0"},
-            **(executor if worker == "emulated" else {}),
+            **(EMULATED if worker == "emulated" else {}),
         )
         self.engine = LLMEngine.from_engine_args(arguments)
         self.scheduler = self.engine.engine_core.engine_core.scheduler

@@ -140,8 +140,8 @@ linked A100 GPUs": that the paper ran Vidur's default is an inference.
 """
 
 MEASURED = "measured.json"
-"""Presets of today's machines, with their source and licence; `scripts/measured_presets.py` writes
-the file."""
+"""Presets of today's machines, with their source and licence. Each is what
+`online.batch_time.read_batch_time` makes of its key ``of``, to five significant digits."""
 
 
 @functools.cache
