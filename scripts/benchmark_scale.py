@@ -36,8 +36,7 @@ COLUMNS = (
     "cpu_seconds",
     "peak_MB",
     "certified",
-    "value_low",
-    "value_high",
+    "value",
     "gap",
     "waiting_low",
     "waiting_high",
@@ -73,8 +72,9 @@ def benchmark_scale(  # noqa: C901, PLR0913
 
     ``at-once`` and ``arriving`` mix long and short requests, M = 16,492, 0.1 a round where they
     arrive; ``long-at-once`` and ``long-arriving`` have outputs longer than prompts, M = 80,000.
-    ``value_low`` and ``value_high`` hold the value of the relaxation, or the optimum for ``solve``,
-    which is `hindsight.solve(method="beams")`. Waiting is latency beyond the output lengths.
+    ``value`` is that of the relaxation, from below for ``scale``, or the latency of the schedule
+    for ``solve``, which is `hindsight.solve(method="beams")`. Waiting is latency beyond the output
+    lengths.
     ``rows`` is the sparse linear program of all starts in HiGHS; once it does not finish within the
     limit or its memory, larger sizes are left out for it.
     """
@@ -166,7 +166,6 @@ def _cells(row: ScaleRow) -> tuple[str, ...]:
         f"{row.cpu_seconds:.2f}",
         f"{row.peak_bytes / 1e6:.0f}",
         "" if row.certified_bound is None else str(row.certified_bound),
-        "" if row.dual_value is None else f"{row.dual_value:.1f}",
         "" if row.objective is None else f"{row.objective:.1f}",
         "-" if row.gap is None else percent(row.gap),
         "" if row.waiting_bound is None else str(row.waiting_bound),

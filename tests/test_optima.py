@@ -110,11 +110,8 @@ def bounds_and_programs(seed: int) -> None:
         if options.get("formulation") == "dense" or instance.memory_rule == TOKENS:
             relaxed = hindsight.relax(instance, **QUIET, **options)
             assert relaxed.certified_bound <= best
-            assert relaxed.dual_value <= relaxed.objective + 1e-6
-            assert relaxed.certified_bound >= relaxed.dual_value - 1e-6
-            if relaxed.method == "lp":
-                assert relaxed.objective <= best + 1e-6
-                assert relaxed.certified_bound >= relaxed.objective - 1e-3
+            assert relaxed.objective <= best + 1e-6
+            assert relaxed.certified_bound >= relaxed.objective - 1e-3
     formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
     for formulation in formulations:
         found = hindsight.solve(

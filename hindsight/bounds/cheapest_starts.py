@@ -66,12 +66,6 @@ class RequestClasses(NamedTuple):
     counts: FloatArray
     class_of: IntArray
 
-    def grouped(self, values: IntArray) -> list[IntArray]:
-        """Split one value per request, shape (n,), by class."""
-        by_class = np.argsort(self.class_of, kind="stable")
-        ends = np.cumsum(self.counts.astype(np.int64))
-        return np.split(values[by_class], ends[:-1])
-
 
 def request_classes(instance: Instance) -> RequestClasses:
     """Group requests with equal arrival time, lengths and weight."""

@@ -110,3 +110,21 @@ def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
         work += outputs[index]
         block_end = arrival - shift + work
     return shifts
+
+
+def next_block_begins(compressed: CompressedInstance) -> IntArray:
+    """Return for each request the moved round in which the next block begins, shape (n,).
+
+    2^62 for requests of the last block.
+    """
+    arrivals = compressed.instance.arrival_times
+    order = np.argsort(arrivals, kind="stable")
+    begins = np.full(len(order), 2**62, dtype=np.int64)
+    following = 2**62
+    later = None
+    for index in order[::-1].tolist():
+        if later is not None and compressed.shifts[index] != compressed.shifts[later]:
+            following = int(arrivals[later])
+        begins[index] = following
+        later = index
+    return begins

@@ -173,7 +173,6 @@ def price_bound(
     prices: MemoryPrices,
     *,
     classes: RequestClasses | None = None,
-    final: IntArray | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> PriceBound:
     """Evaluate the bound of this module in exact arithmetic.
@@ -189,9 +188,6 @@ def price_bound(
         Prices of memory in each round.
     classes : RequestClasses or None, default None
         Classes of the instance's requests, if computed already.
-    final : int64 array or None, default None
-        Last start considered for each class; None considers all starts. With it the bound holds for
-        schedules and fractional solutions in which no request starts later.
     should_stop : Callable[[], bool], default never
         Polled; returning True stops the computation.
 
@@ -202,7 +198,7 @@ def price_bound(
     """
     instance.require_tokens()
     costs = PricedCosts(instance, prices, classes)
-    cheapest: IntArray = costs.cheapest(final, should_stop)[costs.classes.class_of]
+    cheapest: IntArray = costs.cheapest(should_stop=should_stop)[costs.classes.class_of]
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return PriceBound(prices, sum(cheapest.tolist()) - paid, cheapest)
 

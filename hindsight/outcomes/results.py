@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, overload
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import FleetSchedule, Instance, InvalidValueError, KnownBounds, Schedule
-from instances.arrays import IntArray
 from instances.html import figure_of, price_curve
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
@@ -304,8 +303,8 @@ class RelaxationProgress:
         Steps of the price ascent, and linear programs, so far.
     lower_bound : int
         Certified lower bound on the optimum.
-    dual_value, upper_bound : float
-        Bounds around the value of the relaxation.
+    dual_value : float
+        Lower bound on the value of the relaxation.
     memory : int
         Resident set of this process in bytes; 0 if the system does not report it.
     """
@@ -315,23 +314,10 @@ class RelaxationProgress:
     iterations: int
     lower_bound: int
     dual_value: float
-    upper_bound: float
     memory: int
 
     def __str__(self) -> str:
-        return f"{self.phase}: at least {self.lower_bound}, gap {percent(self.gap)}"
-
-    @property
-    def gap(self) -> float:
-        """Return (upper bound - dual value) / upper bound."""
-        return relative_gap(self.dual_value, self.upper_bound)
-
-
-def relative_gap(lower: float, upper: float) -> float:
-    """Return (upper - lower) / upper, not below 0; 1 if there is no upper bound."""
-    if not math.isfinite(upper):
-        return 1.0
-    return max(0.0, (upper - lower) / upper)
+        return f"{self.phase}: at least {self.lower_bound}"
 
 
 def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
@@ -344,75 +330,6 @@ def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> floa
         return 1.0
     least, most = (bound - instance.total_output_length for bound in (lower, upper))
     return max(0.0, (most - max(0, least)) / max(1, most))
-
-
-Weights = tuple[IntArray, npt.NDArray[np.float64]]
-"""Starts of a request and their weights, which are positive and sum to one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Fractions(Sequence[Weights]):
-    """Starts and weights of each request, computed on access.
-
-    The weights of all requests at once could take gigabytes.
-
-    Attributes
-    ----------
-    weights_of : Callable[[int], Weights]
-        Function that returns the weights of a class of identical requests.
-    class_of : int64 array
-        The class of each request, shape (n,).
-    means, latest : float64 array, int64 array
-        Mean and last start of each class, shape (classes,).
-    shifts : int64 array
-        Rounds added to the starts of each request, shape (n,).
-    """
-
-    weights_of: Callable[[int], Weights]
-    class_of: IntArray
-    means: npt.NDArray[np.float64]
-    latest: IntArray
-    shifts: IntArray
-
-    def __repr__(self) -> str:
-        return f"Fractions({len(self)} requests)"
-
-    @classmethod
-    def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
-        """Create from weights that exist already, one entry per class."""
-        means = np.array([float(at @ share) for at, share in weights])
-        latest = np.array([int(at[-1]) for at, _ in weights], dtype=np.int64)
-        return cls(weights.__getitem__, class_of, means, latest, np.zeros_like(class_of))
-
-    def __len__(self) -> int:
-        return len(self.class_of)
-
-    @overload
-    def __getitem__(self, index: int) -> Weights: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Weights, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> Weights | tuple[Weights, ...]:
-        if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
-        at, share = self.weights_of(int(self.class_of[index]))
-        return at + self.shifts[index], share
-
-    @property
-    def mean_starts(self) -> npt.NDArray[np.float64]:
-        """Return sum_t t x[i,t] of each request, shape (n,)."""
-        return self.means[self.class_of] + self.shifts
-
-    @property
-    def last_starts(self) -> IntArray:
-        """Return the last start with a weight of each request, shape (n,)."""
-        last: IntArray = self.latest[self.class_of] + self.shifts
-        return last
-
-    def moved(self, shifts: IntArray) -> Fractions:
-        """Return the fractions with every start of request i later by ``shifts[i]``."""
-        return replace(self, shifts=self.shifts + shifts)
 
 
 RelaxationMethod = Literal["lp", "lagrangian"]
@@ -428,8 +345,8 @@ class Relaxation:
     instance : Instance
         The instance relaxed.
     objective : float
-        Value of a feasible fractional solution in floating point; within ``gap`` it is the value of
-        the relaxation.
+        Value of the relaxation in floating point: HiGHS's for ``"lp"``, for ``"lagrangian"`` what
+        ``memory_prices`` prove of it, before rounding up.
     certified_bound : int
         Lower bound on the optimum, evaluated exactly from the dual prices.
     expected_start_times : float64 array
@@ -437,25 +354,16 @@ class Relaxation:
     memory_prices : MemoryPrices
         Exact dual price of a token in each round, which proves the certified bound.
     horizon : int
-        Last round modelled; unless given, proved not to restrict the relaxation.
-    fractions : Fractions
-        Starts with positive weight of each request, as (starts, weights).
+        Last round modelled.
     runtime : float
         Seconds.
-    dual_value : float
-        Lower bound on the relaxation's value that ``memory_prices`` prove, before rounding up.
     method : RelaxationMethod
         ``"lp"``, the model of all starts, or ``"lagrangian"``, by price ascent.
     iterations : int
-        Steps of the price ascent and linear programs of ``"lagrangian"``.
+        Steps of the price ascent.
     stop_reason : RelaxationStop
         ``"optimal"`` for ``"lp"``; ``"tolerance"``, ``"time-limit"``, ``"interrupted"`` or
         ``"stalled"`` for ``"lagrangian"``.
-    is_feasible : bool
-        Whether ``fractions`` and ``expected_start_times`` belong to the solution of value
-        ``objective``. If ``"lagrangian"`` ended early they do not: they are then a best guess that
-        exceeds the memory limit in some rounds, and ``objective`` is that of a list schedule, or
-        infinite if that schedule ends after the given horizon.
     """
 
     instance: Instance
@@ -464,13 +372,10 @@ class Relaxation:
     expected_start_times: npt.NDArray[np.float64]
     memory_prices: MemoryPrices
     horizon: int
-    fractions: Fractions
     runtime: float
-    dual_value: float
     method: RelaxationMethod = "lp"
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
-    is_feasible: bool = True
 
     def __repr__(self) -> str:
         return (
@@ -485,7 +390,6 @@ class Relaxation:
             "value": f"{self.objective:.6g} rounds",
             "certified bound": f"{self.certified_bound} rounds",
             "of it waiting": f"{self.certified_waiting} rounds",
-            "gap": percent(self.gap),
             "method": self.method,
             "runtime": f"{self.runtime:.3g} s",
         }
@@ -493,16 +397,6 @@ class Relaxation:
         return figure_of("Relaxation", self.instance.name, facts, picture)
 
     @property
-    def gap(self) -> float:
-        """Return (objective - dual value) / objective, which bounds the error of both values."""
-        return relative_gap(self.dual_value, self.objective)
-
-    @property
     def certified_waiting(self) -> int:
         """Return a certified lower bound on the optimum's waiting, beyond the output lengths."""
         return max(0, self.certified_bound - self.instance.total_output_length)
-
-    @property
-    def waiting_gap(self) -> float:
-        """Return ``gap`` for the parts of objective and dual value beyond the output lengths."""
-        return relative_waiting_gap(self.instance, self.dual_value, self.objective)

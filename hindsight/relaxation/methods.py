@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
 
+from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.memory_prices import PriceBound, PricedCosts, price_bound, round_prices
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.integer_program.highs import (
@@ -22,7 +23,7 @@ from hindsight.integer_program.models import BUILDERS, Formulation, start_weight
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
+from hindsight.outcomes.results import Relaxation, RelaxationProgress
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search
@@ -32,9 +33,8 @@ from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
 from instances.problem.memory_translation import pooled
 from instances.progress import shows_progress
-from instances.validation import as_integer, as_number
+from instances.validation import as_number
 
-from .gaps import relax_without_gaps
 from .scale import ScaleRelaxation
 
 METHODS = ("auto", "lp", "lagrangian")
@@ -43,7 +43,10 @@ LARGEST_RELAXATION = 400_000
 """Most starts for which the row-by-row relaxation is attempted."""
 
 TOLERANCE = 0.01
-"""Default relative gap at which the method for scale stops."""
+"""Default relative accuracy at which the method for scale stops."""
+
+LONGEST_AXIS = 2**20
+"""Most rounds, with gaps, up to the last arrival that have a price each."""
 
 BUILD_SECONDS_PER_ENTRY = 3e-5
 """Rough seconds per start or round to build and compile the sparse model."""
@@ -59,7 +62,6 @@ REDUCED_COST_TOLERANCE = 1e-6
 def relax(
     instance: Instance,
     formulation: Formulation = "sparse",
-    horizon: int | None = None,
     *,
     method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
@@ -88,7 +90,6 @@ def relax(
 def relax(  # noqa: PLR0913
     instance: Workload | Instance,
     formulation: Formulation = "sparse",
-    horizon: int | None = None,
     *,
     method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
@@ -100,16 +101,15 @@ def relax(  # noqa: PLR0913
 ) -> Relaxation | SecondsResult:
     """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
-    Two methods compute the same value. ``"lp"`` gives the model of all starts to HiGHS.
-    ``"lagrangian"`` ascends in the memory prices and needs no model
-    (`hindsight.relaxation.scale`): it takes any size, stops at the tolerance, the time limit,
-    ``should_stop`` or Ctrl-C, and returns what is proved so far.
+    ``"lp"`` gives the model of all starts to HiGHS. ``"lagrangian"`` approaches the same value from
+    below by ascent in the memory prices and needs no model (`hindsight.relaxation.scale`): it takes
+    any size, stops at the tolerance, the time limit, ``should_stop`` or Ctrl-C, and returns what is
+    proved so far.
 
     For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
     (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both. For K
     replicas one machine with K times the memory is used, likewise a relaxation in rounds
-    (`instances.problem.memory_translation.pooled`); the fractions do not say which replica serves
-    a request.
+    (`instances.problem.memory_translation.pooled`).
 
     With ``batch_time`` each round lasts as long as its batch takes. The result then has lower
     bounds on the total latency in seconds of every scheduler, and list schedules
@@ -122,16 +122,14 @@ def relax(  # noqa: PLR0913
         instance count as seconds.
     formulation : Formulation, default "sparse"
         Which of two equivalent models ``"lp"`` solves.
-    horizon : int or None, default None
-        Last round; None extends it until no start beyond it could lower the objective.
     method : {"auto", "lp", "lagrangian"}, default "auto"
         ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` beyond them
         or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
-        Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
+        Relative accuracy at which ``"lagrangian"`` stops, an estimate; None is `TOLERANCE`.
     batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds. With a batch time, ``formulation``, ``horizon``,
-        ``method`` and ``tolerance`` are refused.
+        Seconds of a round; None counts in rounds. With a batch time, ``formulation``, ``method``
+        and ``tolerance`` are refused.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
@@ -146,11 +144,10 @@ def relax(  # noqa: PLR0913
     Raises
     ------
     SolverError
-        ``"lp"`` found no optimal solution within the limits, or ``"lagrangian"`` proved that none
-        exists within the horizon.
+        ``"lp"`` found no optimal solution within the limits.
     InvalidValueError, InvalidTypeError
-        A horizon that some request cannot meet, an unknown formulation or method, a tolerance that
-        is not a positive number, or a time limit that is not a number >= 0.
+        An unknown formulation or method, a tolerance that is not a positive number, or a time limit
+        that is not a number >= 0.
 
     Examples
     --------
@@ -163,7 +160,6 @@ def relax(  # noqa: PLR0913
     if batch_time is not None:
         refuse_beside_batch_time(
             formulation=formulation != "sparse",
-            horizon=horizon is not None,
             method=method != "auto",
             tolerance=tolerance is not None,
         )
@@ -179,58 +175,57 @@ def relax(  # noqa: PLR0913
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
-    if horizon is not None:
-        horizon = as_integer(horizon, None, "horizon", minimum=1)
     found = None
-    if method == "lp" or (method == "auto" and _fits(instance, horizon)):
+    if method == "lp" or (method == "auto" and _fits(instance)):
         try:
-            found = _relax_by_rows(instance, formulation, horizon, search)
+            found = _relax_by_rows(instance, formulation, search)
         except SolverError:
             if method == "lp":
                 raise
     if found is None:
-        found = _relax_by_prices(instance, horizon, asked, search)
+        found = _relax_by_prices(instance, asked, search)
     return found if given is instance else replace(found, instance=given)
 
 
-def _relax_by_prices(
-    instance: Instance, horizon: int | None, tolerance: float, search: Search
-) -> Relaxation:
-    def at_scale(given: Instance) -> Relaxation:
+def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Relaxation:
+    """Relax by ascent in the prices, without idle gaps if the last arrival is very late.
+
+    The optimum is the same with and without gaps. The prices then belong to the rounds of
+    ``compress(instance).instance``.
+    """
+    is_long = int(instance.arrival_times.max()) > LONGEST_AXIS
+    compressed = compress(instance) if is_long else None
+    with search.clock.listening():
         run = ScaleRelaxation(
-            given,
-            horizon=horizon,
+            instance if compressed is None else compressed.instance,
             tolerance=tolerance,
-            threads=search.threads,
             progress=search.progress,
             clock=search.clock,
         )
         run.go_on()
-        return run.result()
-
-    with search.clock.listening():
-        # A given horizon counts the rounds of gaps too.
-        return at_scale(instance) if horizon is not None else relax_without_gaps(instance, at_scale)
-
-
-def _fits(instance: Instance, horizon: int | None) -> bool:
-    """Tell whether the row-by-row model is small; without a horizon, judge by the volume alone."""
-    rounds = horizon
-    if rounds is None:
-        # Use Python's integers: a few volumes may exceed 64 bits.
-        served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
-        rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
-    return count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
+        found = run.result()
+    if compressed is None:
+        return found
+    return replace(
+        found,
+        instance=instance,
+        expected_start_times=found.expected_start_times + compressed.shifts,
+        horizon=found.horizon + int(compressed.shifts.max()),
+    )
 
 
-def _relax_by_rows(
-    instance: Instance,
-    formulation: Formulation,
-    horizon: int | None,
-    search: Search,
-) -> Relaxation:
+def _fits(instance: Instance) -> bool:
+    """Tell whether the row-by-row model is small, judged by the volume alone."""
+    # Use Python's integers: a few volumes may exceed 64 bits.
+    served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
+    rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
+    fits: bool = count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
+    return fits
+
+
+def _relax_by_rows(instance: Instance, formulation: Formulation, search: Search) -> Relaxation:
     clock = search.clock
-    rounds = _first_rounds(instance, clock) if horizon is None else horizon
+    rounds = _first_rounds(instance, clock)
     _refuse_the_hopeless(instance, rounds)
     while True:
         starts = all_starts(instance, rounds)
@@ -239,27 +234,28 @@ def _relax_by_rows(
         compiled, result = _solve(starts, formulation, search)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
-        further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
+        further = _horizon_needed(instance, starts, bound)
         if further <= rounds:
             break
         rounds = max(further, rounds + rounds // 4)
     assert result.values is not None
     assert result.objective is not None
-    weights = [sorted(shares.items()) for shares in start_weights(starts, compiled, result.values)]
-    columns = [np.array(pairs).T for pairs in weights]
-    fractions = [(at.astype(np.int64), share) for at, share in columns]
+    weights = start_weights(starts, compiled, result.values)
     return Relaxation(
         instance=instance,
         objective=result.objective,
         certified_bound=bound.bound,
         # Interior solutions leave tiny weights; the average is still a weighted mean of starts.
-        expected_start_times=np.array([np.average(at, weights=share) for at, share in fractions]),
+        expected_start_times=np.array([_mean(shares) for shares in weights]),
         memory_prices=prices,
         horizon=rounds,
-        fractions=Fractions.listed(fractions, np.arange(len(instance))),
         runtime=clock.seconds(),
-        dual_value=bound.scaled_value / prices.denominator,
     )
+
+
+def _mean(weights: Mapping[int, float]) -> float:
+    starts, shares = np.array(sorted(weights.items())).T
+    return float(np.average(starts, weights=shares))
 
 
 def _first_rounds(instance: Instance, clock: Clock) -> int:

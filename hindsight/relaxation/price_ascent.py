@@ -22,36 +22,23 @@ References
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hindsight.bounds.cheapest_starts import PricedRounds, RequestClasses, block_minima
-from hindsight.outcomes.results import Fractions, Weights
 from hindsight.runtime.clock import StoppedEarlyError, never, timed_slices
 from instances.arrays import FloatArray, IntArray
 
-from .memory_repair import ListedStarts
-from .soft_starts import StartWindows, add_weights, soft_starts
+from .soft_starts import StartWindows, soft_starts
 
 MOST_PRICES = 300_000
 """Most rounds with a price of their own each: L-BFGS-B stores some fifty numbers for each price."""
 
 REMEMBERED = 20
 """Number of previous steps from which L-BFGS-B estimates curvature."""
-
-AVERAGED = 200
-"""Steps, spread over those at a temperature, whose fractional solutions are averaged: prices swing
-about the best ones, and memory about M, so the mean exceeds M by far less."""
-
-MOST_KEPT = 120_000_000
-"""Most entries stored for the averaged steps."""
-
-LISTED = 1e-6
-"""Smallest weight that is listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +47,8 @@ class GibbsStarts:
 
     Attributes
     ----------
-    classes : RequestClasses
-        Classes of the requests.
     prices : float64 array
         Price per round, entry r for round r, shape (length,).
-    rounds : PricedRounds
-        The same prices, prepared for pricing starts.
-    temperature : float
-        Temperature of the weights.
     windows : StartWindows
         Weights of each class.
     value : float
@@ -80,60 +61,12 @@ class GibbsStarts:
         Memory of the fractional solution, entry r for round r, shape (length,).
     """
 
-    classes: RequestClasses
     prices: FloatArray
-    rounds: PricedRounds
-    temperature: float
     windows: StartWindows
     value: float
     soft_value: float
     cost: float
     usage: FloatArray
-
-    def fractions(self) -> Fractions:
-        """Return the weights of every request."""
-        class_of, windows = self.classes.class_of, self.windows
-        return Fractions(
-            self._weights,
-            class_of,
-            windows.mean_starts,
-            windows.last - 1,
-            np.zeros_like(class_of),
-        )
-
-    def _weights(self, k: int) -> Weights:
-        listed = mean_starts([self], k, k + 1)
-        return listed.starts, listed.masses / self.classes.counts[k]
-
-
-def mean_starts(found: Sequence[GibbsStarts], begin_class: int, end_class: int) -> ListedStarts:
-    """Average fractional solutions over classes begin_class .. end_class - 1."""
-    part = slice(begin_class, end_class)
-    classes = found[0].classes
-    first = np.min([one.windows.first[part] for one in found], axis=0)
-    last = np.max([one.windows.last[part] for one in found], axis=0)
-    lengths = last - first
-    origins = np.cumsum(lengths) - lengths - first
-    masses = np.zeros(int(lengths.sum()))
-    for one in found:
-        add_weights(
-            one.rounds,
-            classes,
-            (begin_class, end_class),
-            one.temperature,
-            one.windows,
-            1 / len(found),
-            origins,
-            masses,
-        )
-    class_of = np.repeat(np.arange(begin_class, end_class), lengths)
-    counts = classes.counts[part]
-    kept = np.flatnonzero(masses > LISTED * counts[class_of - begin_class])
-    class_of = class_of[kept]
-    within = class_of - begin_class
-    masses = masses[kept]
-    masses *= (counts / np.bincount(within, masses, len(counts)))[within]
-    return ListedStarts(classes, class_of, kept - origins[within], masses)
 
 
 class PriceAscent:
@@ -168,8 +101,6 @@ class PriceAscent:
         Last round with a price.
     temperature : float
         Temperature, in rounds.
-    capacity : float
-        Memory limit that the fractional solution aims for.
     steps, iterations : int
         Steps of L-BFGS-B at this temperature, and iterations in all.
     """
@@ -193,7 +124,6 @@ class PriceAscent:
         self._late = np.full(len(classes.counts), np.inf) if late is None else late
         self.final = np.maximum(classes.arrival_times, self.T) if final is None else final
         self.memory_limit = memory_limit
-        self.capacity = float(memory_limit)
         self.temperature = temperature
         self.steps, self.iterations = 0, 0
         longest = int(classes.output_lengths.max())
@@ -212,10 +142,6 @@ class PriceAscent:
         y = np.add.reduceat(prices, self._firsts) / self._sizes
         self.now = self._evaluated(y, temperature)
         self._y, self._tried = y, (y, self.now)
-        numbers = 4 * self._length + 5 * len(classes.counts)
-        self._kept = max(1, min(AVERAGED, MOST_KEPT // numbers))
-        self._every = 1
-        self._recent = deque([self.now], maxlen=self._kept)
 
     def climb(self, most: int, tolerance: float) -> bool:
         """Step at this temperature until ``most`` steps are made or a step gains almost nothing.
@@ -237,7 +163,6 @@ class PriceAscent:
         # Imported here: it takes a fifth of a second to load, and most solves do without.
         from scipy.optimize import minimize
 
-        self._every = -(-most // self._kept)
         try:
             # BLAS threads would only spin, which on a busy machine takes most of the time.
             with threadpool_limits(1, "blas"):
@@ -265,12 +190,6 @@ class PriceAscent:
         self.now = self._evaluated(self._y, self.temperature * factor)
         self.temperature *= factor
         self.steps = 0
-        self._recent.clear()
-        self._recent.append(self.now)
-
-    def recent(self) -> list[GibbsStarts]:
-        """Return the results of the last steps at this temperature, near the best prices."""
-        return list(self._recent)[-max(1, 3 * len(self._recent) // 4) :]
 
     def round_prices(self) -> FloatArray:
         """Return prices of rounds 1 .. T, shape (T,)."""
@@ -285,7 +204,7 @@ class PriceAscent:
         y = np.maximum(z, 0.0) * self._unit
         tried = self._evaluated(y, self.temperature)
         self._tried = y, tried
-        gradient = self._gathered(tried.usage) - self.capacity * self._sizes
+        gradient = self._gathered(tried.usage) - self.memory_limit * self._sizes
         return -tried.soft_value, -gradient * self._unit
 
     def _accept(self, _: FloatArray) -> None:
@@ -293,8 +212,6 @@ class PriceAscent:
         self._y, self.now = self._tried
         self.steps += 1
         self.iterations += 1
-        if self.steps % self._every == 0:
-            self._recent.append(self.now)
         if self.stepped is not None:
             self.stepped(self)
         if self.must_stop():
@@ -309,9 +226,8 @@ class PriceAscent:
         rounds = PricedRounds(sums, weighted_sums, block_minima(prices), 1.0)
         entering, running = np.zeros((2, self._length + 1))
         count = len(classes.counts)
-        first, last = np.zeros((2, count), dtype=np.int64)
         cheapest, mass, mean_starts = np.zeros((3, count))
-        windows = StartWindows(first, last, self._hints, cheapest, mass, mean_starts)
+        windows = StartWindows(self._hints, cheapest, mass, mean_starts)
         for part in timed_slices(count, self.must_stop):
             bounds, memory = (part.start, part.stop), (entering, running)
             soft_starts(
@@ -320,13 +236,10 @@ class PriceAscent:
         own = classes.output_lengths - classes.arrival_times
         smooth = float(classes.counts @ (cheapest - temperature * np.log(mass)))
         return GibbsStarts(
-            classes=classes,
             prices=prices,
-            rounds=rounds,
-            temperature=temperature,
             windows=windows,
             value=float(classes.counts @ cheapest) - self.memory_limit * float(sums[-1]),
-            soft_value=smooth - self.capacity * float(sums[-1]),
+            soft_value=smooth - self.memory_limit * float(sums[-1]),
             cost=float((classes.counts * classes.weights) @ (mean_starts + own)),
             usage=np.cumsum(entering + np.cumsum(running))[: self._length],
         )

@@ -34,8 +34,6 @@ class StartWindows(NamedTuple):
 
     Attributes
     ----------
-    first, last : int64 array
-        Starts with weights lie in first .. last - 1; the first and last of these have weight.
     hints : int64 array
         A cheapest start.
     cheapest : float64 array
@@ -46,8 +44,6 @@ class StartWindows(NamedTuple):
         Mean start under the weights.
     """
 
-    first: IntArray
-    last: IntArray
     hints: IntArray
     cheapest: FloatArray
     mass: FloatArray
@@ -198,7 +194,7 @@ def soft_starts(
     of ``windows``.
     """
     a, s, o, w, counts, _ = classes
-    first, last, hints, cheapest, mass, mean_starts = windows
+    hints, cheapest, mass, mean_starts = windows
     reach = SPREAD * temperature
     most = len(prices.sums) // BLOCK + 2
     blocks = _Blocks(np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most))
@@ -218,43 +214,11 @@ def soft_starts(
                 moment += shift + of_block * begins[j]
         if late[i] <= best + reach:
             total += np.exp((best - late[i]) / temperature)
-        lo, hi = end, 0
         for j in range(count):
             if leasts[j] <= best + reach:
                 begin = begins[j]
                 width = min(end, (begin // BLOCK + 1) * BLOCK) - begin
                 weights = kept[j * BLOCK : j * BLOCK + width]
-                used = np.flatnonzero(weights)
-                if len(used):
-                    lo, hi = min(lo, begin + used[0]), begin + used[-1] + 1
                 weights *= counts[i] / total
                 _hold(weights, begin, s[i], o[i], memory[0], memory[1])
-        hints[i], cheapest[i], mass[i] = where, best, total
-        first[i], last[i], mean_starts[i] = min(lo, hi), hi, moment / total
-
-
-@partial(njit, makes_arrays=True)
-def add_weights(
-    prices: PricedRounds,
-    classes: RequestClasses,
-    part: tuple[int, int],
-    temperature: float,
-    windows: StartWindows,
-    share: float,
-    origins: IntArray,
-    masses: FloatArray,
-) -> None:
-    """Add the weights of classes part[0] .. part[1] - 1 to ``masses``, one by one.
-
-    Weights of a class sum to ``share`` times its count. Start 0 of the k-th of these classes, from
-    k = 0, has entry origins[k].
-    """
-    a, s, o, w, counts, _ = classes
-    first, last, _, cheapest, mass, _ = windows
-    for i in range(part[0], part[1]):
-        costs = np.empty(last[i] - first[i])
-        _price(prices, (a[i], s[i], o[i], w[i]), first[i], last[i], costs)
-        _weigh(costs, cheapest[i], temperature)
-        weight, origin = share * counts[i] / mass[i], origins[i - part[0]] + first[i]
-        for k in range(len(costs)):
-            masses[origin + k] += weight * costs[k]
+        hints[i], cheapest[i], mass[i], mean_starts[i] = where, best, total, moment / total

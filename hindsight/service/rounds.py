@@ -38,7 +38,7 @@ from itertools import accumulate
 import numpy as np
 
 from hindsight.bounds.cheapest_starts import RequestClasses, requests_from
-from hindsight.bounds.idle_gaps import compress
+from hindsight.bounds.idle_gaps import compress, next_block_begins
 from hindsight.bounds.memory_prices import PricedCosts, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES
 from hindsight.configurations.ascent import ConfigurationAscent
@@ -51,7 +51,6 @@ from hindsight.integer_program.highs import LinearResult, Termination, compile_m
 from hindsight.integer_program.models import BUILDERS, Formulation, starts_from_values
 from hindsight.integer_program.starts import latest_starts, start_sets
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.relaxation.gaps import next_block_begins
 from hindsight.relaxation.price_ascent import PriceAscent
 from hindsight.runtime.clock import StoppedEarlyError
 from instances import FleetSchedule, Instance, Schedule

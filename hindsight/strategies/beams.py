@@ -194,7 +194,6 @@ class Beams(Strategy):
             relaxation = relaxation or ScaleRelaxation(
                 state.instance,
                 tolerance=self.relaxation_tolerance,
-                threads=problem.threads,
                 progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
                 clock=Clock(should_stop=state.clock.must_stop),
             )
@@ -244,7 +243,6 @@ class Beams(Strategy):
         relaxation = ScaleRelaxation(
             Instance(tuple(instance), limit, metadata=instance.metadata),
             tolerance=self.guide_tolerance,
-            threads=problem.threads,
             clock=Clock(should_stop=state.clock.must_stop),
         )
         self._follow(relaxation, self.guide_share, state, search)

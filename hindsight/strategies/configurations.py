@@ -286,7 +286,6 @@ class ConfigurationSearch:
         relaxation = ScaleRelaxation(
             self.instance,
             tolerance=self._parameters.relaxation_tolerance,
-            threads=1,
             clock=Clock(should_stop=self._must_stop),
         )
         relaxation.go_on()

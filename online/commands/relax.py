@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.outcomes.results import percent
 from instances import Instance
-from online.comparison.ratios import rounded_down, rounded_up
+from online.comparison.ratios import rounded_down
 
 from .console import INTERRUPTED_STATUS, progress_bar
 from .json_output import JsonFile, about, about_fields, answer, check_json
@@ -29,13 +28,13 @@ def relax(
         str, typer.Option(help="lp (the whole model, by HiGHS), lagrangian (prices), or auto.")
     ] = "auto",
     gap: Annotated[
-        float, typer.Option(min=1e-9, max=1, help="Relative gap at which lagrangian stops.")
+        float, typer.Option(min=1e-9, max=1, help="Relative accuracy at which lagrangian stops.")
     ] = 0.01,
     time_limit: TimeLimit = None,
     threads: Threads = None,
     json_file: JsonFile = None,
 ) -> int:
-    """A certified lower bound on the optimum, and an interval for the value of the relaxation.
+    """A certified lower bound on the optimum, and the value of the relaxation.
 
     Waiting is what total latency is beyond the output lengths, which no schedule avoids.
 
@@ -47,7 +46,6 @@ def relax(
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
     instance, limit, _ = read_in_time(parsed, limit)
     import hindsight
-    from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption
     from hindsight.runtime.memory_use import resident_bytes
 
@@ -56,12 +54,10 @@ def relax(
         update(0, "start")
 
         def show(news: RelaxationProgress) -> None:
-            low, high = rounded_down(news.dual_value, 1), rounded_up(news.upper_bound, 1)
-            waiting = percent(relative_waiting_gap(instance, news.dual_value, news.upper_bound))
             update(
                 0,
-                f"{news.phase} {news.iterations}: at least {news.lower_bound}, value [{low}, "
-                f"{high}] {percent(news.gap)}, waiting {waiting}, {news.memory / 1e6:.0f} MB",
+                f"{news.phase} {news.iterations}: at least {news.lower_bound}, value at least "
+                f"{rounded_down(news.dual_value, 1)}, {news.memory / 1e6:.0f} MB",
             )
 
         relaxed = relax_instance(
@@ -91,11 +87,8 @@ def _found(
         "stop_reason": relaxed.stop_reason,
         "certified_lower_bound_rounds": relaxed.certified_bound,
         "transportation_lower_bound_rounds": small_transportation_bound(pooled(instance)),
-        "value_rounds": [relaxed.dual_value, relaxed.objective],
-        "gap": relaxed.gap,
+        "value_rounds": relaxed.objective,
         "certified_waiting_rounds": relaxed.certified_waiting,
-        "waiting_gap": relaxed.waiting_gap,
-        "expected_starts_are_feasible": relaxed.is_feasible,
         "iterations": relaxed.iterations,
         "runtime_seconds": relaxed.runtime,
         "memory_bytes": memory,
@@ -105,18 +98,14 @@ def _found(
 
 def _fields(found: Mapping[str, Any], ended: str | None) -> dict[str, str]:
     """Lines of the screen, from what `_found` says."""
-    low, high = found["value_rounds"]
+    value = "value" if found["method"] == "lp" else "value at least"
     notes = [note for note in found["notes"] if note != ended]
     fields = {
         "method": f"{found['method']} ({found['stop_reason']})",
         "certified lower bound": str(found["certified_lower_bound_rounds"]),
         "transportation lower bound": str(found["transportation_lower_bound_rounds"] or ""),
-        "value at least": rounded_down(low),
-        "value at most": rounded_up(high),
-        "gap": percent(found["gap"]),
+        value: rounded_down(found["value_rounds"]),
         "certified waiting": str(found["certified_waiting_rounds"]),
-        "waiting gap": percent(found["waiting_gap"]),
-        "expected starts": "of that value" if found["expected_starts_are_feasible"] else "a guess",
         "iterations": str(found["iterations"]),
         "runtime": f"{found['runtime_seconds']:.1f} s",
         "note": "; ".join(notes),

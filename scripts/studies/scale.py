@@ -94,11 +94,11 @@ class ScaleRow:
         Wall clock and processor time, the drawing of the instance left out.
     peak_bytes : int
         Largest resident set of the process.
-    certified_bound, dual_value, objective, gap
-        Of the relaxation, or the certified bound (twice), the schedule's latency and the gap of a
-        solve; None where there is none.
+    certified_bound, objective, gap
+        The certified bound and the value of the relaxation, or the certified bound, the schedule's
+        latency and the gap of a solve; None where there is none.
     waiting_bound, waiting, waiting_gap
-        What of bound and objective exceeds the output lengths, and their gap.
+        What of bound and objective exceeds the output lengths, and the gap of a solve's.
     ended : str
         Its stop reason, or what went wrong.
     """
@@ -110,7 +110,6 @@ class ScaleRow:
     cpu_seconds: float
     peak_bytes: int
     certified_bound: int | None
-    dual_value: float | None
     objective: float | None
     gap: float | None
     waiting_bound: int | None
@@ -121,7 +120,7 @@ class ScaleRow:
     @classmethod
     def failed(cls, family: str, requests: int, method: str, why: str) -> ScaleRow:
         """A row of a process that did not come to an end."""
-        return cls(family, requests, method, 0.0, 0.0, 0, *(None,) * 7, why)
+        return cls(family, requests, method, 0.0, 0.0, 0, *(None,) * 6, why)
 
     @property
     def finished(self) -> bool:
@@ -163,12 +162,14 @@ def measure(
     # Loops are compiled, or loaded, outside the clock.
     compile_kernels()
     wall, cpu = time.perf_counter(), time.process_time()
-    ended, numbers = "out of memory", None
+    ended = "out of memory"
+    numbers: tuple[int, float] | None = None
+    gaps: tuple[float, float] | tuple[None, None] = (None, None)
     try:
         if method == "solve":
             solved = solve(instance, time_limit, threads, seed, method="beams")
-            certified = solved.certified_lower_bound
-            numbers = certified, float(certified), float(solved.upper_bound), solved.gap
+            numbers = solved.certified_lower_bound, float(solved.upper_bound)
+            gaps = solved.gap, relative_waiting_gap(instance, *numbers)
             ended = solved.stop_reason
         else:
             found = relax(
@@ -178,16 +179,16 @@ def measure(
                 time_limit=time_limit,
                 threads=threads,
             )
-            numbers = found.certified_bound, found.dual_value, found.objective, found.gap
+            numbers = found.certified_bound, found.objective
             ended = found.stop_reason
     except SolverError as error:
         ended = str(error)
     except MemoryError:
         pass
     seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
-    certified_bound, dual_value, objective, gap = numbers or (None,) * 4
+    certified_bound, objective = numbers or (None, None)
     outputs = instance.total_output_length
-    waits = None if numbers is None else (max(0, numbers[0] - outputs), numbers[2] - outputs)
+    waits = None if numbers is None else (max(0, numbers[0] - outputs), numbers[1] - outputs)
     return ScaleRow(
         family=family,
         requests=len(instance),
@@ -196,14 +197,11 @@ def measure(
         cpu_seconds=cpu_seconds,
         peak_bytes=_peak_bytes(),
         certified_bound=certified_bound,
-        dual_value=dual_value,
         objective=objective,
-        gap=gap,
+        gap=gaps[0],
         waiting_bound=None if waits is None else waits[0],
         waiting=None if waits is None else waits[1],
-        waiting_gap=(
-            None if numbers is None else relative_waiting_gap(instance, numbers[0], numbers[2])
-        ),
+        waiting_gap=gaps[1],
         ended=ended,
     )
 

@@ -12,7 +12,6 @@ from effort import sweep
 
 import hindsight
 import online
-from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.bounds.memory_prices import PricedCosts, price_bound, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices
 from hindsight.integer_program import models
@@ -67,7 +66,7 @@ def test_prices_are_looked_up_no_further_than_they_reach() -> None:
 
 @pytest.mark.parametrize("seed", sweep(range(20)))
 def test_clipped_look_ups_lose_nothing(seed: int) -> None:
-    """Outputs and arrivals on both sides of the last price, with and without a last start."""
+    """Outputs and arrivals on both sides of the last price."""
     rng = np.random.default_rng([47, seed])
     n, rounds = 8, int(rng.integers(0, 12))
     prompts, outputs, arrivals = (rng.integers(1, 20, n) for _ in range(3))
@@ -88,16 +87,7 @@ def test_clipped_look_ups_lose_nothing(seed: int) -> None:
         expected.append(int(min(costs)))
         first, priced = PricedCosts(instance, prices).of(len(expected) - 1)
         assert (first, int(priced.min())) == (a, min(costs))
-    order = np.lexsort((outputs, prompts, arrivals))
-    classes = request_classes(instance)
-    latest = np.array([final[order][k] for k in _first_of_each(classes.class_of[order])])
-    for given in (None, latest):
-        found = price_bound(instance, prices, classes=classes, final=given)
-        assert found.cheapest.tolist() == expected
-
-
-def _first_of_each(sorted_classes: np.ndarray) -> list[int]:
-    return [int(np.argmax(sorted_classes == k)) for k in range(int(sorted_classes.max()) + 1)]
+    assert price_bound(instance, prices).cheapest.tolist() == expected
 
 
 @pytest.mark.parametrize("memory_limit", [2**14, 2**20, 2**24, 2**27, 2**31 - 1])

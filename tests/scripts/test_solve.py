@@ -93,17 +93,14 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(ok: Ok, tmp_
     assert "verified lower bound" not in shown
 
 
-def test_the_interval_of_a_relaxation_is_printed(ok: Ok, small: Path) -> None:
+def test_the_bounds_of_a_relaxation_are_printed(ok: Ok, small: Path) -> None:
     shown = fields(ok("relax small.json --method lagrangian --time-limit 0"))
     assert shown["method"] == "lagrangian (time-limit)"
     # The optimum: the requests of outputs 3, 6 and 2 begin at 0, 0 and 6.
     assert 11 <= int(shown["certified lower bound"]) <= 17
     found = hindsight.relax(instances.load(small), method="lagrangian", time_limit=0)
-    low, high = Fraction(shown["value at least"]), Fraction(shown["value at most"])
-    assert low <= Fraction(found.dual_value) <= Fraction(found.objective) <= high
+    assert Fraction(shown["value at least"]) <= Fraction(found.objective)
     assert int(shown["certified waiting"]) == int(shown["certified lower bound"]) - 11
-    assert shown["gap"].endswith("%")
-    assert shown["waiting gap"].endswith("%")
     assert float(shown["memory"].removesuffix(" MB")) > 10
 
 
@@ -140,5 +137,3 @@ def test_ctrl_c_gives_the_interval_so_far(
     assert int(shown["certified lower bound"]) > instance.total_output_length
     if name == "solve":
         assert instances.known_bounds(instances.load("out.json")) is not None
-    else:
-        assert float(shown["value at least"]) <= float(shown["value at most"])

@@ -55,23 +55,16 @@ def test_no_waiting_needs_no_other_proof() -> None:
 
 
 @pytest.mark.parametrize("method", ["lp", "lagrangian"])
-def test_what_floats_leave_of_no_waiting_is_no_gap(method: str) -> None:
+def test_what_floats_leave_of_no_waiting_is_no_waiting(method: str) -> None:
     relaxed = hindsight.relax(SPARE, method=method, threads=1)  # type: ignore[arg-type]
     assert relaxed.certified_waiting == 0
-    assert relaxed.waiting_gap < 1e-6
-
-
-def test_a_relaxations_gap_is_of_its_own_value() -> None:
-    relaxed = replace(hindsight.relax(THREE, threads=1), objective=7.5 + 4, dual_value=7 + 3.6)
-    assert relaxed.waiting_gap == pytest.approx(0.9 / 4.5)
-    assert replace(relaxed, dual_value=6.0).waiting_gap == 1.0
-    assert replace(relaxed, objective=math.inf).waiting_gap == 1.0
 
 
 def test_less_than_a_round_counts_as_one() -> None:
     assert relative_waiting_gap(THREE, 7, 7.25) == 0.25
     assert relative_waiting_gap(THREE, 7.25, 7.25) == 0.0
     assert relative_waiting_gap(THREE, 9, 11) == 0.5
+    assert relative_waiting_gap(THREE, 9, math.inf) == 1.0
 
 
 @pytest.mark.parametrize(

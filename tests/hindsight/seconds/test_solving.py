@@ -191,9 +191,9 @@ def test_what_is_of_rounds_takes_no_workload() -> None:
         (lambda: hindsight.relax(workload), InvalidTypeError, "give batch_time"),
         (lambda: hindsight.build_model(workload), InvalidTypeError, "is not an Instance"),
         (
-            lambda: hindsight.relax(workload, batch_time=TIME, horizon=3),  # type: ignore[call-overload]
+            lambda: hindsight.relax(workload, batch_time=TIME, method="lp"),  # type: ignore[call-overload]
             InvalidValueError,
-            "horizon",
+            "method",
         ),
     ):
         with pytest.raises(error, match=message):
