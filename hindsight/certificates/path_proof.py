@@ -54,7 +54,6 @@ class PathProof(StateProof):
         if self._excludes_schedule(limit):
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         replay = PathReplay(self, limit, self.size)
-        self.epochs = replay.epochs
         if replay.closed_by(stages) is None:
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         self.leaves = replay.nodes

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from hindsight.certificates.format import CertificateError, read_certificate
-from hindsight.certificates.lighter import lighter
 from hindsight.certificates.writing import make_certificate, state_prices_of
 from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.proofs import Proof
@@ -178,15 +177,13 @@ def _certified(
 ) -> tuple[Bound, str, bytes]:
     """Write a certificate as small as possible; return its checked bound, its kind and its bytes.
 
-    Prices are not rounded so far that the bound falls to the one verified before. A proof by paths
-    is made quicker to check.
+    Prices are not rounded so far that the bound falls to the one verified before.
     """
     clock = Clock(time_limit)
     proved = result.status == "optimal"
     if isinstance(result, SecondsResult):
         time_limit = min(SECONDS_LIMIT, clock.seconds_left())
     document = make_certificate(result.schedule, result.proof, search=proved, time_limit=time_limit)
-    document = lighter(document, clock.must_stop)
     packed = compressed(document)
     prices = result.proof.steps[0] if isinstance(result.proof, Proof) else None
     coarse = iter(COARSER_PRICES)
