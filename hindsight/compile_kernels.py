@@ -3,17 +3,9 @@
 numba compiles each loop on its first call, a minute in all for one core, and stores the machine
 code beside the sources for later processes. A compilation cannot be interrupted, so a first solve
 with a short time limit would overrun it. Run this once after installation to avoid that.
-
-Two processes share the work: numba looks on disk before it compiles, so the second one goes through
-the parts from the other end, until both meet.
 """
 
 from __future__ import annotations
-
-import os
-import sys
-from collections.abc import Callable, Sequence
-from threading import Thread
 
 import numpy as np
 
@@ -30,10 +22,8 @@ from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
 from .runtime.clock import Clock, never
 from .runtime.compilation import Heard, heard_compiling, nothing_plain
-from .runtime.second_compiler import second_compiler
 from .seconds.solving import solve_seconds
 from .service.attainment import attainment
-from .service.placing import place_in_order
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
 from .strategies.paths import run_graphs_once
@@ -97,24 +87,22 @@ def _service_levels() -> None:
         attainment(_instance(), ServiceLevel(latency=3.5), batch_time=batch_time, progress=False)
 
 
-PARTS: dict[str, Callable[[], None]] = {
-    "prices": _prices,
-    "states": _states,
-    "graphs": _graphs,
-    "beams": _beams,
-    "relaxation": _relaxation,
-    "preemption": _preemption,
-    "blocks and fleets": _blocks_and_fleets,
-    "seconds": _seconds,
-    "service levels": _service_levels,
-}
+PARTS = (
+    _prices,
+    _states,
+    _graphs,
+    _beams,
+    _relaxation,
+    _preemption,
+    _blocks_and_fleets,
+    _seconds,
+    _service_levels,
+)
 """What runs every loop of the searches and the relaxation once, on four requests."""
 
 
 def compile_kernels(heard: Heard = lambda name, seconds: None) -> float:
     """Run every compiled loop of the searches and the relaxation once, on four requests.
-
-    With two cores a second process compiles the last loops at the same time.
 
     Parameters
     ----------
@@ -127,28 +115,10 @@ def compile_kernels(heard: Heard = lambda name, seconds: None) -> float:
         Seconds taken, close to 0 if the machine code is there already.
     """
     clock = Clock()
-    last_parts = second_compiler(tuple(reversed(PARTS)), place_in_order, heard)
-    with nothing_plain(), heard_compiling(end=heard), last_parts:
-        for part in PARTS.values():
+    with nothing_plain(), heard_compiling(end=heard):
+        for part in PARTS:
             part()
     return clock.seconds()
-
-
-def compile_for_another(parts: Sequence[str]) -> None:
-    """Compile parts in this process, as another one asked: see `second_compiler`.
-
-    What the other one surely compiles first is left as plain Python.
-    """
-    # The pipe has an end when the other process does, however it ends.
-    Thread(target=_end_with_the_other, daemon=True).start()
-    with heard_compiling(end=lambda name, seconds: print(seconds, name, flush=True)):
-        for part in parts:
-            PARTS[part]()
-
-
-def _end_with_the_other() -> None:
-    sys.stdin.read()
-    os._exit(1)
 
 
 def main() -> None:

@@ -36,8 +36,6 @@ class PathProof(StateProof):
     """Proof by state prices, a limit and stages that leave no path within the limit."""
 
     sees_replicas = False
-    epochs = 0
-    """Epochs of its graphs, once its bound is computed."""
 
     keys = ("states", "prices", "limit", "stages")
 

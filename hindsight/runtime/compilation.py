@@ -152,11 +152,6 @@ def is_compiled(loop: Any) -> bool:
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
-def is_stored(loop: Any) -> bool:
-    """Tell whether machine code of a loop is kept on disk once it is compiled."""
-    return _index(loop) is not None
-
-
 class _WithoutCollection(event.Listener):
     """Pause the garbage collector while anything is compiled.
 

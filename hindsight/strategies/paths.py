@@ -18,7 +18,6 @@ import numpy as np
 
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import PathPrices, StatePrices
-from hindsight.exact_search.state_search_kernels import expand
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
     MOST_NODES,
@@ -29,13 +28,10 @@ from hindsight.paths.graph import (
     finer_graph,
 )
 from hindsight.paths.growth import LARGE, GraphGrowth
-from hindsight.paths.layer_kernels import extend_sets
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.compilation import is_compiled
 from hindsight.runtime.memory_use import available_bytes
-from hindsight.runtime.second_compiler import second_compiler
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 from instances.validation import ranged
@@ -133,18 +129,11 @@ class PathSearch(ConfigurationSearch):
         # Before the first phase nothing is settled.
         self._gain: float = math.inf
         self._graphs = GraphSearch(state, self._paths, threads)
-        self._compiles_beside: Callable[[], bool] = never
 
     def run(self) -> None:
-        """Run phases until proof, time limit or interruption.
-
-        With two threads a second process compiles what is needed last, on a machine that never
-        did. Until it has, searches of partial schedules are left to the graphs.
-        """
-        parts = ("graphs", "states") if self._threads > 1 else ()
+        """Run phases until proof, time limit or interruption."""
         try:
-            with second_compiler(parts, extend_sets) as self._compiles_beside:
-                super().run()
+            super().run()
         finally:
             proved = self._graphs.root_bound
             if proved > (self.state.root_bound or 0):
@@ -161,15 +150,8 @@ class PathSearch(ConfigurationSearch):
     def _is_settled(self) -> bool:
         return self._gain <= self._paths.settled * self.state.upper_bound
 
-    @property
-    def _waits_for_states(self) -> bool:
-        """Whether the second process has yet to compile the search of partial schedules."""
-        return self._compiles_beside() and not is_compiled(expand)
-
     def _search_corridors(self, states: int, state: SolveState) -> None:
         """See `ConfigurationSearch`; if graphs are to be built, this runs in a second thread."""
-        if self._waits_for_states:
-            return
         beside = state is self.state and self._threads > 1 and self._is_settled
         if not beside or self._graphs.next_limit(state.upper_bound) is None:
             super()._search_corridors(states, state)
@@ -184,8 +166,7 @@ class PathSearch(ConfigurationSearch):
     def _exhaust(self, states: int) -> None:
         """Search partial schedules, then build graphs as large as this phase has room for."""
         state, parameters = self.state, self._paths
-        if not self._waits_for_states:
-            super()._exhaust(min(states, parameters.searched_states))
+        super()._exhaust(min(states, parameters.searched_states))
         root = state.root_bound or 0
         # In the first phase everything counts as gain.
         is_small = self._gain < root and (

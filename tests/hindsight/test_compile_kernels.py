@@ -4,7 +4,6 @@ import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numba
@@ -14,9 +13,7 @@ from numba.core import event, types
 from numba.core.dispatcher import Dispatcher
 
 from hindsight.compile_kernels import compile_kernels
-from hindsight.runtime import second_compiler as beside
-from hindsight.runtime.compilation import inner, njit
-from hindsight.runtime.second_compiler import second_compiler
+from hindsight.runtime.compilation import inner
 from hindsight.strategies import beams, paths, preemptive
 
 PROGRAM = """
@@ -31,31 +28,6 @@ with heard_compiling(compiled.append):
     for model, n in ((1, 5), (2, 5), (1, 30)):
         hindsight.solve(generate(f"arrival-model-{model}", seed=1, n=n), time_limit=2, threads=1)
 print(compiled)
-"""
-
-
-SHARED = """
-from hindsight.compile_kernels import compile_kernels
-from hindsight.runtime.compilation import heard_compiling
-
-here, all_of_them, left = [], [], []
-with heard_compiling(here.append):
-    compile_kernels(lambda name, seconds: all_of_them.append(name))
-with heard_compiling(left.append):
-    compile_kernels()
-print(len(here), len(all_of_them) - len(here), len(left))
-"""
-
-FIRST_SOLVE = """
-import hindsight
-from hindsight.runtime.compilation import heard_compiling
-from instances import generate
-
-instance = generate("arrival-model-2", seed=0, n=15)
-compiled = []
-with heard_compiling(compiled.append):
-    result = hindsight.solve(instance, threads=2)
-print(result.status, "hindsight.paths.layer_kernels.extend_sets" not in compiled)
 """
 
 
@@ -130,65 +102,6 @@ def test_an_inner_loop_is_compiled_once_and_without_the_collector() -> None:
     assert gc.isenabled()
     # Without a way in from Python a call of machine code would end the process.
     assert shifted(1) == 2
-
-
-def compiled_nowhere(tmp_path: Path) -> Any:
-    """Return a loop that is stored on disk once it is compiled, which it is not."""
-    path = tmp_path / "loops.py"
-    path.write_text("def loop(x):\n    return x + 1\n")
-    known: dict[str, Any] = {}
-    exec(compile(path.read_text(), str(path), "exec"), known)
-    return njit(known["loop"])
-
-
-def test_a_second_process_tells_what_it_compiled_and_ends_with_the_block(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(beside, "available_cores", lambda: 2)
-    monkeypatch.setattr(beside, "PROGRAM", "print('1.5 here.loop', flush=True); input()")
-    told = Event()
-    heard = []
-    with second_compiler(
-        ("graphs",), compiled_nowhere(tmp_path), lambda *news: (heard.append(news), told.set())
-    ) as at_work:
-        assert told.wait(30)
-        assert at_work()
-    assert heard == [("here.loop", 1.5)]
-    assert not at_work()
-
-
-@pytest.mark.parametrize(
-    "reason", ["one core", "no part", "compiled", "no file", "no name", "frozen"]
-)
-def test_there_is_no_second_process_where_it_would_not_help(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str
-) -> None:
-    monkeypatch.setattr(beside, "available_cores", lambda: 1 if reason == "one core" else 2)
-    if reason in ("no file", "no name"):
-        interpreter = None if reason == "no name" else str(tmp_path / "python")
-        monkeypatch.setattr(sys, "executable", interpreter)
-    if reason == "frozen":
-        monkeypatch.setattr(sys, "frozen", True, raising=False)
-    loop = compiled_nowhere(tmp_path)
-    if reason == "compiled":
-        loop(1)
-    with second_compiler(() if reason == "no part" else ("graphs",), loop) as at_work:
-        assert not at_work()
-
-
-@pytest.mark.slow
-def test_the_second_process_compiles_half_of_the_loops(tmp_path: Path) -> None:
-    printed = printed_without_cache(SHARED, tmp_path).split()
-    assert len(printed) == 3
-    here, beside, left = map(int, printed)
-    assert here > 10
-    assert beside > 10
-    assert left == 0
-
-
-@pytest.mark.slow
-def test_a_first_solve_with_two_threads_proves_the_optimum(tmp_path: Path) -> None:
-    assert printed_without_cache(FIRST_SOLVE, tmp_path).strip() == "optimal True"
 
 
 @pytest.mark.slow
