@@ -121,7 +121,8 @@ def run(copy: Path, suite: str, limit: float) -> str:
             os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
         sys.path[0] = os.environ["PYTHONPATH"] = str(copy)
         pytest = importlib.import_module("pytest")
-        options = ("-xq", "-p", "no:cacheprovider", "-m", "not slow")
+        preloaded = "ignore::pytest.PytestAssertRewriteWarning"
+        options = ("-xq", "-p", "no:cacheprovider", "-m", "not slow", "-W", preloaded)
         code = int(pytest.main([*options, *suite.split("+")]))
         sys.stdout.flush()
         os._exit(code)
