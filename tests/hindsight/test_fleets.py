@@ -7,11 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from enumeration import least_makespan
-from tiny_problems import in_rounds, most_on_time
 
 import hindsight
-from hindsight.integer_program.cbc import safe_horizon
 from instances import (
     FleetSchedule,
     Instance,
@@ -19,9 +16,7 @@ from instances import (
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
-    ServiceLevel,
 )
-from instances.problem.memory_translation import pooled
 
 FLEET = Instance.from_arrays([2, 3, 1, 2], [4, 2, 3, 2], [0, 0, 1, 1], memory_limit=6, replicas=2)
 SOLVED = hindsight.solve(FLEET, progress=False)
@@ -67,39 +62,6 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
         hindsight.solve(FLEET, start=Schedule(FLEET.alone(), [0, 9, 9, 20]), progress=False)
     with pytest.raises(InvalidValueError, match="another instance"):
         hindsight.solve(FLEET.with_replicas(3), start=SOLVED.schedule, progress=False)
-
-
-@pytest.mark.parametrize("formulation", ["dense", "sparse"])
-def test_the_model_of_a_fleet_takes_rows(formulation: str) -> None:
-    model = hindsight.build_model(FLEET, formulation)
-    found = hindsight.solve(FLEET, model=model)
-    assert (found.status, found.upper_bound) == ("optimal", SOLVED.upper_bound)
-    makespans = hindsight.build_model(FLEET, formulation, objective="makespan")
-    found = hindsight.solve(FLEET, model=makespans)
-    assert (found.status, found.upper_bound) == ("optimal", least_makespan(in_rounds(FLEET)))
-
-
-def test_a_fleet_is_cross_checked_and_found_out() -> None:
-    assert hindsight.crosscheck(FLEET, SOLVED).is_optimal
-    level = ServiceLevel(latency=4.0)
-    served = hindsight.solve_with_cbc(FLEET, safe_horizon(FLEET), level=level)
-    assert served.schedule is not None
-    assert all(served.schedule.on_time(level))
-    most = most_on_time(FLEET, level)
-    assert len(served.schedule.problem) == most < len(FLEET)
-
-
-def test_the_pooled_machine_relaxes_the_fleet_and_fragmentation_costs() -> None:
-    # One machine with all memory has room for all three at once, and the replicas do not.
-    fleet = Instance.from_arrays([1] * 3, [2] * 3, memory_limit=5, replicas=2)
-    tight = Instance.from_arrays([3] * 3, [1] * 3, memory_limit=6, replicas=2)
-    for instance, costs in ((fleet, (7, 6)), (tight, (4, 3))):
-        own = hindsight.solve(instance, progress=False)
-        machine = hindsight.solve(pooled(instance), progress=False)
-        assert (own.upper_bound, machine.upper_bound) == costs
-        assert own.status == machine.status == "optimal"
-        assert hindsight.relax(instance).instance is instance
-        assert hindsight.relax(instance).certified_bound <= machine.upper_bound
 
 
 REFUSED: dict[str, Callable[[], object]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from certificates_by_definition import one_by_one
@@ -168,13 +166,3 @@ def test_the_checker_refuses_what_some_round_does_not_hold(rule: MemoryRule) -> 
                 == schedule.total_latency
             )
     assert 10 < sum(refused) < 90
-
-
-@pytest.mark.parametrize("bad", [3, {"size": 4}, {"block_size": 0}, {"emitted_token": "never"}])
-def test_a_malformed_rule_is_no_certificate(bad: Any) -> None:
-    instance = Instance.from_arrays([4, 4], [1, 1], memory_limit=12)
-    document = hindsight.make_certificate(Schedule(instance, [0, 0]))
-    with pytest.raises(hindsight.MalformedCertificateError, match="memory_rule"):
-        hindsight.check_certificate(
-            {**document, "instance": {**document["instance"], "memory_rule": bad}}
-        )

@@ -22,7 +22,6 @@ import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
 
 import hindsight
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
 from hindsight.strategies import mip
 from instances import Instance, MemoryRule, Request, Schedule, generate
@@ -136,19 +135,6 @@ def test_progress_only_improves() -> None:
         assert after.lower_bound >= before.lower_bound
     assert (told[-1].upper_bound, told[-1].lower_bound) == (result.upper_bound, result.lower_bound)
     assert told[-1].gap == result.gap == 0
-
-
-@pytest.mark.parametrize("formulation", ["dense", "sparse"])
-def test_warm_starts(formulation: Any) -> None:
-    optimum, starts = optimal_total_latency(SMALL)
-    best = Schedule(SMALL, starts)
-    result = hindsight.solve(SMALL, start=best, formulation=formulation)
-    assert result.upper_bound == result.lower_bound == optimum
-    # A poor start must not be in the way.
-    poor = one_after_another(SMALL)
-    assert poor.total_latency > optimum
-    result = hindsight.solve(SMALL, start=poor, formulation=formulation)
-    assert result.upper_bound == result.lower_bound == optimum
 
 
 def test_a_good_start_is_the_incumbent_from_the_first_moment() -> None:
@@ -370,18 +356,6 @@ def test_large_instances_never_fail(columns: str, limit: float, cost: int | None
     except subprocess.TimeoutExpired:
         pytest.fail(f"solve(time_limit={limit}) did not return within 100 seconds")
     assert finished.returncode == 0, finished.stderr[-800:]
-
-
-def test_identical_requests_share_columns_and_get_right_schedules() -> None:
-    twins = Instance.from_arrays(
-        [1, 2, 1, 1, 1, 2], [3, 5, 3, 3, 3, 5], [0, 0, 0, 2, 0, 0], memory_limit=8
-    )
-    optimum, _ = optimal_total_latency(twins)
-    model = hindsight.build_model(twins, "sparse", horizon=20)
-    assert {g for g, _ in model.x} == {0, 1, 3}
-    result = hindsight.solve(twins, threads=1, formulation="sparse")
-    assert result.upper_bound == result.lower_bound == optimum
-    assert is_feasible_by_definition(twins, result.schedule.start_times.tolist())
 
 
 def test_environment_is_left_alone(tmp_path: Path) -> None:

@@ -14,22 +14,6 @@ from hindsight.integer_program.models import model_size
 from instances import Instance, InvalidValueError, Schedule
 from instances.batch_time import AffineTime
 
-MOST_WEIGHT = (2, 3, 10, 50)
-
-
-def drawn(seed: int) -> Instance:
-    """Up to five requests; every second one with arrivals, some with an idle gap."""
-    rng = np.random.default_rng([77, seed])
-    n, limit = int(rng.integers(1, 6)), int(rng.integers(3, 14))
-    prompts = rng.integers(1, min(4, limit - 1) + 1, n)
-    outputs = [int(rng.integers(1, min(4, limit - s) + 1)) for s in prompts.tolist()]
-    arrivals = rng.integers(0, 5, n) * (seed % 2)
-    if seed % 10 == 3:
-        arrivals[-1] += 25
-    weights = rng.integers(1, MOST_WEIGHT[seed % 4] + 1, n)
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, weights=weights)
-
-
 HEAVY_LAST = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])
 
 
@@ -87,18 +71,6 @@ def test_the_lemmas_of_the_paper_refuse_weights() -> None:
         hindsight.relax(HEAVY_LAST, batch_time=AffineTime(1.0))
     with pytest.raises(InvalidValueError, match="what runs together count every request alike"):
         hindsight.relax_strengthened(HEAVY_LAST)
-
-
-def test_the_makespan_takes_no_notice_of_weights() -> None:
-    for seed in range(4):
-        weighted = drawn(seed)
-        columns = weighted.prompt_lengths, weighted.output_lengths, weighted.arrival_times
-        plain = Instance.from_arrays(*columns, memory_limit=weighted.memory_limit)
-        ends = [
-            hindsight.solve(one, objective="makespan", progress=False).upper_bound
-            for one in (weighted, plain)
-        ]
-        assert ends[0] == ends[1]
 
 
 def test_a_start_and_a_user_bound_are_of_the_weighted_problem() -> None:

@@ -18,12 +18,12 @@ from brute_force import (
 from drawn_instances import drawn_instance
 from effort import sweep
 
-from hindsight import best_list_schedule, proved_horizon, relax
+from hindsight import best_list_schedule, relax
 from hindsight.bounds.cheapest_starts import BLOCK
 from hindsight.bounds.memory_prices import price_bound, round_prices, useful_starts
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.proofs import MemoryPrices
-from instances import Instance, Request
+from instances import Instance
 
 
 def tiny(seed: int, largest: int = 5) -> Instance:
@@ -87,11 +87,6 @@ def test_no_block_of_starts_is_passed_over_wrongly(seed: int) -> None:
         assert price_bound(instance, prices).cheapest.tolist() == expected
 
 
-def test_no_prices_at_all() -> None:
-    instance = Instance([Request(3, 1, 2), Request(0, 1, 5)], memory_limit=20)
-    assert price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1)).bound == 7
-
-
 def test_a_minimum_many_blocks_later_is_found() -> None:
     """The last priced round costs 1 / 2 more than to wait for the round after it."""
     rounds = 4 * BLOCK
@@ -105,18 +100,6 @@ def test_a_minimum_many_blocks_later_is_found() -> None:
     # And now 1023 costs 1024 + 6 / 4: 1024, the first of the next block, is the cheapest.
     bound = price_bound(instance, MemoryPrices(numerators, 4))
     assert bound.cheapest.tolist() == [4 * rounds + 4]
-
-
-def test_good_prices_are_not_lost_in_rounding() -> None:
-    # Duals of the relaxation: the exact bound must reach its value, or rounding broke them.
-    instance = tiny(4)
-    relaxed = relax(instance)
-    prices = relaxed.memory_prices
-    exact = bound_by_loops(
-        instance, [Fraction(int(k), prices.denominator) for k in prices.numerators]
-    )
-    assert math.ceil(exact) == relaxed.certified_bound
-    assert abs(float(exact) - relaxed.objective) < 1e-3
 
 
 def test_round_prices_refuses_nothing_and_stays_nonnegative() -> None:
@@ -210,20 +193,3 @@ def test_an_upper_bound_below_the_bound_is_refused() -> None:
     bound = price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1))
     with pytest.raises(ValueError, match="upper_bound"):
         useful_starts(instance, bound, bound.bound - 1)
-
-
-@pytest.mark.parametrize("seed", sweep(range(40)))
-def test_proved_horizon_holds_every_optimum(seed: int) -> None:
-    instance = tiny(seed, largest=4)
-    optimum, _ = optimal_total_latency(instance)
-    proof = proved_horizon(instance)
-    assert proof.lower_bound <= optimum <= proof.schedule.total_latency
-    windows = [set(x.tolist()) for x in proof.starts.starts]
-    horizon = max(a for a, _, _ in rows_of(instance)) + optimum
-    for starts in all_feasible_schedules(instance, min(horizon, sound_horizon(instance) + 4)):
-        if total_latency_by_definition(instance, starts) == optimum:
-            assert all(t in window for t, window in zip(starts, windows, strict=True))
-            assert (
-                max(t + o for t, (_, _, o) in zip(starts, rows_of(instance), strict=True))
-                <= proof.horizon
-            )

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
 from drawn_instances import drawn_instance
 from effort import sweep
-from scipy.optimize import linprog
 
 from hindsight import mean_busy_time_bound
-from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from instances import Instance
 
@@ -94,42 +91,6 @@ def test_fractions_are_not_rounded_to_the_nearest() -> None:
     arrivals, prompts, outputs = zip(*rows, strict=True)
     instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=3)
     assert mean_busy_time_bound(instance) == bound_by_units(instance) == 8
-
-
-@pytest.mark.parametrize("seed", sweep(range(60)))
-def test_bounds_hold(seed: int) -> None:
-    instance = small(seed)
-    optimum, _ = optimal_total_latency(instance)
-    filling = fill_by_volume(instance)
-    assert mean_busy_time_bound(instance) <= optimum
-    prices = round_prices(filling_prices(filling), instance)
-    assert price_bound(instance, prices).bound <= optimum
-
-
-@pytest.mark.parametrize("seed", range(0, 60, 6))
-def test_filling_is_the_cheapest_transportation(seed: int) -> None:
-    instance = small(seed)
-    rows = rows_of(instance)
-    volumes = [volume(s, o) for _, s, o in rows]
-    horizon = max(a for a, _, _ in rows) + sum(volumes) // instance.memory_limit + 2
-    cells = [(i, r) for i, (a, _, _) in enumerate(rows) for r in range(a + 1, horizon + 1)]
-    supply = np.zeros((len(rows), len(cells)))
-    capacity = np.zeros((horizon, len(cells)))
-    for column, (i, r) in enumerate(cells):
-        supply[i, column] = 1
-        capacity[r - 1, column] = 1
-    answer = linprog(
-        [r / volumes[i] for i, r in cells],
-        A_ub=capacity,
-        b_ub=np.full(horizon, instance.memory_limit),
-        A_eq=supply,
-        b_eq=volumes,
-    )
-    assert answer.status == 0
-    filled = sum(
-        w / v for w, v in zip(fill_by_volume(instance).weighted_rounds, volumes, strict=True)
-    )
-    assert filled == pytest.approx(answer.fun, rel=1e-9)
 
 
 def test_filling_prices_are_the_duals_of_the_filling() -> None:

@@ -182,17 +182,6 @@ def test_prices_that_epochs_share_bound_too(seed: int) -> None:
     assert value > instance.total_output_length
 
 
-def test_epochs_that_share_nothing_new_keep_their_prices_and_their_bound() -> None:
-    instance = generate("arrival-model-1", seed=2, n=6)
-    ascent = ascent_of(instance, int(instance.output_lengths.sum()) + 1)
-    ascent.share(4)
-    ascent.ascend(50)
-    before, _ = ascent.integer_prices()
-    ascent.share(2)
-    assert (ascent.integer_prices()[0] == before).all()
-    assert before.any()
-
-
 def test_bad_input_is_refused() -> None:
     instance = Instance.from_arrays([1, 1], [2, 2], [0, 5], memory_limit=6)
     for ascent in (ascent_of, table_ascent):

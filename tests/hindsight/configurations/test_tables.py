@@ -11,7 +11,6 @@ from drawn_instances import copies_of, tiny
 from effort import sweep
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import schedules
 
 from hindsight.configurations.tables import (
     ConfigurationCut,
@@ -22,7 +21,7 @@ from hindsight.configurations.tables import (
     memory_table,
     state_copies,
 )
-from instances import Instance, Schedule
+from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
@@ -100,13 +99,6 @@ def test_no_table_cuts_off_a_feasible_schedule(seed: int) -> None:
             break
 
 
-@given(schedules())
-def test_no_table_cuts_off_a_larger_schedule(schedule: Schedule) -> None:
-    starts = tuple(schedule.start_times.tolist())
-    for table in tables_of(schedule.instance):
-        assert max(left_hand_sides(table, schedule.instance, starts)) <= table.capacity
-
-
 @given(st.integers(1, 30), st.integers(1, 30), st.data())
 def test_cores_by_epochs(limit_extra: int, sigma: int, data: st.DataObject) -> None:
     """The window of epochs that the module states, against the table's condition on states."""
@@ -118,21 +110,6 @@ def test_cores_by_epochs(limit_extra: int, sigma: int, data: st.DataObject) -> N
     last = output - 1 - max(0, limit - prompt - output - sigma)
     for age in range(output):
         assert table.coefficients[prompt + age, output - age] == (first <= age <= last)
-
-
-def test_lifting_raises_something_and_never_lowers() -> None:
-    raised = 0
-    for seed in range(20):
-        instance = tiny(seed)
-        occurs = copies_of(instance) > 0
-        tables = tables_of(instance)
-        for plain, lifted in zip(
-            tables[: len(tables) // 2], tables[len(tables) // 2 :], strict=True
-        ):
-            change = (lifted.coefficients - plain.coefficients)[occurs]
-            assert (change >= 0).all()
-            raised += bool(change.any())
-    assert raised > 20
 
 
 def test_cores_see_what_memory_does_not() -> None:

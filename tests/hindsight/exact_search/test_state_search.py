@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +11,9 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
-from drawn_instances import columns_of, drawn_instance, drawn_prices, parts_apart
+from drawn_instances import drawn_instance, drawn_prices, parts_apart
 
-from hindsight.configurations.prices import SCALE, start_values
-from hindsight.exact_search import state_search
+from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
 from instances import Instance
@@ -100,66 +98,6 @@ def test_twins_start_in_order_of_arrival_whatever_their_order() -> None:
             assert_exact(twins, search, optimum)
             states.append(search.run(optimum).states)
         assert (states[0] < states[1]) == fewer
-
-
-def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their definition, from prices at the root and every pair of starts."""
-    kept: list[tuple[int, list[int]]] = []
-    select = state_search._Run._select
-
-    def remember(run: Any, alive: np.ndarray) -> int:
-        count = select(run, alive)
-        kept.extend(run._current.starts[:count].tolist())
-        return count
-
-    monkeypatch.setattr(state_search._Run, "_select", remember)
-    windows = precedences = 0
-    for seed in range(40):
-        instance = tiny(seed, 6)
-        rng = np.random.default_rng([71, seed])
-        search = search_of(instance)
-        root = search.set_prices(*drawn_prices(instance, rng))
-        budget = -(-root // SCALE) + int(rng.integers(0, 8))
-        kept.clear()
-        search.run(budget)
-        P, u = start_values(search.prices.Q, *columns_of(instance))
-        last = P.shape[1] - 1
-        n = len(instance)
-        regret = [[int(P[i, t] - u[i, 0]) for t in range(last + 1)] for i in range(n)]
-        left = budget * SCALE - root
-        first = instance.arrival_times.tolist()
-        # Past the prices regrets grow, so that the last of them stands for all later starts.
-        follows = [
-            [
-                min(
-                    regret[i][t] + regret[j][x]
-                    for x in range(first[j], last + 1)
-                    for t in range(min(max(first[i], x + 1), last), last + 1)
-                )
-                > left
-                for j in range(n)
-            ]
-            for i in range(n)
-        ]
-        for starts in kept:
-            for i in range(n):
-                if 0 <= starts[i] <= last:
-                    assert regret[i][starts[i]] <= left
-                    windows += any(x > left for x in regret[i])
-                for j in range(n):
-                    if follows[i][j] and starts[j] >= 0:
-                        assert 0 <= starts[i] <= starts[j]
-                        precedences += 1
-    assert windows > 0
-    assert precedences > 0
-
-
-def test_without_a_budget() -> None:
-    for seed in range(30):
-        instance = tiny(seed, 6)
-        optimum, _ = optimal_total_latency(instance)
-        whole = search_of(instance).run()
-        assert (whole.status, total_of(instance, whole)) == ("exhausted", optimum)
 
 
 def medium(n: int = 30) -> Instance:

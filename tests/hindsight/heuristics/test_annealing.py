@@ -16,9 +16,8 @@ from strategies import schedules
 
 from hindsight.heuristics import annealing
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.heuristics.annealing_kernels import Cooling, Work, anneal
 from hindsight.heuristics.list_scheduling import one_after_another
-from hindsight.heuristics.schedule_decoder import Span, earliest_fit
+from hindsight.heuristics.schedule_decoder import earliest_fit
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 
@@ -96,30 +95,6 @@ def test_deterministic_and_independent_of_slices(n: int, slices: int) -> None:
     assert one.best_cost < total_latency_by_definition(crowd(n), first.tolist())
 
 
-def test_only_a_hot_beginning_accepts_what_is_worse() -> None:
-    search = annealed(tiny(0), 20_000)
-    n, worst = search._n, []
-    for hot, cold in ((1e-9, 1e3), (1e3, 1e-9)):
-        current, best = (search._encode(search.best_starts) for _ in range(2))
-        # The first moves of a long cooling, in which nothing is better than what they begin from.
-        cooling = Cooling(0, n, Span(n, 0.0, 0), 10**9, hot, cold)
-        work = Work(current, best, search._profile, search._state)
-        met = []
-        for move in range(50):
-            anneal(search._requests, cooling, work, 1e300, move, move + 1)
-            met.append(total_latency_by_definition(tiny(0), current.starts.tolist()))
-        worst.append(max(met))
-    assert worst[0] == search.best_cost < worst[1]
-
-
-def test_the_next_cycle_begins_from_what_is_offered() -> None:
-    optimum, first = annealed(tiny(0), 20_000), one_after_another(tiny(0)).start_times
-    search = LocalSearch(tiny(0), first)
-    search.offer(optimum.best_starts)
-    search.offer(first)
-    assert search.best_cost == optimum.best_cost
-
-
 def test_a_longer_schedule_that_is_better_finds_room() -> None:
     instance = Instance.from_arrays([1] * 10, [1] * 10, None, memory_limit=20)
     search = LocalSearch(instance, np.array([20] * 10))
@@ -127,11 +102,6 @@ def test_a_longer_schedule_that_is_better_finds_room() -> None:
     search.offer(offered)
     assert search.best_cost == 160
     assert_decodable(search, offered)
-
-
-@pytest.mark.parametrize("n", [1, 12, 400])
-def test_a_few_moves_leave_a_sound_schedule(n: int) -> None:
-    assert annealed(crowd(n), 5, 5).moves == (10 if n > 1 else 0)
 
 
 def test_a_search_goes_on_after_it_found_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:

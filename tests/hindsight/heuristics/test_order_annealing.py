@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from brute_force import optimal_total_latency
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
 
-from hindsight.heuristics import order_annealing as module
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.heuristics.order_annealing import annealed_order
 from hindsight.runtime.clock import never
@@ -47,36 +44,6 @@ def test_the_best_order_placed_one_by_one_is_feasible_and_no_worse(instance, see
     assert moves * 2 <= placed <= moves * len(instance)
     again, _ = annealed_order(instance, first, seed, moves, (0.5, 0.01), never)
     assert again.tolist() == starts.tolist()
-
-
-def test_what_it_says_of_its_state_is_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = generate("arrival-model-1", seed=3, n=12)
-    seen = []
-
-    def kept(requests, cooling, first, last, work) -> None:
-        before = int(work.starts.sum())
-        move(requests, cooling, first, last, work)
-        order, starts, _, profile, counts, _ = work
-        assert sorted(order.tolist()) == list(range(12))
-        assert starts.tolist() == placed_in(instance, order.tolist())
-        held = np.zeros_like(profile)
-        for i in order[: counts[0]]:
-            prompt, output = instance[i].prompt_length, instance[i].output_length
-            held[starts[i] + 1 : starts[i] + output + 1] += prompt + np.arange(1, output + 1)
-        assert profile.tolist() == held.tolist()
-        seen.append(int(starts.sum()) != before)
-
-    move = module.anneal_order
-    monkeypatch.setattr(module, "anneal_order", kept)
-    annealed_order(instance, one_after_another(instance).start_times, 1, 400, (0.5, 0.01), never)
-    assert any(seen)
-
-
-def test_it_finds_the_optimum_of_few_requests() -> None:
-    instance = generate("arrival-model-1", seed=1, n=4)
-    first = one_after_another(instance).start_times
-    starts, _ = annealed_order(instance, first, 1, 500, (0.5, 0.01), never)
-    assert Schedule(instance, starts).total_latency == optimal_total_latency(instance)[0]
 
 
 def test_it_stops_when_told_to() -> None:

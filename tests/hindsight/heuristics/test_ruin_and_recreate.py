@@ -35,7 +35,6 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.runtime.clock import never
 from instances import Instance, Schedule
 from instances.arrays import IntArray
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 
 def assert_feasible(instance: Instance, starts: IntArray, profile: IntArray) -> None:
@@ -244,31 +243,6 @@ def test_threads_and_slices_change_nothing(threads: int, monkeypatch: pytest.Mon
     assert other.best_starts.tolist() != reached[0][1]
 
 
-def test_prices_of_zero_weigh_nothing() -> None:
-    instance = crowd(2)
-    reached = []
-    for weight in (0.0, 5.0):
-        search = begun(instance)
-        search.use_prices(MemoryPrices(np.zeros(9, dtype=np.int64), 8))
-        assert not search.has_prices
-        search.cycle(CycleSettings(weight=weight), 5_000, never)
-        reached.append(search.best_starts.tolist())
-    assert reached[0] == reached[1]
-
-
-def test_prices_count_until_they_no_longer_do() -> None:
-    """Ones that make the first rounds dear, and a temperature that leaves no choice."""
-    instance = crowd(3, last_arrival=0)
-    means = {}
-    for until in (1e-9, 1e9):
-        search = begun(instance)
-        search.use_prices(MemoryPrices(np.full(100, 10**6), 1))
-        settings = CycleSettings(weight=1.0, hot=1e-3, cold=1e-3, priced_until=until)
-        search.cycle(settings, 20_000, never)
-        means[until] = search._starts.mean()
-    assert means[1e9] > means[1e-9]
-
-
 def test_a_stopped_cycle_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = crowd(4)
     monkeypatch.setattr(module, "Slices", lambda: ForcedSlices(1))
@@ -283,90 +257,6 @@ def test_a_stopped_cycle_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) ->
     made, reached = search.moves, search.best_cost
     assert not search.cycle(CycleSettings(), 10**9, lambda: True)
     assert (search.moves, search.best_cost) == (made, reached)
-
-
-def test_offers_are_taken_where_they_are_better() -> None:
-    instance = crowd(5)
-    search = begun(instance)
-    first = search.best_starts.tolist()
-    search.offer(search.best_starts + 1)
-    assert search.best_starts.tolist() == first
-    other = begun(instance)
-    other.cycle(CycleSettings(), 3_000, never)
-    given_starts = other.best_starts.copy()
-    search.offer(given_starts)
-    assert search.best_cost == other.best_cost
-    given_starts[:] = 0
-    assert search.best_starts.tolist() == other.best_starts.tolist()
-    search.cycle(CycleSettings(), 1_000, never)
-    assert_sound(instance, search)
-
-
-@pytest.mark.parametrize("beyond", range(-3, 4))
-def test_a_better_schedule_may_end_where_the_room_does(beyond: int) -> None:
-    """Sixty short ones late, or all of them soon and the long one at the end of the room."""
-    instance = Instance.from_arrays([1] * 61, [10] + [1] * 60, memory_limit=200)
-    search = RuinAndRecreate(instance, np.array([0] + [40] * 60))
-    search.cycle(CycleSettings(), 1, never)
-    # Nothing else fits into the offer than what is there.
-    search.best_starts, search.best_cost = np.array([0] + [40] * 60), 10 + 60 * 41
-    offered = np.array([len(search._timetable.profile) - 1 - 10 + beyond] + [0] * 60)
-    search.offer(offered)
-    assert search.best_starts.tolist() == offered.tolist()
-    search.cycle(CycleSettings(), 1, never)
-    assert_sound(instance, search)
-    search.cycle(CycleSettings(), 2_000, never)
-    assert_sound(instance, search)
-    assert search.best_cost == 10 + 60
-
-
-STRANGE = {
-    "no prompts": {"prompts": 0},
-    "outputs of one": {"outputs": 1},
-    "each alone": {"prompts": 81},
-    "at once": {"arrivals": 0},
-    "gaps": {"gaps": 4},
-    "different lengths": {"longest": 3_000, "limit": 4_000},
-    "everything fits": {"prompts": 2**31 // 200, "limit": 2**31 - 1},
-}
-
-
-def strange_instance(
-    prompts: int | None = None,
-    outputs: int | None = None,
-    arrivals: int | None = None,
-    gaps: int = 1,
-    longest: int = 1,
-    limit: int = 100,
-) -> Instance:
-    """Columns of one number, or drawn; arrivals to some power, and a few long outputs."""
-    rng = np.random.default_rng(97)
-    given_columns = (prompts, outputs, arrivals)
-    s, o, a = (rng.integers(1, 20, 120) if x is None else np.full(120, x) for x in given_columns)
-    o[::7] = np.maximum(o[::7], longest)
-    metadata = {} if s.any() else {ALLOW_ZERO_PROMPT_LENGTH: True}
-    return Instance.from_arrays(s, o, a**gaps, memory_limit=limit, metadata=metadata)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", STRANGE)
-def test_strange_instances(kind: str, threads: int) -> None:
-    instance = strange_instance(**STRANGE[kind])
-    search = begun(instance, threads=threads)
-    first = search.best_cost
-    for cycle in (CycleSettings(20, 10.0), CycleSettings(hot=0.03)):
-        assert search.cycle(cycle, 3_000, never)
-        assert_sound(instance, search)
-    assert search.best_cost < first
-    # Two threads leave each other's rounds alone between cuts, of which these are few.
-    if (kind, threads) == ("everything fits", 1):
-        assert search.best_cost == instance.output_lengths.sum()
-
-
-def test_one_request_starts_when_it_arrives() -> None:
-    search = RuinAndRecreate(Instance.from_arrays([2], [3], [4], memory_limit=9), np.array([7]))
-    assert search.cycle(CycleSettings(), 100, never)
-    assert search.best_starts.tolist() == [4]
 
 
 def test_schedules_of_too_many_rounds_are_left_alone() -> None:

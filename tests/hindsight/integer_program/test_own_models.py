@@ -27,14 +27,6 @@ def built(formulation: Any = "dense", **settings: Any) -> Any:
     return hindsight.build_model(INSTANCE, formulation, horizon=HORIZON, **settings)
 
 
-@pytest.mark.parametrize("formulation", ["dense", "sparse"])
-def test_without_rows_it_is_the_instance(formulation: str) -> None:
-    result = hindsight.solve(INSTANCE, model=built(formulation))
-    assert isinstance(result, hindsight.ModelResult)
-    assert (result.status, result.stop_reason, result.rows) == ("optimal", "proof", ())
-    assert result.lower_bound == result.upper_bound == min(COSTS.values())
-
-
 def test_with_rows_it_is_the_best_that_satisfies_them() -> None:
     model = built()
     model.later = pyo.Constraint(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +10,13 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, tiny
 
 import hindsight
-from hindsight.heuristics.annealing import LocalSearch
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import LinearResult, Termination, WarmProgram, solve_linear
 from hindsight.integer_program.horizon import proved_horizon
-from hindsight.integer_program.start_counts import HEADROOM, SCALE, UNBOUNDED, CountProgram
-from hindsight.integer_program.starts import all_starts
+from hindsight.integer_program.start_counts import HEADROOM, SCALE, CountProgram
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.counts import Counts
-from hindsight.strategies.mip import IntegerProgram
 from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule
 
@@ -50,15 +46,6 @@ def program_of(instance: Instance) -> CountProgram:
     return CountProgram(starts)
 
 
-def test_optima_of_large_and_small_memory() -> None:
-    for seed in range(12):
-        for instance in (tiny(seed), enlarged(seed)):
-            optimum, _ = optimal_total_latency(instance)
-            result = hindsight.solve(instance, threads=1, method=LITTLE)
-            assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
-            assert result.certified_lower_bound <= optimum
-
-
 def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     # The root is integral and the only schedule known is poor: 8 instead of 5.
     instance = Instance.from_arrays([2, 1], [4, 1], [0, 1], memory_limit=6)
@@ -82,31 +69,6 @@ def test_highs_closes_the_gap_of_the_linear_program(threads: int) -> None:
         assert result.certified_lower_bound <= optimum
         claimed += result.certified_lower_bound < optimum
     assert claimed
-
-
-def test_schedules_are_improved_while_highs_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    improved = []
-    run, search = LocalSearch.run, IntegerProgram.search_linear
-
-    def counted(self: LocalSearch, moves: int) -> None:
-        improved.append(is_searching[-1])
-        run(self, moves)
-
-    def searched(*arguments: Any, **options: Any) -> None:
-        is_searching.append(True)
-        search(*arguments, **options)
-        is_searching.append(False)
-
-    is_searching = [False]
-    monkeypatch.setattr(LocalSearch, "run", counted)
-    monkeypatch.setattr(IntegerProgram, "search_linear", searched)
-    method = replace(LITTLE, search_share=0.3, undisturbed=0.0)
-    for seed in range(12):
-        instance = drawn_instance([seed], (8, 8), (260, 300), prompts=(20, 90), outputs=7)
-        optimum, _ = optimal_total_latency(instance)
-        result = hindsight.solve(instance, 60, 1, method=method)
-        assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
-    assert any(improved)
 
 
 def test_schedules_are_points_of_the_integer_program() -> None:
@@ -157,26 +119,6 @@ def test_what_64_bits_cannot_hold_is_not_a_bound() -> None:
     program = program_of(TIGHT)
     for large in (HEADROOM, HEADROOM / 4, np.nan, np.inf):
         assert program.lagrangian(np.full(len(program.row_lower), -large)) is None
-
-
-def test_rows_hold_for_every_optimal_schedule() -> None:
-    for seed in range(12):
-        instance = tiny(seed)
-        _, starts = optimal_total_latency(instance)
-        latest = int(max(np.add(starts, instance.output_lengths)))
-        program = CountProgram(all_starts(instance, latest + 1))
-        counts = np.zeros(len(program.epochs), dtype=np.int64)
-        for s, o, t in zip(instance.prompt_lengths, instance.output_lengths, starts, strict=True):
-            counts[(program.prompts == s) & (program.outputs == o) & (program.epochs == t)] += 1
-        assert counts.sum() == len(instance)
-        values = program.integer_program().matrix @ counts
-        assert (counts <= program.upper).all()
-        assert (values >= program.row_lower).all()
-        assert (values <= program.row_upper).all()
-        assert (program.row_lower > -UNBOUNDED).any()
-        schedule = program.schedule(counts.astype(np.float64))
-        assert schedule.is_feasible
-        assert schedule.total_latency == optimal_total_latency(instance)[0]
 
 
 @pytest.mark.parametrize("claim", [Termination.INFEASIBLE, Termination.UNKNOWN])

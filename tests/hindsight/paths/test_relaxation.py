@@ -132,53 +132,6 @@ def test_a_graph_holds_every_schedule_within_its_limit() -> None:
             assert all(contains(graph, list(starts), followed) for starts in within)
 
 
-def test_three_requests_by_hand() -> None:
-    """With u = (4, 2, 5) no path is cheaper than A and B at 0 and C at 2: 11 - 2 - 1 + 0 = 8.
-
-    A at 0 costs 2 - 4, B at 0 costs 1 - 2, C at 0 costs 3 - 5, and every later start 0 or more.
-    A and C do not fit together in round 2, so no path pays less than -3.
-    """
-    instance = Instance.from_arrays([1, 1, 1], [2, 1, 3], memory_limit=4)
-    none = np.zeros((1, 5, 5), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    everybody = np.ones(3, np.bool_)
-    # With 3.5 in the place of 4 no path pays less than -3 either: 10.5 - 3 is rounded up.
-    for limit, first, proved in ((7, 4, 8), (8, 4, 8), (12, 4, 8), (12, 3.5, 8)):
-        priced = PricedInstance(instance, *none, limit)
-        graph = finest(priced)
-        assert graph is not None
-        u = (SCALE * np.array([first, 2, 5])).astype(np.int64)
-        relaxation = PathRelaxation(priced, graph, everybody, u, 1000, never)
-        relaxation.drop()
-        assert relaxation.lower_bound == proved
-        assert relaxation.is_open == (limit > 7)
-
-
-def test_a_followed_request_beside_an_anonymous_one_by_hand() -> None:
-    """M = 4, A = (1, 3) followed and B = (1, 1) not, a price of 1 on every state at epochs 0 .. 2.
-
-    Both fit at once at epoch 0 (2 + 2 tokens in round 1), while A at age 1 or 2 holds 3 or 4 tokens
-    in the next round: B, 2, fits no more. So W = 2 at every epoch; A at 0 leaves a slack of 0 at
-    epoch 0, where B may run beside it, and of 1 at epochs 1 and 2.
-    """
-    instance = Instance.from_arrays([1, 1], [3, 1], memory_limit=4)
-    prices = np.zeros((3, 5, 5), np.int64)
-    for m, r in ((1, 3), (2, 2), (3, 1), (1, 1)):
-        prices[:, m, r] = SCALE
-    capacities = np.full(3, 2 * SCALE)
-    priced = PricedInstance(instance, prices, capacities, 20)
-    nobody = np.zeros(2, np.bool_)
-    coarse, u = coarsest_graph(priced), priced.first_prices
-    graph = finer_graph(priced, coarse, nobody, np.array([0]), u, Room(1000, 100_000), never)
-    assert graph is not None
-    g = len(graph.later) - 1
-    g = next(h for h in range(g) if graph.parents[h] == g)
-    slacks = []
-    for _ in range(3):
-        slacks.append(int(graph.slacks[g]) // SCALE)
-        g = int(graph.later[g])
-    assert slacks == [0, 1, 1]
-
-
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hindsight.paths.graph.SETS_AT_ONCE", 1)

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from seconds_cases import drawn_workload, exhaustive_optimum
 
-import hindsight
-from hindsight.seconds.machine_bounds import first_token_bounds, machine_bounds
+from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.minorants import affine_minorants
 from instances import InvalidTypeError, Workload
 from instances.batch_time import (
     AffineTime,
-    IterationTime,
     PiecewiseLinearTime,
     TiledTime,
-    UnitTime,
 )
-
-NAMES = {"own time", "one machine", "mean busy times"}
 
 
 def tiny_workload(seed: int) -> Workload:
@@ -37,24 +31,6 @@ def affine(seed: int) -> AffineTime:
 
 def table(seed: int) -> PiecewiseLinearTime:
     return PiecewiseLinearTime([1, 3, 5], [0.5, 0.5 + 0.125 * (seed % 3), 1.5], 0.0625)
-
-
-@pytest.mark.parametrize(
-    ("seed", "time"),
-    [*((seed, affine(seed)) for seed in range(24)), *((seed, table(seed)) for seed in range(8))],
-)
-def test_no_bound_is_above_the_optimum(seed: int, time: Any) -> None:
-    workload = tiny_workload(seed)
-    first = exhaustive_optimum(workload, time, states=4_000, first_tokens=True)
-    assert first is not None
-    assert all(bound.total <= first for bound in first_token_bounds(workload, time).values())
-    best = exhaustive_optimum(workload, time, states=4_000, keeps=True)
-    if best is None:
-        pytest.skip("too many states")
-    bounds = machine_bounds(workload, time)
-    assert set(bounds) == NAMES
-    assert all(bound.total <= best for bound in bounds.values())
-    assert bounds["own time"].minorant in affine_minorants(time, workload.memory_limit)
 
 
 def test_a_request_alone_reaches_its_own_time_and_its_mean_busy_time() -> None:
@@ -146,30 +122,6 @@ def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) ->
         assert all(low <= high for low, high in zip(line, table, strict=True))
         # None could be higher: each touches the table.
         assert any(low == high for low, high in zip(line, table, strict=True))
-
-
-@pytest.mark.parametrize("seed", [2, 3, 5, 6, 7, 8])
-def test_no_bound_is_above_the_optimum_in_steps(seed: int) -> None:
-    workload, time = tiny_workload(seed), steps(seed)
-    best = exhaustive_optimum(workload, time, states=4_000, keeps=True)
-    if best is None:
-        pytest.skip("too many states")
-    assert all(bound.total <= best for bound in machine_bounds(workload, time).values())
-    assert hindsight.solve(workload, batch_time=time, time_limit=0.05).lower_bound <= best
-
-
-def test_other_models_are_what_they_equal() -> None:
-    workload = tiny_workload(5)
-    for one, other in (
-        (UnitTime(0.5), AffineTime(0.5, 0, 0)),
-        (IterationTime(0.5, 0.25), AffineTime(0.5, 0, 0.25)),
-        (PiecewiseLinearTime([1, 9], [0.5, 2.5]), AffineTime(0.25, 0.25, 0)),
-    ):
-        found, expected = machine_bounds(workload, one), machine_bounds(workload, other)
-        assert all(found[name].total >= expected[name].total for name in NAMES)
-    assert machine_bounds(workload, UnitTime(0.5)) == machine_bounds(
-        workload, AffineTime(0.5, 0, 0)
-    )
 
 
 def test_a_batch_time_without_a_known_minorant_is_refused() -> None:

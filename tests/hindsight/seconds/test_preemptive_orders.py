@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from seconds_cases import drawn_workload, exhaustive_optimum, replayed_total
 
 import hindsight
 from hindsight.runtime.clock import never
@@ -37,18 +36,6 @@ def found(workload: Workload, time: AffineTime, *, recomputes: bool) -> SecondsS
     return opened(workload, time, recomputes=recomputes)[0]
 
 
-@pytest.mark.parametrize("recomputes", [False, True])
-@pytest.mark.parametrize("seed", range(12))
-def test_a_schedule_is_feasible_and_has_the_total_that_the_search_saw(
-    seed: int, recomputes: bool
-) -> None:
-    workload, time = drawn(seed, 20), AffineTime(0.25, 0.0625 * (seed % 3), 0.0)
-    schedule, total = opened(workload, time, recomputes=recomputes)
-    assert float(replayed_total(schedule, time)) == pytest.approx(total)
-    if recomputes:
-        assert not schedule.keeps_tokens
-
-
 def test_who_leaves_the_cache_keeps_tokens_or_processes_them_again() -> None:
     # The long request is stopped by the short one, which does not fit beside it.
     workload = Workload([0.0, 2.0], [4, 12], [12, 1], memory_limit=16)
@@ -57,29 +44,6 @@ def test_who_leaves_the_cache_keeps_tokens_or_processes_them_again() -> None:
     assert kept.keeps_tokens
     assert not again.keeps_tokens
     assert kept.total_latency < again.total_latency
-
-
-def test_annealing_finds_better_schedules_and_none_is_infeasible() -> None:
-    workload, time = drawn(3, 40), AffineTime(0.25, 0.125, 0.0)
-    orders = SecondsOrders(workload, time, 0)
-    best = orders.openings(never).total_latency
-    left = iter(range(400))
-    for schedule in orders.anneal(lambda: next(left, None) is None):
-        assert replayed_total(schedule, time) < best
-        best = schedule.total_latency
-
-
-@pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize("seed", range(20))
-def test_no_schedule_is_below_the_optimum(seed: int, keeps: bool) -> None:
-    rng = np.random.default_rng(seed)
-    workload = drawn_workload(rng, (2, 4), 4, True)
-    time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
-    best = exhaustive_optimum(workload, time, states=4_000, keeps=keeps)
-    if best is None:
-        pytest.skip("too many states")
-    schedule = found(workload, time, recomputes=not keeps)
-    assert replayed_total(schedule, time) >= best
 
 
 def test_a_result_says_which_optimum_it_is_about() -> None:

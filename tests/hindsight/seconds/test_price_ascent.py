@@ -5,8 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
-from seconds_cases import drawn_workload, exhaustive_optimum
 
 from hindsight.runtime.clock import never
 from hindsight.seconds.machine_bounds import machine_bounds
@@ -29,20 +27,6 @@ def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -
     with ThreadPoolExecutor(1) as pool:
         ascent.climb(turns, never, pool)
     return ascent
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_bound_from_ascended_prices_is_above_the_optimum(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    workload = drawn_workload(rng, (2, 4), 3, seed % 2 == 1)
-    time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
-    best = exhaustive_optimum(workload, time, states=1_500, keeps=True)
-    if best is None:
-        pytest.skip("too many states")
-    (minorant,) = affine_minorants(time, workload.memory_limit)
-    prices = ascended(workload, time, 12.0, 40).prices()
-    bound, _ = priced_bound(workload, minorant, prices, 2.0**-5)
-    assert 0 < bound.total <= best
 
 
 def test_where_rounds_are_shared_ascended_prices_win() -> None:

@@ -9,40 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from priced_request import least_cost
-from seconds_cases import drawn_workload, exhaustive_optimum
 
 from hindsight.seconds.minorants import AffineMinorant
 from hindsight.seconds.round_length_prices import RoundLengthPrices, priced_bound
 from instances import InvalidValueError, Workload
-
-
-@pytest.mark.parametrize("seed", range(16))
-def test_no_priced_bound_is_above_the_optimum(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    workload = drawn_workload(rng, (1, 4), 3, seed % 2 == 1)
-    n = len(workload)
-    # Steps of no power of two: lengths of rounds off the grid.
-    minorant = AffineMinorant(
-        Fraction(int(rng.integers(1, 9)), 7),
-        Fraction(int(rng.integers(0, 5)), 11),
-        Fraction(int(rng.integers(0, 5)), 33),
-    )
-    best = exhaustive_optimum(workload, minorant, states=4_000, keeps=True)
-    if best is None:
-        pytest.skip("too many states")
-    for trial in range(12):
-        step = 2.0 ** -int(rng.integers(4, 7))
-        cell = step * 2 ** int(rng.integers(0, 5))
-        cells = int(rng.uniform(2, 25) / cell) + 1
-        scale = n * float(rng.choice([0.1, 0.3, 1, 2, 4]))
-        falling = np.linspace(1, 0, cells)
-        shape = (rng.random(cells), falling, np.full(cells, 0.5), falling**3)[trial % 4]
-        gamma = rng.random(cells) if trial % 3 else np.full(cells, float(trial % 2))
-        prices = RoundLengthPrices(cell, scale * shape, gamma)
-        allowance = None if trial % 2 else np.full(n, rng.uniform(0, 8))
-        size = int(rng.choice([1, 2, 16]))
-        bound, _ = priced_bound(workload, minorant, prices, step, allowance, size)
-        assert bound.total <= best
 
 
 @pytest.mark.parametrize("seed", range(24))

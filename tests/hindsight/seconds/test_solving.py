@@ -16,8 +16,6 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
-    MemoryRule,
-    SecondsSchedule,
     Workload,
 )
 from instances.arrays import FloatArray
@@ -26,7 +24,6 @@ from instances.batch_time import (
     AffineTime,
     BatchStretch,
     PiecewiseLinearTime,
-    Stretch,
     UnitTime,
 )
 
@@ -241,20 +238,3 @@ def test_outputs_too_long_to_list_their_rounds_are_refused_at_once() -> None:
     workload = Workload([0.0], [5], [10**8], memory_limit=10**9)
     with pytest.raises(InvalidValueError, match=r"output_lengths = 100000000 is not below 10\^6"):
         hindsight.solve(workload, batch_time=TIME)
-
-
-def test_less_is_held_in_blocks_where_prompts_come_in_chunks() -> None:
-    rule = MemoryRule(2, "next", "chunks")
-    whole = Workload([0.0, 0.0], [6, 6], [2, 2], memory_limit=12, memory_rule=rule)
-    # The second prompt begins beside the first's last token: 4 blocks and 2, not 4 and 3.
-    deeds = [(0, 1, 2), (1, 2, 1, 4), (1, 3, 2, -1, 0, 2)]
-    schedule = SecondsSchedule(whole, TIME, [Stretch(*deed) for deed in deeds])
-    assert schedule.memory_profile().tolist() == [6, 12, 6, 8]
-    assert schedule.is_feasible
-    tight = whole.under(MemoryRule(2, "next"))
-    held = SecondsSchedule(tight, TIME, [Stretch(*deed) for deed in deeds])
-    assert held.memory_profile().tolist() == [6, 14, 6, 8]
-    assert not held.is_feasible
-    result = hindsight.solve(whole, 0.3, 1, batch_time=TIME, start=schedule)
-    assert result.upper_bound <= Fraction(schedule.total_latency)
-    assert result.lower_bound <= result.upper_bound

@@ -17,14 +17,6 @@ def check_schedule(schedule: FleetSchedule) -> None:
     check_in_rounds(in_rounds(schedule.instance), schedule)
 
 
-def test_memory_in_pieces_serves_fewer_than_in_one() -> None:
-    # Each holds 4 tokens: there is room for one in 6 of them, and for three in 12.
-    fleet = Instance.from_arrays([3] * 7, [1] * 7, memory_limit=6, replicas=2)
-    assert hindsight.attainment(fleet, ServiceLevel(latency=2)).upper_bound == 4
-    pooled = Instance(fleet, 12)
-    assert hindsight.attainment(pooled, ServiceLevel(latency=2)).upper_bound == 6
-
-
 @pytest.mark.parametrize("replicas", [3, 100_000])
 def test_more_replicas_than_requests_serve_each_alone(replicas: int) -> None:
     fleet = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=5, replicas=replicas)

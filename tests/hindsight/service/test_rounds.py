@@ -40,16 +40,6 @@ def level(rng: np.random.Generator) -> ServiceLevel:
     return ServiceLevel(**limits)
 
 
-def test_three_requests_by_hand() -> None:
-    # Each holds 3, then 4 tokens: two at once need 8 of 6, so they run in turn.
-    instance = Instance.from_arrays([2, 2, 2], [2, 2, 2], memory_limit=6)
-    assert hindsight.attainment(instance, ServiceLevel(latency=4)).lower_bound == 2
-    assert hindsight.attainment(instance, ServiceLevel(latency=6)).lower_bound == 3
-    # The second may start while the first ends only if 4 + 3 <= M.
-    assert hindsight.attainment(instance, ServiceLevel(first_token=2)).upper_bound == 1
-    assert hindsight.tail(instance, 0.99).lower_bound == 6
-
-
 def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
     rng = np.random.default_rng(0)
     instance = Instance.from_arrays(
@@ -112,15 +102,6 @@ def test_volumes_bound_what_no_time_is_left_to_price() -> None:
     assert (found.lower_bound, found.upper_bound) == (2, 2)
     assert found.best_bound == "smallest volumes"
     assert found.certified
-
-
-def test_blocks_are_counted() -> None:
-    # In blocks of 4, prompts of 3 and outputs of 2 take 8 tokens in their last round.
-    instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=12)
-    level = ServiceLevel(latency=2)
-    assert hindsight.attainment(instance, level).lower_bound == 2
-    blocks = instance.under(MemoryRule(block_size=4))
-    assert hindsight.attainment(blocks, level).upper_bound == 1
 
 
 def test_refusals_name_the_parameter() -> None:

@@ -7,13 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from priced_request import least_cost
-from seconds_cases import drawn_workload
-from tiny_problems import InSeconds
 
 import hindsight
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.deadlines import Deadlines
-from hindsight.seconds.minorants import AffineMinorant, affine_minorants
+from hindsight.seconds.minorants import AffineMinorant
 from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
 from hindsight.service.results import OnTime
 from hindsight.service.seconds import attain_in_seconds
@@ -21,57 +19,6 @@ from hindsight.service.tails import TailLimit
 from instances import MemoryRule, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 from instances.service_level import Limits
-
-
-def drawn_limits(rng: np.random.Generator, n: int) -> Limits:
-    """Return limits of the size of a few rounds, exact in floats, some without."""
-    kind = rng.integers(0, 4)
-    latency = rng.integers(4, 48, n) / 8
-    first = rng.integers(4, 24, n) / 8 if kind in {1, 3} else np.full(n, np.inf)
-    token = rng.integers(4, 16, n) / 8 if kind in {2, 3} else np.full(n, np.inf)
-    return Limits(np.where(rng.random(n) < 0.2, np.inf, latency), first, token)
-
-
-def drawn(seed: int) -> tuple[np.random.Generator, Workload, AffineTime, Limits, int]:
-    rng = np.random.default_rng(seed)
-    workload = drawn_workload(rng, (1, 4), 4, seed % 2 == 1)
-    time = AffineTime(0.5, float(rng.integers(0, 5)) / 8, float(rng.integers(0, 5)) / 32)
-    limits = drawn_limits(rng, len(workload))
-    return rng, workload, time, limits, InSeconds.of(workload, time, levels=limits).most_on_time()
-
-
-def check_prices(seed: int, trials: int) -> None:
-    rng, workload, time, limits, best = drawn(seed)
-    (minorant,) = affine_minorants(time, workload.memory_limit)
-    n = len(workload)
-    for trial in range(trials):
-        step = 2.0 ** -int(rng.integers(4, 7))
-        cell = step * 2 ** int(rng.integers(0, 5))
-        cells = int(rng.uniform(1, 9) / cell) + 1
-        scale = float(rng.choice([0.05, 0.2, 0.5, 1, 3]))
-        shape = (rng.random(cells), np.linspace(1, 0, cells), np.full(cells, 0.5))[trial % 3]
-        gamma = rng.random(cells) if trial % 4 else np.full(cells, float(trial % 2))
-        prices = RoundLengthPrices(cell, scale * shape, gamma)
-        deadlines = Deadlines.of(workload, minorant, limits, cells * cell)
-        size = int(rng.choice([1, 2, 16]))
-        priced = PricedValues(workload, minorant, prices, step, size, deadlines=deadlines)
-        allowance = np.maximum(deadlines.end - workload.arrival_times, 0) + 1
-        if trial % 5 == 0:
-            allowance *= rng.random(n)
-        values = priced.of(np.arange(n), allowance)
-        assert np.all((values >= 0) & (values <= 1))
-        assert n - priced.total(values) >= best
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_no_prices_bound_the_requests_on_time_below_the_optimum(seed: int) -> None:
-    check_prices(seed, 12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 300))
-def test_no_prices_bound_the_requests_on_time_below_the_optimum_at_length(seed: int) -> None:
-    check_prices(seed, 40)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import is_feasible_by_definition, optimal_total_latency
+from brute_force import is_feasible_by_definition
 from hypothesis import given
 from strategies import instances, schedules
 
@@ -21,12 +20,10 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule_within,
 )
 from hindsight.heuristics.schedule_decoder import shift_left
-from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.rounds import METHODS
-from hindsight.strategies import beams, openings
-from hindsight.strategies.beams import Beams, LargeSearch, volume_order_key
+from hindsight.strategies import openings
+from hindsight.strategies.beams import Beams, LargeSearch
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.mip import IntegerProgram
 from hindsight.strategies.strategy import Problem
@@ -57,12 +54,6 @@ def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -
     return interval
 
 
-@given(instances())
-def test_one_after_another_is_feasible(instance: Instance) -> None:
-    schedule = one_after_another(instance)
-    assert is_feasible_by_definition(instance, schedule.start_times.tolist())
-
-
 @given(schedules())
 def test_shifted_schedules_leave_nothing_to_shift(schedule: Schedule) -> None:
     if not schedule.is_feasible:
@@ -76,14 +67,6 @@ def test_shifted_schedules_leave_nothing_to_shift(schedule: Schedule) -> None:
             moved = starts.copy()
             moved[i] = earlier
             assert not is_feasible_by_definition(instance, moved.tolist())
-
-
-@given(instances(max_requests=5, max_memory=9))
-def test_searched_schedules_are_feasible_and_no_better_than_optimal(instance: Instance) -> None:
-    interval = searched(instance, 6)
-    starts = interval.schedule.start_times.tolist()
-    assert is_feasible_by_definition(instance, starts)
-    assert interval.upper_bound >= optimal_total_latency(instance)[0]
 
 
 def medium(seed: int, n: int = 80) -> Instance:
@@ -124,34 +107,6 @@ def test_the_search_beats_the_list_schedules(seed: int) -> None:
     assert searched(instance, 20).upper_bound < best_list_schedule(instance).total_latency
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_tails_improve_what_whole_beams_find(seed: int) -> None:
-    found = []
-    for tails in ((), BRIEF.tails):
-        interval = SolveState(medium(seed))
-        interval.offer(one_after_another(interval.instance))
-        LargeSearch(interval, seed, replace(BRIEF, tails=tails)).run_first()
-        found.append(interval.upper_bound)
-    assert found[1] < found[0]
-
-
-@pytest.mark.parametrize(
-    ("seed", "n", "seconds"),
-    [
-        (0, 4, 0.2),
-        *(pytest.param(seed, 6, 1.0, marks=pytest.mark.slow) for seed in range(6)),
-    ],
-)
-def test_the_interval_holds_the_optimum(seed: int, n: int, seconds: float) -> None:
-    instance = generate("arrival-model-1", seed=seed, n=n)
-    optimum = hindsight.solve(instance, method="mip", threads=1).upper_bound
-    result = hindsight.solve(instance, seconds, threads=1, method="beams")
-    assert result.schedule.is_feasible
-    assert result.certified_lower_bound <= optimum <= result.upper_bound
-    assert result.lower_bound <= optimum
-    assert result.stop_reason in ("proof", "time-limit", "stalled")
-
-
 @pytest.mark.parametrize("is_listed", [True, False])
 @pytest.mark.parametrize("arriving", [False, True])
 def test_no_time_still_gives_an_interval(
@@ -185,19 +140,6 @@ def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
     assert any(line.phase == "search" for line in result.log)
 
 
-def test_whole_beams_go_on_while_they_gain() -> None:
-    instance = medium(1)
-    interval, search = begun(instance)
-    no_prices = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-    search.follow(instance.arrival_times.astype(np.float64), no_prices)
-    search.run_whole()
-    assert interval.schedule.is_feasible
-    reached = interval.upper_bound
-    assert reached < one_after_another(instance).total_latency / 2
-    search.run_whole()
-    assert interval.upper_bound <= reached
-
-
 def test_beams_go_on_until_the_time_limit() -> None:
     """Whose optimum they may have long found, and cannot prove."""
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
@@ -228,29 +170,6 @@ def test_beams_take_over_where_the_program_has_no_chance(
     assert (asked.stop_reason, asked.nodes) == ("size", 0)
 
 
-@pytest.mark.slow
-def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares: list[float | None] = []
-
-    class InPieces(ScaleRelaxation):
-        def go_on(self) -> None:
-            shares.append(self.clock.limit_left())
-            self.clock.allow(0.0)
-            super().go_on()
-
-        def stop_reason(self) -> Any:
-            return "time-limit" if len(shares) < 4 else "tolerance"
-
-    monkeypatch.setattr(beams, "ScaleRelaxation", InPieces)
-    instance = medium(1)
-    result = hindsight.solve(instance, 4.0, method=SOON_STALLED, threads=1)
-    assert len(shares) == 4
-    # Each has a share of the time left, and beams have what remains of it.
-    assert all(share is not None and share <= 0.25 * 4 for share in shares)
-    assert shares == sorted(shares, reverse=True)
-    assert result.stop_reason == "time-limit"
-
-
 @pytest.mark.parametrize("patient", [False, True])
 def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
     longest = 10**8
@@ -263,16 +182,6 @@ def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
     assert interval.upper_bound == 3 * longest
 
 
-def test_kinds_of_cycles_without_gains_for_ages_are_drawn_alike() -> None:
-    _, search = begun(medium(0))
-    search._times = [1] * len(search._times)
-    unpriced = {kind for kind, cycle in enumerate(BRIEF.cycles) if cycle.weight == 0}
-    for gains, works in ((0.0, 1.0), (1e-322, 1e6), (0.0, 0.0)):
-        search._gains[:], search._works[:] = gains, works
-        drawn = {search._draw_kind() for _ in range(200)}
-        assert drawn == {*unpriced, len(BRIEF.cycles), len(BRIEF.cycles) + 1}
-
-
 @given(instances())
 def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
     assert prefix_schedule_within(instance, PRIORITIES["volume"], lambda: True) is None
@@ -281,17 +190,3 @@ def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
     # Few requests have time for the schedules that do not skip.
     stopped = best_list_schedule(instance, should_stop=lambda: True)
     assert stopped == best_list_schedule(instance, thorough=False)
-
-
-@given(instances(arrivals=False))
-def test_the_volume_relaxation_serves_small_volumes_first(instance: Instance) -> None:
-    keys = volume_order_key(instance)[np.argsort(instance.volumes, kind="stable")]
-    assert (np.diff(keys) >= 0).all()
-
-
-def test_a_first_cycle_after_the_time_limit_does_nothing() -> None:
-    interval, search = begun(generate("uniform", n=12))
-    interval.clock.allow(0.0)
-    before = interval.upper_bound
-    search._run_kind(0, 100)
-    assert interval.upper_bound == before

@@ -7,11 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brute_force import is_feasible_by_definition, optimal_makespan
-from effort import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import instances
 from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
@@ -21,21 +16,10 @@ from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.makespan import Makespan, makespan_schedules
 from hindsight.strategies.strategy import Problem
-from instances import Instance, InvalidValueError, Schedule
+from instances import Instance, InvalidValueError
 
-SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
-
-
-@given(instance=SMALL)
-@settings(max_examples=examples(100))
-def test_the_bounds_before_any_search(instance: Instance) -> None:
-    optimum = optimal_makespan(instance)[0]
-    assert makespan_lower_bound(instance) <= optimum
-    schedule = min(makespan_schedules(instance), key=lambda one: one.makespan)
-    assert schedule.makespan >= optimum
-    assert is_feasible_by_definition(instance, schedule.start_times.tolist())
 
 
 def test_both_parts_of_the_lower_bound() -> None:
@@ -44,14 +28,6 @@ def test_both_parts_of_the_lower_bound() -> None:
     assert makespan_lower_bound(late) == 10
     full = Instance.from_arrays([1] * 4, [2] * 4, [1] * 4, memory_limit=5)
     assert makespan_lower_bound(full) == 5
-
-
-def test_least_makespan_and_least_total_latency_differ() -> None:
-    # M = 8. Makespan 6 needs the long request at 0; total latency 19 wants the short ones first.
-    instance = Instance.from_arrays([1, 6], [6, 1], memory_limit=8)
-    makespan = hindsight.solve(instance, objective="makespan", threads=1)
-    assert makespan.upper_bound == optimal_makespan(instance)[0]
-    assert makespan.horizon == makespan.upper_bound
 
 
 def test_a_search_raises_the_solver_bound_only() -> None:
@@ -80,27 +56,6 @@ def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
     check_in_rounds(in_rounds(instance), result.schedule)
     assert {line.upper_bound for line in lines} == {3_000_002}
     assert [line.lower_bound for line in result.log][-1] == 3_000_002
-
-
-@given(
-    before=instances(max_requests=3, max_memory=8, max_arrival=3),
-    after=instances(max_requests=4, max_memory=8, max_arrival=3),
-    gap=st.integers(0, 30),
-)
-@settings(max_examples=examples(40))
-def test_gaps_change_nothing(before: Instance, after: Instance, gap: int) -> None:
-    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in before]
-    rows += [(q.arrival_time + gap, q.prompt_length, q.output_length) for q in after]
-    arrivals, prompts, outputs = zip(*rows, strict=True)
-    limit = max(before.memory_limit, after.memory_limit)
-    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
-    result = hindsight.solve(instance, objective="makespan", threads=1)
-    assert result.status == "optimal"
-    assert result.upper_bound == optimal_makespan(instance)[0]
-    start = Schedule(instance, optimal_makespan(instance)[1])
-    again = hindsight.solve(instance, objective="makespan", threads=1, start=start)
-    assert again.upper_bound == result.upper_bound
-    assert again.schedule.is_feasible
 
 
 def test_a_model_too_large_is_not_built() -> None:
@@ -133,12 +88,6 @@ def test_starts_too_many_are_counted_not_listed() -> None:
     assert interval.stop_reason == "size"
     # All 3,750,000 of them would be 30 MB.
     assert peak < 3_000_000
-
-
-def test_a_given_schedule_is_used() -> None:
-    schedule = Schedule(GAP, [2, 0, 1])
-    result = hindsight.solve(GAP, objective="makespan", start=schedule, time_limit=0)
-    assert result.upper_bound == 3
 
 
 @pytest.mark.parametrize(

@@ -12,27 +12,21 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
-from hindsight.configurations.proofs import StatePrices
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, Room, TooLargeError
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.beside import BESIDE
 from hindsight.runtime.clock import Clock
-from hindsight.strategies.configurations import Configurations, ConfigurationSearch
+from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import GraphSearch, Paths, PathSearch
-from hindsight.strategies.strategy import Problem, Strategy
 from instances import Instance, generate
 
 LITTLE = Configurations(
     moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
 )
 """Leaves nearly everything to the graphs."""
-
-MANY = replace(LITTLE, few_requests=0, search_growth=3)
-"""Takes few requests for many."""
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -42,21 +36,6 @@ def test_optima_without_the_search_of_partial_schedules(threads: int) -> None:
         result = hindsight.solve(instance, threads=threads, method=Paths(LITTLE, climb=Climb(3)))
         optimum, _ = optimal_total_latency(instance)
         assert (result.status, result.upper_bound) == ("optimal", optimum)
-
-
-def test_a_second_search_of_one_solve_goes_on_from_the_first() -> None:
-    instance = generate("arrival-model-1", 0, n=7)
-    state = SolveState(instance)
-    state.offer(hindsight.best_list_schedule(instance))
-    search = PathSearch(state, 0, 1, Paths(LITTLE))
-    search._start_prices()
-    search._improve_prices(1)
-    first = state.root_bound
-    assert first is not None
-    assert first < state.upper_bound
-    assert isinstance(state.proof, StatePrices)
-    PathSearch(state, 0, 1, Paths(LITTLE, settled=1.0), state.proof).run()
-    assert (state.stop_reason, state.upper_bound) == ("proof", optimal_total_latency(instance)[0])
 
 
 def test_graphs_without_room_leave_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,39 +126,6 @@ def test_what_is_found_beside_graphs_is_kept(
     assert not any(thread.name.startswith(BESIDE) for thread in enumerate_threads())
 
 
-@pytest.mark.parametrize("method", [MANY, Paths(MANY)])
-def test_schedules_of_many_requests_are_improved_beside_prices(
-    method: Strategy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    improved, beside, anneal = Event(), [], LocalSearch.run
-    ascend = ConfigurationSearch._improve_prices
-
-    def annealing(self: LocalSearch, moves: int) -> None:
-        beside.append(is_beside())
-        improved.set()
-        anneal(self, moves)
-
-    def ascending(self: ConfigurationSearch, work: int) -> int:
-        gain = ascend(self, work)
-        assert improved.wait(PATIENCE)
-        return gain
-
-    monkeypatch.setattr(LocalSearch, "run", annealing)
-    monkeypatch.setattr(ConfigurationSearch, "_improve_prices", ascending)
-    for seed in range(4):
-        instance = tiny(seed)
-        state = SolveState(instance)
-        state.offer(one_after_another(instance))
-        method.run(Problem(instance, "total_latency", threads=2), state)
-        optimum, _ = optimal_total_latency(instance)
-        assert (state.stop_reason, state.upper_bound, state.lower_bound) == (
-            "proof",
-            optimum,
-            optimum,
-        )
-    assert all(beside)
-
-
 def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, anneal = [], LocalSearch.run
 
@@ -220,32 +166,6 @@ def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
         instance, PATIENCE, threads=2, gap=gap, method=Paths(LITTLE, settled=1.0)
     )
     assert result.stop_reason == "gap"
-
-
-def test_schedules_are_improved_where_no_graph_is_worth_a_try(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls, anneal = [], LocalSearch.run
-
-    def counted(self: LocalSearch, moves: int) -> None:
-        calls.append(1)
-        anneal(self, moves)
-
-    monkeypatch.setattr(LocalSearch, "run", counted)
-    monkeypatch.setattr(GraphSearch, "next_limit", lambda *_: None)
-    hindsight.solve(
-        generate("arrival-model-1", 0, n=14),
-        threads=2,
-        method=Paths(LITTLE, settled=1.0),
-        should_stop=lambda: len(calls) > 2,
-    )
-    assert len(calls) > 2
-
-
-def test_prices_that_have_converged_have_settled() -> None:
-    instance = generate("arrival-model-1", 0, n=9)
-    eager = Paths(LITTLE, settled=0.0, converged=1.0, searched_states=1)
-    assert hindsight.solve(instance, 60, threads=1, method=eager).status == "optimal"
 
 
 def test_more_requests_than_a_word_has_bits() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from threading import Event, current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,14 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 import online
-from hindsight.heuristics.list_scheduling import one_after_another
-from hindsight.outcomes.results import PREEMPTIVE
-from hindsight.outcomes.solve_state import SolveState
-from hindsight.preemption.orders import OrderSearch
 from hindsight.preemption.prices import (
     PreemptivePrices,
     preemptive_price_bound,
 )
 from hindsight.preemption.state_search import PreemptiveSearch
-from hindsight.strategies import preemptive
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.preemptive import Preemptive
-from hindsight.strategies.strategy import Problem
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule
-from instances.arrays import FloatArray
 
 ELEVEN = Instance.from_arrays(
     [1] + [57] * 10, [62] + [1] * 10, [0, *range(10, 101, 10)], memory_limit=64
@@ -42,32 +34,6 @@ def tiny(seed: int) -> Instance:
     return drawn_instance([41, seed], (1, 4), (3, 10), outputs=5, last_arrival=4)
 
 
-def test_with_two_threads_orders_are_annealed_beside_prices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    annealed, anneal, ascend = Event(), OrderSearch.anneal, preemptive.ascend
-
-    def annealing(self: OrderSearch, *arguments: Any) -> PreemptiveSchedule:
-        if current_thread() is not main_thread():
-            annealed.set()
-        return anneal(self, *arguments)
-
-    def ascending(*arguments: Any, **settings: Any) -> FloatArray:
-        assert annealed.wait(60)
-        return ascend(*arguments, **settings)
-
-    monkeypatch.setattr(OrderSearch, "anneal", annealing)
-    monkeypatch.setattr(preemptive, "ascend", ascending)
-    for seed in range(6):
-        instance = tiny(seed)
-        state = SolveState(instance, objective=PREEMPTIVE)
-        state.offer(one_after_another(instance))
-        Preemptive().run(Problem(instance, PREEMPTIVE, threads=2), state)
-        optimum = preemptive_optimum(rows_of(instance), instance.memory_limit)
-        assert (state.stop_reason, state.upper_bound) == ("proof", optimum)
-    assert annealed.is_set()
-
-
 def test_a_long_request_that_stops_for_ten_short_ones() -> None:
     """Each of the six that arrive while the long one runs costs somebody a round."""
     result = hindsight.solve(ELEVEN, preemptive=True, time_limit=10)
@@ -75,15 +41,6 @@ def test_a_long_request_that_stops_for_ten_short_ones() -> None:
     assert result.upper_bound == 78
     assert 72 <= result.lower_bound <= 78
     assert result.lower_bound == result.certified_lower_bound
-
-
-def test_bounds_without_time_are_those_of_lists_and_volumes() -> None:
-    lines: list[hindsight.Progress] = []
-    result = hindsight.solve(ELEVEN, preemptive=True, time_limit=0, progress=lines.append)
-    assert result.stop_reason == "time-limit"
-    assert result.lower_bound >= hindsight.mean_busy_time_bound(ELEVEN)
-    assert result.lower_bound <= 78 <= result.upper_bound
-    assert list(result.log) == lines
 
 
 @pytest.mark.parametrize("gap", [0, 7, 10**9])

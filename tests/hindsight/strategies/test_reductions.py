@@ -65,15 +65,6 @@ def test_three_partition(groups: int) -> None:
         assert set(answers) == {True, False}, "the sample must hold both answers"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("groups", [1, 2, 3, 4])
-@pytest.mark.parametrize("target", [20, 33, 41, 60])
-def test_three_partition_in_a_larger_sample(groups: int, target: int) -> None:
-    for seed in range(100, 112):
-        for planted in (True, False):
-            check_three_partition(groups, target, seed, planted=planted)
-
-
 def test_partition() -> None:
     """[W25] Theorem EC.2."""
     answers = []
