@@ -28,19 +28,16 @@ from instances import (
     SinusoidalArrivals,
     Workload,
 )
-from instances.batch_time.models import IterationTime
-from instances.generators.typed_arrivals import poisson_arrivals
+from instances.batch_time import IterationTime
+from instances.generators import poisson_arrivals
 from instances.problem.arrival_processes import arrivals_until
-from online import fluid, theory
+from online import compare, fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
-from online.comparison.bootstrap import ratio_confidence
-from online.comparison.comparing import compare, compare_many
-from online.comparison.ratios import Interval
+from online.comparison import Interval, compare_many, ratio_confidence
 from online.experiment import Solver
-from online.fluid.queueing import batch_service_queue
-from online.pictures.curves import Curve
-from online.pictures.histograms import ratio_histogram
-from online.simulation.metrics import summarize
+from online.fluid import batch_service_queue
+from online.pictures import Curve, ratio_histogram
+from online.simulation import summarize
 from online.worst_cases.drafts import Space
 from online.worst_cases.search import search
 from studies.fits import fit_power_law

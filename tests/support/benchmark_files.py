@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from online.simulation.run import Run
+from online import Run
 from online.simulation.token_times import inter_token_latencies
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from hindsight.certificates.writing import make_certificate
-from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight import best_list_schedule, make_certificate
 from hindsight.records.improvement import compressed
 from hindsight.records.verification import certified_bound, closed_form_bound
 from instances import LibraryEntry, Record, RecordStore, library

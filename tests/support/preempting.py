@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instances import Instance
-from online.policy_interface.policy import Decision, Policy, Setup, State, VisibleRequest
+from online import Decision, Policy
+from online.policy_interface import Setup, State, VisibleRequest
 
 ELEVEN = Instance.from_arrays(
     [1] + [57] * 10, [62] + [1] * 10, [0, *range(10, 101, 10)], memory_limit=64, name="eleven"

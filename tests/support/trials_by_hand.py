@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from instances import Instance, Schedule
-from online.comparison.trial import Trial
+from online.comparison import Trial
 
 
 def trial_by_hand(  # noqa: PLR0913

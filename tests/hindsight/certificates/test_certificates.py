@@ -15,11 +15,16 @@ from effort import sweep
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
-from hindsight import CertificateError, check_certificate, read_certificate
+from hindsight import (
+    CertificateError,
+    MalformedCertificateError,
+    check_certificate,
+    make_certificate,
+    read_certificate,
+)
 from hindsight.bounds.idle_gaps import compress
 from hindsight.certificates import limits, proofs
-from hindsight.certificates.format import MalformedCertificateError
-from hindsight.certificates.writing import bound_of_prices, make_certificate, state_prices_of
+from hindsight.certificates.writing import bound_of_prices, state_prices_of
 from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
 from hindsight.preemption.prices import PreemptivePrices, preemptive_price_bound

@@ -16,10 +16,15 @@ from effort import sweep
 from plain_replay import PlainSearch, heaviest_beside
 
 import instances
-from hindsight import CertificateError, check_certificate, read_certificate
+from hindsight import (
+    CertificateError,
+    MalformedCertificateError,
+    check_certificate,
+    read_certificate,
+)
 from hindsight.certificates import path_states, state_proofs
 from hindsight.certificates.checking import read_proof
-from hindsight.certificates.format import LIMIT, MalformedCertificateError
+from hindsight.certificates.format import LIMIT
 from hindsight.certificates.path_states import HeaviestBeside, joined, numbered
 from hindsight.certificates.replay import StateSearch
 from hindsight.certificates.state_proofs import StateProof

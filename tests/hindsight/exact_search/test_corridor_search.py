@@ -6,10 +6,10 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, random_epoch_prices
 from effort import sweep
 
+from hindsight import best_list_schedule
 from hindsight.exact_search import corridor_search
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
-from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.runtime.clock import never
 from instances import Instance, Schedule, generate
 

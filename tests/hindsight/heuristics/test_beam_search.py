@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
+from hindsight import prefix_schedule
 from hindsight.heuristics.beam_kernels import Best, take_slot
 from hindsight.heuristics.beam_search import (
     BeamSettings,
@@ -16,7 +17,7 @@ from hindsight.heuristics.beam_search import (
     memory_moments,
     most_running,
 )
-from hindsight.heuristics.list_scheduling import PRIORITIES, prefix_schedule
+from hindsight.heuristics.list_scheduling import PRIORITIES
 from hindsight.runtime.clock import never
 from instances import Instance, Schedule
 

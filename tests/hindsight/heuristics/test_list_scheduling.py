@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances as drawn
 
+from hindsight import prefix_schedule
 from hindsight.heuristics import list_scheduling
-from hindsight.heuristics.list_scheduling import (
-    PRIORITIES,
-    prefix_schedule,
-    prefix_schedule_within,
-)
+from hindsight.heuristics.list_scheduling import PRIORITIES, prefix_schedule_within
 from instances import Instance, Request, generate
 
 

@@ -10,9 +10,9 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, tiny
 
 import hindsight
+from hindsight import proved_horizon
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import LinearResult, Termination, WarmProgram, solve_linear
-from hindsight.integer_program.horizon import proved_horizon
 from hindsight.integer_program.start_counts import HEADROOM, SCALE, CountProgram
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.beams import Beams

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight.outcomes.errors import ScheduleCheckError
+from hindsight import ScheduleCheckError
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance, InvalidTypeError, generate
 

@@ -15,7 +15,7 @@ import pytest
 from library_records import OPEN, bare_record, change, listed_record
 
 import hindsight
-from hindsight.certificates.writing import make_certificate
+from hindsight import make_certificate
 from hindsight.records.submission import submit
 from hindsight.records.verification import RefusedRecordError, verify_record
 from instances import (

@@ -10,10 +10,9 @@ import numba
 import pytest
 from empty_cache import printed_without_cache
 
+from hindsight import Progress, proved_horizon
 from hindsight.bounds import memory_prices, volume
 from hindsight.heuristics import list_scheduling
-from hindsight.integer_program.horizon import proved_horizon
-from hindsight.outcomes.results import Progress
 from hindsight.runtime import compilation
 from instances import generate
 

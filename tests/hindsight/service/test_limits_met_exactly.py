@@ -9,7 +9,7 @@ import pytest
 
 import hindsight
 import online
-from instances import ServiceLevel, Workload, generate
+from instances import MemoryRule, ServiceLevel, Workload, generate
 from instances.batch_time import (
     LLAMA_2_70B_2XA100,
     AffineTime,
@@ -19,7 +19,6 @@ from instances.batch_time import (
     TiledTime,
     UnitTime,
 )
-from instances.problem.memory_rule import MemoryRule
 
 BLOCKS = MemoryRule(block_size=16, emitted_token="next")
 

@@ -7,8 +7,9 @@ import pytest
 from tiny_problems import most_on_time
 
 import hindsight
+from hindsight import build_model
 from hindsight.integer_program.highs import compile_model
-from hindsight.integer_program.models import build_model, model_size
+from hindsight.integer_program.models import model_size
 from hindsight.integer_program.starts import latest_starts
 from hindsight.service import rounds
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, ServiceLevel

@@ -11,12 +11,10 @@ from hypothesis import given
 from strategies import instances, schedules
 
 import hindsight
-from hindsight.bounds.volume import mean_busy_time_bound
+from hindsight import best_list_schedule, mean_busy_time_bound, prefix_schedule
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
-    best_list_schedule,
     one_after_another,
-    prefix_schedule,
     prefix_schedule_within,
 )
 from hindsight.heuristics.schedule_decoder import shift_left

@@ -12,7 +12,7 @@ from seconds_cases import drawn_workload, exhaustive_optimum
 from instances import Instance, Workload
 from instances.batch_time import AffineTime
 from online import Blame, blame
-from online.comparison.ratios import Interval
+from online.comparison import Interval
 
 TIME = AffineTime(0.5, 0.125, 0.0625)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from online.comparison.bootstrap import RESAMPLES, SEED, ConfidenceInterval, ratio_confidence
-from online.comparison.trial import Trial
+from online.comparison import ConfidenceInterval, Trial, ratio_confidence
+from online.comparison.bootstrap import RESAMPLES, SEED
 
 
 def record(total: int, upper: int | None, lower: int | None = -1, seed: int = 0) -> Trial:

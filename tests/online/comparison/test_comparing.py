@@ -29,36 +29,25 @@ from instances import (
     MissingParameterError,
     UnknownNameError,
 )
-from online.comparison.comparing import ComparisonProgress, compare, compare_many
-from online.comparison.ratio_tables import (
-    reasons_table,
-    record_cells,
+from online import Decision, Policy, compare, make_policy, register_policy
+from online.comparison import (
+    ComparisonProgress,
+    Interval,
+    PolicySpec,
+    Trial,
+    compare_many,
     records_csv,
     records_table,
     report_markdown,
-    summary_sentence,
+    summarise,
     summary_table,
 )
-from online.comparison.ratios import Interval
-from online.comparison.summaries import summarise
-from online.comparison.trial import Trial
+from online.comparison.ratio_tables import reasons_table, record_cells, summary_sentence
 from online.policies.w25 import batch_builders
+from online.policy_interface import Setup, State, VisibleRequest
 from online.policy_interface import policy as policy_module
-from online.policy_interface.policy import (
-    Decision,
-    DecisionStoppedError,
-    Policy,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
-from online.policy_interface.specs import (
-    PolicySpec,
-    make_policy,
-    parameterless_policies,
-    policy_specs,
-)
+from online.policy_interface.policy import DecisionStoppedError
+from online.policy_interface.specs import parameterless_policies, policy_specs
 from online.runtime.table import Table
 
 EXAMPLE_1 = Instance.from_arrays(

@@ -11,8 +11,7 @@ import pytest
 import online
 from instances import FleetSchedule, Instance, InvalidValueError, Request, UnknownNameError
 from instances.batch_time import AffineTime
-from online.comparison import comparing
-from online.comparison.ratio_tables import records_csv
+from online.comparison import comparing, records_csv
 
 ROWS = [Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)]
 FLEET = Instance(ROWS, 14, "ten", replicas=2)

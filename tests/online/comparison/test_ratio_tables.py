@@ -12,16 +12,16 @@ import pytest
 import instances
 from instances import Instance
 from online.comparison import (
+    Trial,
     compare,
     compare_many,
+    ratio_confidence,
     records_csv,
     report_markdown,
     summarise,
     summary_table,
 )
-from online.comparison.bootstrap import ratio_confidence
 from online.comparison.ratio_tables import confidences_of, count_reasons, summary_notes
-from online.comparison.trial import Trial
 
 DRAWN = [
     instances.generate("uniform", seed, n=6, maximum_length=6, memory_limit=16) for seed in range(4)

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 import hindsight
 import online
 from instances import Instance, InvalidTypeError, Request
-from online.comparison.ratios import (
-    Interval,
-    Ratio,
-    rounded,
-    rounded_down,
-    rounded_up,
-    waiting_of_optimum,
-)
+from online import Ratio
+from online.comparison import Interval
+from online.comparison.ratios import rounded, rounded_down, rounded_up, waiting_of_optimum
 
 
 @dataclass

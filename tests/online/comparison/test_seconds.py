@@ -17,19 +17,19 @@ import hindsight
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import AffineTime, BatchTime, IterationTime
+from online import IncompleteRunError, NoScheduleError, Run, compare
 from online.commands.json_output import record_entry
-from online.comparison.comparing import compare
-from online.comparison.ratio_tables import (
-    optimum_notes,
+from online.comparison import (
+    Interval,
+    PolicySpec,
     records_csv,
     records_table,
     report_markdown,
+    summarise,
     summary_table,
 )
-from online.comparison.ratios import Interval
-from online.comparison.summaries import summarise
-from online.policy_interface.specs import PolicySpec, policy_specs
-from online.simulation.run import IncompleteRunError, NoScheduleError, Run
+from online.comparison.ratio_tables import optimum_notes
+from online.policy_interface.specs import policy_specs
 
 TIME = AffineTime(1.0, 0.5)
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, name="two")

@@ -17,12 +17,9 @@ import hindsight
 import online
 from hindsight import AttainmentResult
 from instances import Instance, InvalidTypeError, InvalidValueError, ServiceLevel
-from online import Decision, MismatchError, NoScheduleError, share_of_attainable
+from online import Decision, MismatchError, NoScheduleError, compare, share_of_attainable
 from online.commands.json_output import record_entry
-from online.comparison.comparing import compare, compare_many
-from online.comparison.ratio_tables import Records, records_csv
-from online.comparison.ratios import Interval
-from online.comparison.summaries import summarise
+from online.comparison import Interval, Records, compare_many, records_csv, summarise
 
 ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, name="alike")
 """One fits at a time, for two rounds each."""

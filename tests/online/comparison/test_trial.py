@@ -12,15 +12,20 @@ from preempting import ELEVEN, Yielding
 
 import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
-from online.comparison.bootstrap import ratio_confidence
-from online.comparison.comparing import compare, compare_many
-from online.comparison.ratio_tables import records_csv, records_table, summary_table
-from online.comparison.ratios import Interval
+from online import compare
+from online.comparison import (
+    Interval,
+    PolicySpec,
+    Trial,
+    compare_many,
+    ratio_confidence,
+    records_csv,
+    records_table,
+    summarise,
+    summary_table,
+)
 from online.comparison.running import run_policy
-from online.comparison.summaries import summarise
-from online.comparison.trial import Trial
 from online.policy_interface import policy as policy_module
-from online.policy_interface.specs import PolicySpec
 
 PREEMPTIVE = "preemptive optimum"
 

@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
+from online.comparison import PolicySpec
 from online.experiment import (
     Experiment,
     Family,
@@ -19,7 +20,6 @@ from online.experiment import (
     preset_names,
 )
 from online.experiment.plan import make_plan
-from online.policy_interface.specs import PolicySpec
 
 FULL = """
 name = "both"

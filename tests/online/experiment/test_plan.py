@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from instances.problem.json_io import from_document
-from online.experiment import Experiment, Family, Predictions
+from online.comparison import PolicySpec
+from online.experiment import Experiment, Family, Predictions, Solver
 from online.experiment import plan as plan_module
-from online.experiment.declaration import Solver
 from online.experiment.plan import make_plan, optimum_task
-from online.policy_interface.specs import PolicySpec
 
 BASE = Experiment(
     "e", [Family("uniform", {"n": 3, "memory_limit": 20, "maximum_length": 5}, (1,))], ["a-random"]

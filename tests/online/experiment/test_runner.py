@@ -31,6 +31,7 @@ from hindsight.runtime.clock import never
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 from instances.generators import registry
 from instances.version import package_version
+from online import register_policy
 from online.comparison.ratios import Latency
 from online.experiment import (
     Experiment,
@@ -38,16 +39,17 @@ from online.experiment import (
     Family,
     Predictions,
     parse_experiment,
+    ratio_csv,
+    ratio_reasons,
+    ratio_rows,
     read_results,
     run_experiment,
 )
 from online.experiment.plan import make_plan
-from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
 from online.experiment.runner import in_processes
 from online.experiment.store import Done
 from online.experiment.work import Task, WorkerVersionError, perform
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
-from online.policy_interface.policy import register_policy
 from online.runtime.processes import WorkerPool
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)

@@ -25,8 +25,7 @@ from instances import (
 )
 from instances.generators import registry
 from online import Decision
-from online.comparison import Trial, compare
-from online.comparison.ratios import Interval
+from online.comparison import Interval, Trial, compare
 from online.experiment import (
     Experiment,
     Family,

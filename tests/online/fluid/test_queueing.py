@@ -10,7 +10,7 @@ from scipy import stats
 
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.batch_time.models import IterationTime
+from instances.batch_time import IterationTime
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.fluid import batch_service_queue

@@ -6,9 +6,8 @@ import pytest
 
 import instances
 from hindsight.seconds.machine_bounds import machine_bounds
-from instances import Workload
+from instances import MemoryRule, Workload
 from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
-from instances.problem.memory_rule import MemoryRule
 from online.headroom.batch_times import find_batch_time
 from online.headroom.waiting import load, own_seconds
 

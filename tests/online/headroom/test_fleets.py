@@ -14,10 +14,9 @@ import pytest
 import hindsight
 import instances
 import online
-from instances import InvalidValueError, ServiceLevel, Workload
+from instances import InvalidValueError, RequestLog, ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from instances.traces.request_log import RequestLog
-from online.comparison.ratios import Interval
+from online.comparison import Interval
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
 from online.headroom.answer import BestPossible, PolicyRun
 from online.headroom.log_requests import replicas_of_log

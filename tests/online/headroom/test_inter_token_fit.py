@@ -13,7 +13,8 @@ import instances
 import online
 from instances import InvalidValueError, RequestLog
 from instances.batch_time import AffineTime
-from online.batch_time.measurements import Measurements
+from online import Run
+from online.batch_time import Measurements
 from online.headroom.batch_times import (
     LEAST_ROWS,
     TokenTimes,
@@ -21,7 +22,6 @@ from online.headroom.batch_times import (
     fit_rounds,
     round_measurements,
 )
-from online.simulation.run import Run
 from online.simulation.token_times import inter_token_latencies
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)

@@ -16,7 +16,8 @@ import online
 from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
 from instances.problem.memory_rule import VLLM_BLOCKS
-from online.comparison.ratios import Interval, seconds_of
+from online.comparison import Interval, PolicySpec
+from online.comparison.ratios import seconds_of
 from online.headroom import (
     Headroom,
     HeadroomProgress,
@@ -30,7 +31,6 @@ from online.headroom.cells import per_cent
 from online.headroom.records import headroom_record
 from online.headroom.tables import CARRIED, notes, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
-from online.policy_interface.specs import PolicySpec
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]

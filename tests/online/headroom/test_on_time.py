@@ -14,10 +14,10 @@ import pytest
 import hindsight
 import instances
 import online
-from hindsight.service.results import AttainmentResult
+from hindsight import AttainmentResult
 from instances import SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from online.comparison.ratios import Interval
+from online.comparison import Interval
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
 from online.headroom.on_time import OnTimePoint, carried_on_time, scaled_level
 from online.headroom.on_time_tables import on_time_sentences, on_time_tables

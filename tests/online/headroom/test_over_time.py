@@ -15,7 +15,7 @@ from instances.batch_time import AffineTime
 from online.headroom import waiting
 from online.headroom.waiting import OverTime, over_time, stretch_seconds
 from online.policy_interface import Decision
-from online.simulation.metrics import memory_over_time
+from online.simulation import memory_over_time
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "sarathi", "vllm", "vllm-v0"])

@@ -11,7 +11,7 @@ import pytest
 
 from instances import Workload
 from instances.batch_time import AffineTime
-from online.comparison.ratios import Interval
+from online.comparison import Interval
 from online.headroom import Headroom, Measured, headroom_page
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
 from online.headroom.page import bars, headline

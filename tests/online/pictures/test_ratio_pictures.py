@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from instances import InvalidTypeError, InvalidValueError
 from online import pictures
-from online.comparison.ratios import Interval
+from online.comparison import Interval
 from online.pictures.histograms import certain_and_possible
 
 pytest.importorskip("matplotlib")

@@ -14,8 +14,7 @@ import hindsight
 import instances
 import online
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
-from online import pictures
-from online.comparison.ratios import MismatchError
+from online import MismatchError, pictures
 from online.simulation import metrics
 
 pytest.importorskip("matplotlib")

@@ -22,14 +22,14 @@ from instances import (
     UnknownNameError,
     generate,
 )
-from online.policy_interface.predictions import (
+from online import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,
     NoisyPredictions,
-    PredictionModel,
     ProportionalPredictions,
 )
+from online.policy_interface import PredictionModel
 from online.simulation.token_times import token_rounds
 
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}

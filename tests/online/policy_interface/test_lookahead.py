@@ -17,8 +17,8 @@ from strategies import instances
 
 import online
 from instances import Instance
+from online import IntervalPredictions, Prediction
 from online.policy_interface import LookaheadPrefixPolicy, VisibleRequest
-from online.policy_interface.predictions import IntervalPredictions, Prediction
 
 
 class Told:

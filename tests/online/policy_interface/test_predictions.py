@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InvalidTypeError, InvalidValueError
-from online.policy_interface.predictions import (
+from online import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,

@@ -17,13 +17,13 @@ import pytest
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, Workload
 from instances.generators import registry
-from online import compare, simulate
-from online.comparison.comparing import compare_many
+from online import compare, make_policy, simulate
+from online.comparison import PolicySpec, compare_many
 from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
-from online.headroom.measuring import measure_headroom
+from online.headroom import measure_headroom
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
-from online.policy_interface.specs import PolicySpec, make_policy, policy_specs, read_policy
+from online.policy_interface.specs import policy_specs, read_policy
 from online.testing import check_policy
 from online.worst_cases.archive import archive_path, load, save
 from online.worst_cases.drafts import Space

@@ -14,8 +14,7 @@ from trials_by_hand import trial_by_hand
 import instances
 import online
 from instances import Instance
-from online.comparison import Trial, compare
-from online.policy_interface.specs import PolicySpec
+from online.comparison import PolicySpec, Trial, compare
 from online.report import build_report
 from online.simulation.occupancy import bands_of, stays_of
 

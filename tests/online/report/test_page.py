@@ -14,9 +14,7 @@ import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, Request
 from instances.batch_time import PiecewiseLinearTime
 from online import simulate
-from online.comparison import compare
-from online.comparison.bootstrap import ratio_confidence
-from online.comparison.trial import Trial
+from online.comparison import Trial, compare, ratio_confidence
 from online.report import build_report, tables
 from online.report.page import DATA_ID, grouped_rows, headline, report_data
 from online.runtime.table import Table

@@ -12,11 +12,9 @@ from trials_by_hand import trial_by_hand
 
 import online
 from instances import Instance, InvalidValueError
-from online.comparison.comparing import compare
-from online.comparison.ratios import Interval
-from online.comparison.trial import Trial
+from online import compare
+from online.comparison import Interval, PolicySpec, Trial
 from online.experiment import Experiment, Family, Solver, read_results, run_experiment
-from online.policy_interface.specs import PolicySpec
 from online.report.page import report_data
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")

@@ -24,14 +24,13 @@ from instances.problem.arrival_source import Arrival, InstanceSource
 from instances.problem.json_io import to_document
 from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
-from online.comparison.trial import Trial
+from online.comparison import PolicySpec, Trial
 from online.experiment import Predictions
 from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.results import trial_of_rows
 from online.experiment.store import PlaceRow, TrialRow
 from online.experiment.work import perform
 from online.policy_interface import policy as policy_module
-from online.policy_interface.specs import PolicySpec
 from online.simulation import metrics
 from online.simulation.occupancy import profile_of, stays_of
 from online.simulation.token_times import token_rounds

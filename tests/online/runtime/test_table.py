@@ -6,8 +6,8 @@ import csv
 import io
 
 from instances import Instance
-from online.comparison.comparing import compare
-from online.comparison.ratio_tables import records_csv, records_table
+from online import compare
+from online.comparison import records_csv, records_table
 from online.runtime.table import Table
 
 

@@ -12,12 +12,12 @@ import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100
 from instances.problem.memory_rule import TOKENS
+from online import Decision
 from online.batch_time import AffineTime, UnitTime
-from online.comparison.comparing import compare_many
-from online.fluid import PromptType, group, nested_thresholds, token_load
-from online.fluid.nested_design import decay_rate
+from online.comparison import compare_many
+from online.fluid import PromptType, decay_rate, group, nested_thresholds, token_load
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
-from online.policy_interface.policy import Decision, State
+from online.policy_interface import State
 from online.simulation import metrics
 
 

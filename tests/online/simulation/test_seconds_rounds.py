@@ -17,9 +17,9 @@ from instances.batch_time import (
     PiecewiseLinearTime,
     TiledTime,
 )
+from online import NoScheduleError, Run
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
 from online.simulation.machine import LONGEST_TIMED_STRETCH
-from online.simulation.run import NoScheduleError, Run
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
 """Its seconds, and those of arrivals below, are exact in floats."""

@@ -11,9 +11,9 @@ from answering_source import Grudge
 import online
 from instances import Instance, InvalidValueError, save
 from instances.batch_time import AffineTime
+from online import PriorityPolicy
 from online.experiment import Experiment, InstanceFiles, read_results, run_experiment
-from online.policy_interface.lookahead import PriorityPolicy
-from online.policy_interface.policy import VisibleRequest
+from online.policy_interface import VisibleRequest
 
 # Two requests of volume 9, one after the other: the heavier is worth five of the lighter.
 INSTANCE = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5], name="pair")

@@ -15,9 +15,10 @@ import pytest
 
 import online
 from instances import Instance, InvalidValueError
+from online import Decision, Policy
 from online.commands.check import Kind, check
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
-from online.policy_interface.policy import Decision, Policy, Setup, State, VisibleRequest
+from online.policy_interface import Setup, State, VisibleRequest
 from online.testing import PolicyCheckError, check_policy
 
 BY_DESIGN = {"alpha-protection": {"ends"}, "alpha-beta-clearing": {"ends"}}

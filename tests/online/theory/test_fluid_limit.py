@@ -8,7 +8,7 @@ import pytest
 
 import online
 from instances import InvalidValueError, generate
-from online.policy_interface.predictions import IntervalPredictions
+from online import IntervalPredictions
 from online.theory import (
     Rule,
     a_ell_ratio_bound,

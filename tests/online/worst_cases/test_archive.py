@@ -13,10 +13,11 @@ from brute_force import optimal_total_latency
 
 import hindsight
 import online
-from hindsight.certificates.format import CertificateError
+from hindsight import CertificateError
 from instances import FileFormatError, Instance
 from online import make_policy
-from online.policy_interface.specs import PolicySpec, parameterless_policies
+from online.comparison import PolicySpec
+from online.policy_interface.specs import parameterless_policies
 from online.worst_cases.archive import (
     RefutedError,
     archive_path,

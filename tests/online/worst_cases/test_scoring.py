@@ -12,11 +12,11 @@ from effort import examples
 from hypothesis import given, settings
 from preempting import ELEVEN, Yielding
 
-from hindsight.certificates.checking import check_certificate
+from hindsight import check_certificate
 from instances import Instance, InvalidValueError
 from online import IntervalPredictions, PolicyError, simulate
+from online.comparison import PolicySpec
 from online.policy_interface import policy as policy_module
-from online.policy_interface.specs import PolicySpec
 from online.worst_cases.archive import RefutedError, case_table, check_case
 from online.worst_cases.drafts import Draft, Space
 from online.worst_cases.scoring import (

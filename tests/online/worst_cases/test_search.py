@@ -10,7 +10,7 @@ from brute_force import optimal_total_latency
 
 from instances import InvalidValueError
 from online import simulate
-from online.policy_interface.specs import PolicySpec
+from online.comparison import PolicySpec
 from online.worst_cases.drafts import Draft, Space
 from online.worst_cases.scoring import Target
 from online.worst_cases.search import KEPT, IslandResult, SearchState, search, worst_of_all

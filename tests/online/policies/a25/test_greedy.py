@@ -9,8 +9,9 @@ import numpy as np
 import online
 from instances import Instance, Workload
 from instances.problem.arrival_source import Arrival
+from online import Decision, Policy
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
-from online.policy_interface.policy import Decision, Policy, State
+from online.policy_interface import State
 from online.simulation.run import Run
 from studies.reproduction.a25.fluid_experiments import EXAMPLE_2_TIME, serve
 

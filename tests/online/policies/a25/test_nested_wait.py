@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
-from instances.batch_time.models import IterationTime
+from instances.batch_time import IterationTime
 from instances.problem.arrival_source import Arrival
-from online import PREFILL_ROUND
-from online.policy_interface.predictions import IntervalPredictions
+from online import PREFILL_ROUND, IntervalPredictions
 from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")

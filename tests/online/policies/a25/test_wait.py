@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
-from instances.batch_time.models import IterationTime
+from instances.batch_time import IterationTime
 from instances.problem.arrival_source import Arrival
 from studies.reproduction.a25.fluid_experiments import serve
 

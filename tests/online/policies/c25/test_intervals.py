@@ -14,14 +14,10 @@ from strategies import instances
 
 import online
 from instances import Instance, generate
+from online import BucketPredictions, IntervalPredictions, ProportionalPredictions
 from online.policies.c25.a_ell import SWITCH_RATIO
 from online.policies.c25.a_min import AMin
-from online.policy_interface.policy import State, VisibleRequest
-from online.policy_interface.predictions import (
-    BucketPredictions,
-    IntervalPredictions,
-    ProportionalPredictions,
-)
+from online.policy_interface import State, VisibleRequest
 from online.theory import is_delayed, is_optimally_packed, preserves_order
 
 EXAMPLE = Instance.from_arrays([1] * 5, [1] * 5, memory_limit=10)

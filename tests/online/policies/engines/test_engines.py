@@ -11,14 +11,16 @@ from per_round_engines import Key, Memory, Row, Served, serve_sglang, serve_tens
 from per_round_serving import serve
 
 import online
-from instances import Workload
-from instances.problem.memory_rule import MemoryRule
-from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, ServiceModel
-from online.policy_interface.predictions import (
+from instances import MemoryRule, Workload
+from online import (
+    PREFILL_ROUND,
+    TOKEN_PER_ROUND,
+    AffineTime,
     ExactPredictions,
     IntervalPredictions,
-    PredictionModel,
+    ServiceModel,
 )
+from online.policy_interface import PredictionModel
 from online.simulation.token_times import token_rounds
 
 CAPACITY = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]

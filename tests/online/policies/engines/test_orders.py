@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 
 import online
 from instances import ServiceLevel, Workload
-from online import AffineTime
-from online.policies.engines.orders import ORDERS, QueueOrder, Returned, WaitingQueue
-from online.policy_interface import VisibleRequest
-from online.policy_interface.predictions import (
+from online import (
+    AffineTime,
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,
     NoisyPredictions,
-    PredictionModel,
 )
+from online.policies.engines.orders import ORDERS, QueueOrder, Returned, WaitingQueue
+from online.policy_interface import PredictionModel, VisibleRequest
 
 MODELS: list[PredictionModel] = [
     ExactPredictions(),
