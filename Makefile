@@ -61,8 +61,9 @@ docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings 
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
 
 WHAT ?= policies or golden
+GOLDEN_TESTS := $(addprefix tests/,test_policies.py scripts/test_golden.py online/comparison/test_texts.py online/headroom/test_sentence.py)
 golden: $(STAMP)  ## write the stored results of tests/golden again (WHAT=headroom: only these)
-	GOLDEN=write $(BIN)/python -m pytest tests/test_policies.py tests/scripts/test_golden.py -k "$(WHAT)" -n 0
+	GOLDEN=write $(BIN)/python -m pytest $(GOLDEN_TESTS) -k "$(WHAT)" -n 0
 
 # Each word of SUITES is one suite; '+' joins the files of one suite.
 N ?= 60

@@ -32,7 +32,7 @@ from tiny_problems import (
 
 import hindsight
 from instances import Instance, MemoryRule, ServiceLevel, Workload
-from instances.batch_time import AffineTime
+from instances.batch_time import AffineTime, TiledTime
 
 TOKENS = MemoryRule()
 QUIET: dict[str, Any] = {"progress": False, "threads": 1}
@@ -80,6 +80,10 @@ def check_result(problem: enumeration.Problem, result: Any, best: int, proves: b
         assert result.schedule.makespan <= result.horizon
     for line in result.log:
         assert line.lower_bound <= best <= line.upper_bound
+    document = hindsight.make_certificate(result.schedule, result.proof, search=False)
+    verdict = hindsight.check_certificate(document)
+    assert verdict.lower_bound <= best <= verdict.upper_bound == result.upper_bound
+    assert verdict.digest == result.instance.digest
 
 
 def latency(seed: int) -> None:
@@ -317,6 +321,11 @@ def seconds(seed: int) -> None:
             for name, bound in found.lower_bounds.items():
                 assert bound.total <= kept_best, name
             assert truth <= found.upper_bound
+            if isinstance(time, AffineTime | TiledTime):
+                document = hindsight.make_certificate(found.schedule, found.proof, time_limit=1)
+                verdict = hindsight.check_certificate(document)
+                assert verdict.lower_bound <= min(kept_best, found.upper_bound)
+                assert verdict.digest == workload.digest
         if first is not None:
             assert Fraction(found.mean_first_token_bound) * len(workload) <= first
 

@@ -104,7 +104,8 @@ def headline(found: Headroom) -> str:
 
 def _span(interval: str) -> str:
     """Write an interval without brackets."""
-    return interval.replace("[", "").replace(", ", " to ").replace("]", "")
+    low, _, high = interval.strip("[]").partition(", ")
+    return f"at least {low}" if high == "?" else " to ".join(filter(None, (low, high)))
 
 
 def bars(found: Headroom) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import itertools
 import json
 import math
@@ -181,36 +180,6 @@ def test_same_seed_same_answer() -> None:
     assert [(p.upper_bound, p.lower_bound) for p in first.log] == [
         (p.upper_bound, p.lower_bound) for p in second.log
     ]
-
-
-def collecting(function: Any) -> Any:
-    def wrapped(*args: Any, **options: Any) -> Any:
-        gc.collect()
-        answer = function(*args, **options)
-        gc.collect()
-        return answer
-
-    return wrapped
-
-
-@pytest.mark.parametrize("formulation", ["dense", "sparse"])
-def test_a_garbage_collection_between_steps_changes_nothing(
-    formulation: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """Pyomo components refer to their model weakly: somebody must keep it alive."""
-    from hindsight.relaxation import methods
-
-    monkeypatch.setattr(mip, "solve_linear", collecting(mip.solve_linear))
-    monkeypatch.setattr(mip, "compile_model", collecting(mip.compile_model))
-    monkeypatch.setattr(methods, "solve_linear", collecting(methods.solve_linear))
-    monkeypatch.setattr(methods, "compile_model", collecting(methods.compile_model))
-    instance = search_instance()
-    request.addfinalizer(gc.unfreeze)
-    gc.freeze()  # what the tests before left need not be looked through
-    relaxed = hindsight.relax(instance, formulation)
-    result = hindsight.solve(instance, threads=1, method="mip", formulation=formulation)
-    assert result.status == "optimal"
-    assert relaxed.objective <= result.upper_bound + 1e-6
 
 
 def solver_that_stops(short_of_the_incumbent: float) -> Any:

@@ -8,11 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import optimal_total_latency
 from by_paths import BY_PATHS
-from drawn_instances import drawn_instance
-from effort import sweep
-from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 from hindsight import (
@@ -22,12 +18,11 @@ from hindsight import (
     make_certificate,
     read_certificate,
 )
-from hindsight.bounds.idle_gaps import compress
 from hindsight.certificates import limits, proofs
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
 from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
-from hindsight.preemption.prices import PreemptivePrices, preemptive_price_bound
+from hindsight.preemption.prices import PreemptivePrices
 from hindsight.runtime import clock as clock_module
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
@@ -45,26 +40,7 @@ from instances import (
 )
 from instances.batch_time import AffineTime, TiledTime, UnitTime
 
-
-def tiny(seed: int) -> Instance:
-    last = 5 if seed % 2 else None
-    return drawn_instance([71, seed], (2, 5), (5, 12), prompts=(1, 3), last_arrival=last)
-
-
 HARD = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
-
-
-@pytest.mark.parametrize("seed", sweep(range(30)))
-def test_what_is_written_of_a_solve_holds(seed: int, tmp_path: Path) -> None:
-    instance = tiny(seed)
-    result, path = hindsight.solve(instance), tmp_path / "certificate.json"
-    written = hindsight.write_certificate(result, path, search=False)
-    assert check_certificate(read_certificate(path)) == written
-    assert written.lower_bound <= result.upper_bound == optimal_total_latency(instance)[0]
-    if result.root_bound is not None and not compress(instance).shifts.any():
-        assert written.lower_bound >= result.root_bound
-    searched = hindsight.write_certificate(result, path)
-    assert searched.is_optimal or not isinstance(result.proof, StatePrices)
 
 
 def test_idle_gaps_and_prompts_of_length_zero() -> None:
@@ -121,26 +97,6 @@ def test_prices_are_read_back(kind: str) -> None:
         state_prices_of(document)
     with pytest.raises(MalformedCertificateError, match="instance"):
         state_prices_of({"proof": document["proof"]})
-
-
-@pytest.mark.parametrize("seed", sweep(range(8)))
-def test_preemptive_results_are_certified_by_their_prices(seed: int, tmp_path: Path) -> None:
-    """The verified lower bound is that of prices alone; the solver's may be above it."""
-    instance = tiny(seed)
-    if len(instance) > 4:
-        instance = Instance(instance.requests[:4], instance.memory_limit)
-    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in instance]
-    result = hindsight.solve(instance, preemptive=True)
-    verdict = hindsight.write_certificate(result, tmp_path / "c.json")
-    assert verdict.preemptive
-    assert (
-        verdict.upper_bound == result.upper_bound == preemptive_optimum(rows, instance.memory_limit)
-    )
-    assert verdict.lower_bound <= result.lower_bound
-    if result.proof is not None:
-        assert isinstance(result.proof, PreemptivePrices)
-        assert verdict.lower_bound >= preemptive_price_bound(instance, result.proof)
-    assert check_certificate(read_certificate(tmp_path / "c.json")) == verdict
 
 
 def test_proofs_of_the_other_optimum_are_not_written() -> None:

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import optimal_total_latency
-from drawn_instances import copies_of, drawn_instance
-from effort import sweep
+from drawn_instances import copies_of
 
 import hindsight
 from hindsight.configurations.ascent import ConfigurationAscent, TableAscent
@@ -18,7 +16,7 @@ from hindsight.configurations.gibbs_kernels import (
     hard_capacities,
     soft_capacities,
 )
-from hindsight.configurations.prices import SCALE, exact_bound, integer_capacities
+from hindsight.configurations.prices import integer_capacities
 from hindsight.configurations.tables import maximum_weight, ordered_states, state_copies
 from hindsight.configurations.warm_start import first_tables
 from instances import Instance, InvalidValueError, generate
@@ -87,16 +85,6 @@ def test_large_prices_do_not_overflow(scale: float) -> None:
     assert (found.marginals <= states.copies + 1e-6).all()
 
 
-@pytest.mark.parametrize("level", [1e4, -1e4])
-def test_a_level_far_off_is_told_of_and_marks_no_state(level: float) -> None:
-    states = states_of(copies_of(generate("arrival-model-1", 0, n=6)))
-    Q = np.full((1, len(states.held)), 0.5)
-    found = SoftMaxima(np.array([level]), np.zeros(1), np.ones_like(Q), np.zeros(Q.shape, np.bool_))
-    soft_capacities(Q, np.ones_like(Q), states, 0.05, found, True, 0, 1)
-    assert np.isnan(found.soft).all() or level > 0
-    assert np.isfinite(found.soft).all() or not found.seldom.any()
-
-
 def ascent_of(
     instance: Instance, epochs: int, threads: int = 1, price: float = 0.0
 ) -> ConfigurationAscent:
@@ -135,51 +123,6 @@ def test_threads_do_not_change_a_single_bit() -> None:
     assert alone.ascend(40) == shared.ascend(40)
     assert (alone.prices == shared.prices).all()
     assert alone.prices.any()
-
-
-@pytest.mark.parametrize("seed", sweep(range(30)))
-def test_bounds_never_exceed_the_optimum(seed: int) -> None:
-    """Prices of all states, and of a few tables: in integers nearly what the floats say."""
-    last = 3 if seed % 2 else None
-    instance = drawn_instance([seed], (5, 5), (6, 11), prompts=(1, 3), last_arrival=last)
-    outputs, copies = int(instance.output_lengths.sum()), copies_of(instance)
-    optimum, _ = optimal_total_latency(instance)
-    epochs = int(instance.arrival_times.max()) + outputs + 1
-    ascent = ascent_of(instance, epochs)
-    values = []
-    for _ in range(3):
-        values.append(ascent.ascend(40))
-        prices, capacities = ascent.integer_prices()
-        assert (capacities == integer_capacities(prices, copies)).all()
-        # The integers round each price down, by less than one unit a state.
-        assert max(outputs, values[-1] - 1.01) <= exact_bound(prices, instance) <= optimum
-    assert values == sorted(values)
-    tables = table_ascent(instance, epochs)
-    value = tables.ascend(60, start_heat=(3.0, 0.1), step=(0.5, 0.02))
-    states = states_of(copies)
-    prices[:, states.held, states.rounds] = np.floor(tables.state_prices() * SCALE)
-    assert value - 1.01 <= exact_bound(prices, instance) <= optimum
-
-
-@pytest.mark.parametrize("seed", sweep(range(30)))
-def test_prices_that_epochs_share_bound_too(seed: int) -> None:
-    last = 3 if seed % 2 else None
-    instance = drawn_instance([seed, 1], (4, 5), (6, 11), prompts=(1, 3), last_arrival=last)
-    optimum, _ = optimal_total_latency(instance)
-    epochs = int(instance.arrival_times.max() + instance.output_lengths.sum()) + 1
-    ascent = ascent_of(instance, epochs, price=0.1)
-    value, widths = -np.inf, (3, 2, 1)
-    for width in widths:
-        ascent.share(width)
-        value = ascent.ascend(60)
-        prices, capacities = ascent.integer_prices()
-        assert (capacities == integer_capacities(prices, copies_of(instance))).all()
-        assert len(prices) == epochs
-        for first in range(0, epochs, width):
-            assert (prices[first : first + width] == prices[first]).all()
-        # Rounding down loses less than one unit a state.
-        assert value - 1.01 <= exact_bound(prices, instance) <= optimum
-    assert value > instance.total_output_length
 
 
 def test_bad_input_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from brute_force import optimal_total_latency
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,6 +45,13 @@ def test_the_best_order_placed_one_by_one_is_feasible_and_no_worse(instance, see
     assert moves * 2 <= placed <= moves * len(instance)
     again, _ = annealed_order(instance, first, seed, moves, (0.5, 0.01), never)
     assert again.tolist() == starts.tolist()
+
+
+def test_it_finds_the_optimum_of_few_requests() -> None:
+    instance = generate("arrival-model-1", seed=1, n=4)
+    first = one_after_another(instance).start_times
+    starts, _ = annealed_order(instance, first, 1, 500, (0.5, 0.01), never)
+    assert Schedule(instance, starts).total_latency == optimal_total_latency(instance)[0]
 
 
 def test_it_stops_when_told_to() -> None:

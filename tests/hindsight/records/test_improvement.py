@@ -125,19 +125,6 @@ def test_epochs_of_a_group_share_the_mean_of_their_prices() -> None:
     assert (shared.prices.ravel().tolist(), shared.scale) == ([16, 16, 40, 40, 56], 16)
 
 
-def test_no_price_is_rounded_until_nothing_is_better(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_ = open_result()
-    whole = take_result(ENTRY, open_, RecordStore(tmp_path)).after
-    known = replace(whole, lower_bound=whole.lower_bound - 1)
-    monkeypatch.setattr(improvement, "MOST_BYTES", 0)
-    # In whole rounds they lose all that there is to gain, and more.
-    monkeypatch.setattr(improvement, "COARSER_PRICES", ((1, 1),))
-    assert improvement.record_of(ENTRY, open_, None)[0].lower_bound < known.lower_bound
-    assert improvement.record_of(ENTRY, open_, known)[0].lower_bound == whole.lower_bound
-
-
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
     result = hindsight.solve(library("worst-n3-00").problem)
     with pytest.raises(InvalidValueError, match="is not a result of"):
@@ -149,22 +136,6 @@ def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None
     broken = replace(hindsight.solve(ENTRY.problem), schedule=early, proof=None)
     with pytest.raises((InvalidValueError, RefusedRecordError), match="infeasible"):
         take_result(ENTRY, broken, RecordStore(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "name", [OPEN, "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00", "blocks-j25-m2-*"]
-)
-@pytest.mark.slow
-def test_an_attempt_for_every_goal(tmp_path: Path, name: str) -> None:
-    entry = library().matching(name)[0]
-    store = RecordStore(tmp_path)
-    for count in (1, 2):
-        found, certificate = attempt(entry, store.record(entry), 4.0)
-        after = store.put(found, certificate)
-        assert after.attempts == count
-        verdict = verify_record(entry, store)
-        assert verdict.kind in ("closed", "open"), verdict.reason
-        assert (after.certificate is None) == (entry.goal == "makespan")
 
 
 class AskedError(Exception):
@@ -212,23 +183,6 @@ def test_an_attempt_begins_with_the_schedule_known(
     assert given["seconds"] == pytest.approx(10 * improvement.SOLVING_SHARE)
     assert found.attempts == 4
     assert "bounds" not in given, "the output lengths are no prices"
-
-
-@pytest.mark.parametrize("is_stopped", [True, False])
-def test_what_is_interrupted_takes_little_time_for_its_certificate(
-    is_stopped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result, given = hindsight.solve(ENTRY.problem), []
-    record_of = improvement.record_of
-
-    def recorded(*args: Any, time_limit: float, **options: Any) -> Any:
-        given.append(time_limit)
-        return record_of(*args, time_limit=time_limit, **options)
-
-    monkeypatch.setattr("hindsight.solver.solve", lambda *_, **__: result)
-    monkeypatch.setattr(improvement, "record_of", recorded)
-    attempt(ENTRY, None, 100.0, should_stop=lambda: is_stopped)
-    assert (given[0] == improvement.LEAST_SECONDS) is is_stopped
 
 
 def test_an_attempt_begins_with_the_prices_known(
@@ -322,16 +276,3 @@ def test_an_attempt_with_a_service_level(tmp_path: Path) -> None:
     other = hindsight.attainment(entry.instance, ServiceLevel(latency=9), 0.1, late="serve")
     with pytest.raises(InvalidValueError, match="is not a result of service-w25-mixed-n50-00"):
         take_result(entry, other, store)
-
-
-@pytest.mark.slow
-def test_an_attempt_in_seconds(tmp_path: Path) -> None:
-    entry, store = library("seconds-conversations-n50-00"), RecordStore(tmp_path)
-    found, certificate = attempt(entry, None, 15.0)
-    assert certificate is not None
-    after = store.put(found, certificate)
-    assert 0 < after.lower_bound < (after.claimed_bound or after.upper_bound)
-    verdict = verify_record(entry, RecordStore(tmp_path))
-    assert (verdict.kind, verdict.has_certificate) == ("open", True)
-    again, _ = attempt(entry, store.record(entry), 4.0)
-    assert again.upper_bound <= after.upper_bound

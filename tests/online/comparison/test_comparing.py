@@ -37,18 +37,16 @@ from online.comparison import (
     Trial,
     compare_many,
     records_csv,
-    records_table,
     report_markdown,
     summarise,
     summary_table,
 )
-from online.comparison.ratio_tables import reasons_table, record_cells, summary_sentence
+from online.comparison.ratio_tables import summary_sentence
 from online.policies.w25 import batch_builders
 from online.policy_interface import Setup, State, VisibleRequest
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import DecisionStoppedError
 from online.policy_interface.specs import parameterless_policies, policy_specs
-from online.runtime.table import Table
 
 EXAMPLE_1 = Instance.from_arrays(
     [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"
@@ -128,13 +126,6 @@ def test_example_1_of_w25() -> None:
     assert found.is_proved
     assert (found.status, found.evictions, found.stop_reason) == ("completed", 0, "proof")
     assert found.optimum_certified <= 45
-
-
-def test_policies_keep_their_order_and_share_one_optimum() -> None:
-    small = Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8)
-    found = compare(small, ["mc-sf", "fcfs"], seed=3)
-    assert [(one.policy, one.seed) for one in found] == [("mc-sf", 3), ("fcfs", 3)]
-    assert len({(one.optimum_upper, one.solve_seconds) for one in found}) == 1
 
 
 def test_without_time_no_ratio_falls_below_one() -> None:
@@ -218,17 +209,6 @@ def test_what_goes_wrong_with_a_policy_is_its_own_row() -> None:
     page = report_markdown(found, summarise(found))
     for record in (found[0], found[2]):
         assert f"| {record.policy} | 1 | {record.status} | {record.reason} |" in page
-
-
-def test_reasons_are_counted_and_the_first_is_told() -> None:
-    lost = [
-        replace(record(None, 8, 8), status="failed", reason=f"ValueError: {k}") for k in (1, 2, 2)
-    ]
-    table = reasons_table([record(12, 8, 8), *lost, replace(record(12, 8, 8), reason="pauses")])
-    assert table.rows == (
-        ("p", "3", "failed", "ValueError: 1"),
-        ("p", "1", "completed", "pauses"),
-    )
 
 
 def test_an_optimum_that_cannot_be_found_leaves_the_totals(
@@ -488,66 +468,7 @@ def test_statistics_of_a_policy(
     assert ("1 optimum unproved" in summary_table([found]).title) == (proved == 1)
 
 
-def test_an_optimum_that_does_not_wait_enters_the_ratio_of_sums_only() -> None:
-    idle, busy, open_ = record(6, 5, 5), record(12, 10, 10), record(6, 4, 6)
-    assert (idle.waiting, idle.waiting_ratio, open_.waiting_ratio) == (1, None, None)
-    assert open_.optimum_waiting == Interval(Fraction(0), Fraction(1))
-    both, alone = summarise([idle, busy]), summarise([idle, open_])
-    assert both[0].ratio_of_waitings == Interval(Fraction(8, 5), Fraction(8, 5))
-    assert alone[0].ratio_of_waitings is None
-    table, summary = records_table([idle]), summary_table(alone)
-    assert dict(zip(table.columns, table.rows[0], strict=True))["waiting_ratio"] == "-"
-    assert dict(zip(summary.columns, summary.rows[0], strict=True))["ratio_of_waitings"] == "-"
-    # What failed has no ratio of either kind; what is known of the optimum stands.
-    table = records_table([record(None, 8, 9)])
-    assert table.rows[0][-3:] == ("", "[3, 4]", "")
-
-
-def test_policies_are_summarised_in_order_of_appearance() -> None:
-    found = summarise([record(5, 5, 5, "b"), record(6, 5, 5, "a"), record(None, 5, 5, "b")])
-    assert [(one.policy, one.trials, one.failed) for one in found] == [("b", 2, 1), ("a", 1, 0)]
-    assert summarise([]) == []
-
-
 # --- tables ------------------------------------------------------------------------------------
-
-
-def test_csv_tells_everything() -> None:
-    rows = list(csv.DictReader(io.StringIO(records_csv([record(12, 8, 10), record(None, 8, 8)]))))
-    assert list(rows[0]) == list(record_cells(record(12, 8, 10)))
-    assert (rows[0]["ratio_lower"], rows[0]["ratio_upper"]) == ("1.2", "1.5")
-    assert (rows[0]["proved"], rows[1]["proved"]) == ("false", "true")
-    failed = [rows[1][name] for name in ("total_latency", "ratio_lower", "status")]
-    assert failed == ["", "", "livelock"]
-    waits = ("waiting", "optimum_waiting_upper", "optimum_waiting_lower", "waiting_ratio_lower")
-    assert [rows[0][name] for name in waits] == ["7", "5", "3", "1.4"]
-    assert [rows[1][name] for name in waits] == ["", "3", "3", ""]
-
-
-def test_text_and_markdown() -> None:
-    table = records_table([record(12, 8, 10), record(30, 20, 20, "longer")])
-    assert table.to_text().splitlines() == [
-        (
-            "instance  n  M  policy  total_latency  optimum             ratio"
-            "  waiting  optimum_waiting     waiting_ratio"
-        ),
-        (
-            "--------  -  -  ------  -------------  -------  ----------------"
-            "  -------  ---------------  ----------------"
-        ),
-        (
-            "one       3  9  p                  12  [8, 10]  [1.2000, 1.5000]"
-            "        7           [3, 5]  [1.4000, 2.3334]"
-        ),
-        (
-            "one       3  9  longer             30       20            1.5000"
-            "       25               15            1.6667"
-        ),
-    ]
-    page = report_markdown([record(12, 8, 10)], summarise([record(12, 8, 10)]), ["4 of 5 | kept"])
-    assert "| one | 3 | 9 | p | 12 | [8, 10] | [1.2000, 1.5000] | 7 | [3, 5] |" in page
-    assert "- 4 of 5 \\| kept" in page
-    assert "mean_ratio | max_ratio | ratio_of_totals | ratio_of_waitings" in page
 
 
 ON_THIS = "On this instance, total latency exceeds the least possible in hindsight by"
@@ -583,7 +504,3 @@ ON_THIS = "On this instance, total latency exceeds the least possible in hindsig
 )
 def test_a_sentence_says_what_the_mean_ratios_mean(records: list[Trial], sentence: str) -> None:
     assert summary_sentence(records) == sentence
-
-
-def test_an_empty_table_has_a_heading() -> None:
-    assert Table("", ("a", "b"), ()).to_text() == "a  b\n-  -\n"

@@ -14,14 +14,9 @@ from instances import Instance
 from online.comparison import (
     Trial,
     compare,
-    compare_many,
-    ratio_confidence,
     records_csv,
-    report_markdown,
-    summarise,
-    summary_table,
 )
-from online.comparison.ratio_tables import confidences_of, count_reasons, summary_notes
+from online.comparison.ratio_tables import confidences_of, count_reasons
 
 DRAWN = [
     instances.generate("uniform", seed, n=6, maximum_length=6, memory_limit=16) for seed in range(4)
@@ -41,30 +36,6 @@ def ratio_record(total: int | None, *, name: str = "x", **changes: Any) -> Trial
     fields = {"status": "completed", "reason": None, **changes}
     known = (name, "d", 2, 9, "p", {}, 0, fields.pop("status"), total, 0, 10, 10)
     return Trial(*known, **fields)
-
-
-def test_a_summary_has_the_bootstrap_of_its_instances(records: list[Trial]) -> None:
-    confidences = confidences_of(records)
-    own = [[record] for record in records if record.policy == "fcfs"]
-    assert confidences[3] == ratio_confidence(own)
-    table = summary_table(summarise(records), confidences)
-    place = table.columns.index("mean_ratio 95%")
-    assert table.columns[place - 1] == "mean_ratio"
-    assert [row[place] for row in table.rows] == [str(mean) for mean, _ in confidences]
-    assert "ratio_of_totals 95%" in table.columns
-    page = report_markdown(records, summarise(records))
-    assert "| mean_ratio 95% |" in page
-    assert (
-        "- ratios, or their intervals, are proved for these instances; columns 95%: where another"
-        in page
-    )
-
-
-def test_one_instance_has_no_sampling_interval(records: list[Trial]) -> None:
-    alone = records[:4]
-    assert confidences_of(alone) is None
-    assert "mean_ratio 95%" not in summary_table(summarise(alone)).columns
-    assert not any("95%" in note for note in summary_notes(alone, None))
 
 
 def test_runs_on_one_instance_are_resampled_together() -> None:
@@ -100,9 +71,3 @@ def test_a_frame_has_what_the_file_has() -> None:
         assert frame[name].tolist() == [float(row[name]) for row in rows], name
     assert frame["proved"].tolist() == [True, True]
     assert frame["ratio_lower"].dtype.kind == "f"
-
-
-def test_many_instances_show_themselves_alike() -> None:
-    found = compare_many([THREE], ["mc-sf"])
-    assert found.summary() == compare(THREE, ["mc-sf"]).summary()
-    assert "three" in found._repr_html_()

@@ -10,26 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import sweep
-from seconds_cases import exhaustive_optimum, replayed
 
 import hindsight
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.batch_time import AffineTime, BatchTime, IterationTime
+from instances.batch_time import AffineTime, BatchTime
 from online import IncompleteRunError, NoScheduleError, Run, compare
 from online.commands.json_output import record_entry
 from online.comparison import (
     Interval,
-    PolicySpec,
     records_csv,
-    records_table,
-    report_markdown,
-    summarise,
-    summary_table,
 )
 from online.comparison.ratio_tables import optimum_notes
-from online.policy_interface.specs import policy_specs
 
 TIME = AffineTime(1.0, 0.5)
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, name="two")
@@ -38,14 +30,6 @@ TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, name="two")
 That round processes two tokens, 2 s; then rounds of one token each, 1.5 s: completions at 2 and 5,
 latencies 2 and 4.5. Alone, each needs as much: 2 + 3 is the sum of own times.
 """
-
-ENGINES = [
-    PolicySpec("vllm-v0", {"watermark": 0.0}),
-    PolicySpec("vllm-v0", {"watermark": 0.0, "preemption": "recompute"}),
-    PolicySpec("sarathi", {"watermark": 0.0, "chunk_size": 2}),
-    PolicySpec("sarathi", {"watermark": 0.0, "chunk_size": 3, "preemption": "recompute"}),
-]
-EVERY = [*policy_specs(None), *ENGINES]
 
 
 @dataclass
@@ -63,19 +47,6 @@ def bounds(upper: float, lower: float, **other: Any) -> Bounds:
 
 def run_of_two(**options: Any) -> Run:
     return online.simulate(TWO, "fcfs", **{"batch_time": TIME, **options})
-
-
-def drawn(seed: int, most: int, limit: int) -> tuple[Workload, AffineTime]:
-    """Up to ``most`` requests; arrivals between rounds, all numbers exact in floats."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, most + 1))
-    longest = 3 if most < 4 else 5
-    s, o = rng.integers(1, longest + 1, n), rng.integers(1, longest + 1, n)
-    times = np.sort(rng.integers(0, 40, n)) / 16 if seed % 3 else np.zeros(n)
-    memory_limit = int(max((s + o).max(), rng.integers(3, limit)))
-    d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
-    workload = Workload(times, s, o, memory_limit=memory_limit)
-    return workload, AffineTime(float(d0), float(d1), float(d2))
 
 
 # --- ratios ------------------------------------------------------------------------------------
@@ -158,40 +129,6 @@ def test_a_batch_time_that_changes_its_mind_is_told() -> None:
 # --- every policy ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", sweep(range(60), one_in=10))
-def test_every_run_is_a_schedule_in_seconds(seed: int) -> None:
-    """Held, cut into chunks, evicted and preempted: the rounds are replayed by definition."""
-    workload, time = drawn(seed, 8, 14)
-    times: list[BatchTime] = [time, IterationTime(0.5, 0.125)]
-    for spec in EVERY:
-        run = online.simulate(workload, spec.make(), batch_time=times[seed % 2])
-        if run.status != "completed":
-            continue
-        schedule = run.seconds_schedule
-        assert schedule.completion_times.tolist() == run.completion_times.tolist(), spec.label
-        assert schedule.total_latency == run.total_latency
-        if seed % 2:
-            continue
-        broken, completion = replayed(schedule, time)
-        assert broken == set(), spec.label
-        assert completion == [Fraction(one) for one in run.completion_times.tolist()], spec.label
-
-
-@pytest.mark.parametrize("seed", sweep(range(60), one_in=10))
-def test_every_ratio_encloses_that_to_the_exhaustive_optimum(seed: int) -> None:
-    workload, time = drawn(seed, 3, 9)
-    best = exhaustive_optimum(workload, time, keeps=True)
-    for found in compare(workload, EVERY, batch_time=time, time_limit=0, threads=1):
-        if found.status != "completed":
-            assert found.reason
-            continue
-        ratio = found.ratio
-        assert ratio is not None, found
-        assert 1 <= ratio.lower <= ratio.upper
-        if best is not None:
-            assert ratio.lower <= found.total_latency / best <= ratio.upper
-
-
 # --- comparisons -------------------------------------------------------------------------------
 
 
@@ -205,31 +142,6 @@ def test_a_comparison_by_hand() -> None:
     assert found.optimum_lower >= 5
     assert found.optimum_certified == found.optimum_lower
     assert found.lower_bound is not None
-
-
-def test_the_same_in_tables() -> None:
-    found = compare(TWO, ["fcfs"], batch_time=TIME, time_limit=0)
-    table = records_table(found)
-    shown = dict(zip(table.columns, table.rows[0], strict=True))
-    assert shown["total latency, s"] == "6.5000"
-    assert shown["mean latency, s"] == "3.2500"
-    assert shown["best possible mean, s"] == str(found[0].mean_optimum)
-    assert shown["compared_with"] == "optimum in seconds"
-    summary = summary_table(summarise(found))
-    # How long a request takes by itself is no number of rounds: nothing is told beyond that.
-    assert not [name for name in (*table.columns, *summary.columns) if "waiting" in name]
-    assert dict(zip(summary.columns, summary.rows[0], strict=True))["mean latency, s"] == "3.2500"
-    assert summary.title.startswith("total latency / optimum in seconds")
-    (note,) = optimum_notes(found)
-    assert note.startswith(f"two: best possible mean latency {found[0].mean_optimum} s")
-    assert note.endswith(", certified")
-    assert f"- {note}" in report_markdown(found, summarise(found))
-    (row,) = csv.DictReader(io.StringIO(records_csv(found)))
-    assert (row["unit"], row["total_latency"], row["mean_latency"]) == ("seconds", "6.5", "3.25")
-    assert {row[name] for name in row if "waiting" in name} == {""}
-    assert row["compared_with"] == "optimum in seconds"
-    assert Fraction(float(row["optimum_lower"])) <= found[0].optimum_lower
-    assert float(row["mean_optimum_upper"]) == 3.25
 
 
 def test_bounds_are_written_rounded_outwards() -> None:

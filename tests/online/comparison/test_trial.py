@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from preempting import ELEVEN, Yielding
 
-import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
 from online import compare
 from online.comparison import (
@@ -19,10 +16,7 @@ from online.comparison import (
     Trial,
     compare_many,
     ratio_confidence,
-    records_csv,
-    records_table,
     summarise,
-    summary_table,
 )
 from online.comparison.running import run_policy
 from online.policy_interface import policy as policy_module
@@ -67,15 +61,6 @@ def test_all_can_be_compared_with_the_preemptive_optimum() -> None:
         compare(ELEVEN, ["fcfs"], preemptive="no")  # type: ignore[arg-type]
 
 
-def test_without_time_no_ratio_to_the_preemptive_optimum_falls_below_one() -> None:
-    """No list schedule preempts, so only the policy's own schedule can be this good."""
-    fcfs, yielding = compare(ELEVEN, ["fcfs", "yielding"], time_limit=0)
-    assert yielding.optimum_upper == 78
-    assert yielding.ratio.lower == 1
-    # A preemptive schedule says nothing of the optimum without preemption.
-    assert fcfs.optimum_upper >= 168
-
-
 def test_what_is_found_without_preemption_bounds_the_preemptive_optimum() -> None:
     """The policy that preempts does far worse, and there is no time to look for anything else."""
     crowded = Instance.from_arrays(
@@ -91,14 +76,6 @@ def test_the_schedule_of_a_trial_is_of_the_kind_that_its_run_is() -> None:
     assert isinstance(fcfs.schedule, Schedule)
     assert isinstance(yielding.schedule, PreemptiveSchedule)
     assert yielding.preemptive
-
-
-def test_an_engine_that_recomputes_has_a_ratio() -> None:
-    drawn = instances.generate("uniform", 3, n=6, maximum_length=6, memory_limit=14)
-    spec = PolicySpec("vllm-v0", {"preemption": "recompute", "watermark": 0})
-    (found,) = compare(drawn, [spec])
-    assert found.compared_with == PREEMPTIVE
-    assert found.ratio.lower >= 1
 
 
 # --- statistics and tables ---------------------------------------------------------------------
@@ -117,18 +94,3 @@ def test_ratios_to_different_optima_are_not_averaged(both: list[Trial]) -> None:
     alone = replace(served, other={})
     (found,) = summarise([lost, yielding, alone])
     assert found.mean_ratio == Interval((1 + Fraction(252, 168)) / 2, None)
-
-
-def test_tables_name_the_optimum(both: list[Trial]) -> None:
-    plain = records_table(both[:1])
-    assert "compared_with" not in plain.columns
-    assert summary_table(summarise(both[:1])).columns[1] == "trials"
-    mixed, summary = records_table(both), summary_table(summarise(both))
-    for table in (mixed, summary):
-        place = table.columns.index("compared_with")
-        assert [row[place] for row in table.rows] == ["optimum", PREEMPTIVE]
-    assert summary.title == "total latency / optimum or preemptive optimum"
-    assert summary_table(summarise(both[1:])).title == "total latency / preemptive optimum"
-    assert summary_table(summarise(both[:1])).title == "total latency / hindsight optimum"
-    rows = list(csv.DictReader(io.StringIO(records_csv(both))))
-    assert [row["compared_with"] for row in rows] == ["optimum", PREEMPTIVE]

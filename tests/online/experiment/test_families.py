@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import shutil
 import sqlite3
 from pathlib import Path
@@ -35,7 +33,6 @@ from online.experiment import (
     Solver,
     TraceWindows,
     parse_experiment,
-    ratio_csv,
     ratio_rows,
     ratio_table,
     read_experiment,
@@ -188,21 +185,6 @@ def test_a_batch_time_in_tiles_is_stored_whole(tmp_path: Path) -> None:
 def test_what_is_no_batch_time_is_refused(stored: object) -> None:
     with pytest.raises((InvalidTypeError, InvalidValueError), match="batch"):
         batch_time_of(stored)
-
-
-def test_tables_tell_the_unit(in_seconds: Path) -> None:
-    results = read_results(in_seconds)
-    rows = ratio_rows(results)
-    table = ratio_table(rows)
-    assert "mean latency, s" in table.columns
-    assert "ratio_of_waitings" not in table.columns
-    assert "total latency / optimum in seconds" in table.title
-    lines = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
-    assert {line["unit"] for line in lines} == {"seconds"}
-    own = [one for one in results if one.family == rows[0].family and one.policy == "fcfs"]
-    total = sum(float(one.total_latency or 0) for one in own)
-    requests = sum(one.requests for one in own)
-    assert float(lines[0]["mean_latency"]) == pytest.approx(total / requests)
 
 
 def test_both_units_in_one_file(in_seconds: Path, tmp_path: Path) -> None:

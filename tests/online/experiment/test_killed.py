@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-import numpy as np
-import pytest
 from experiment_processes import (
     TINY,
     TINY_TOTAL,
@@ -15,7 +12,6 @@ from experiment_processes import (
     kill,
     start,
     stored,
-    tables,
     wait_until,
 )
 
@@ -40,25 +36,3 @@ def test_a_few_kills_leave_no_trace(tmp_path: Path, tiny_results: Path) -> None:
     assert f"{TINY_TOTAL - before} computed now, 0 failed" in printed
     assert dump(broken) == dump(tiny_results)
     assert table(broken) == table(tiny_results)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-def test_twenty_kills_of_two_hundred_trials(tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole.sqlite", tmp_path / "broken.sqlite"
-    finish(start("--preset", "smoke", "--results", whole, "--jobs", 1))
-    total = stored(whole)
-    assert total == 220
-    rng = np.random.default_rng(7)
-    # Five at any moment of the start, where file and tables are made; fifteen during the work.
-    thresholds = [0] * 5 + sorted(rng.choice(np.arange(1, total - 5), 15, replace=False).tolist())
-    kills = 0
-    for threshold in thresholds:
-        process = start("--preset", "smoke", "--results", broken, "--jobs", 2)
-        wait_until(lambda least=threshold: stored(broken) >= least, process)
-        time.sleep(float(rng.uniform(0, 0.05 if threshold else 1.5)))
-        kills += kill(process)
-    assert kills == 20
-    finish(start("--preset", "smoke", "--results", broken, "--jobs", 2))
-    assert dump(broken) == dump(whole)
-    assert tables(broken) == tables(whole)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 import sqlite3
@@ -17,21 +15,15 @@ from preempting import ELEVEN, Yielding
 from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.generators import registry
 from online.comparison import Trial, compare
-from online.comparison.trial import rounds_of
 from online.experiment import (
     Experiment,
     ExperimentOutcome,
     Family,
     Solver,
-    ratio_csv,
-    ratio_rows,
-    ratio_table,
     read_results,
     run_experiment,
 )
 from online.policy_interface import policy as policy_module
-from online.report import tables
-from online.report.page import grouped_rows, report_data
 
 PREEMPTIVE = "preemptive optimum"
 
@@ -88,26 +80,6 @@ def test_the_format_is_the_one_of_before(made: tuple[Path, ExperimentOutcome]) -
     assert sorted(list(one) == ["preemptive"] for one in solvers) == [False, False, True, True]
 
 
-def test_a_policy_has_one_row_and_both_ratios(
-    made: tuple[Path, ExperimentOutcome],
-) -> None:
-    rows = ratio_rows(read_results(made[0]))
-    assert [(row.policy, row.summary.compared_with, row.summary.trials) for row in rows] == [
-        ("fcfs", "optimum", 2),
-        ("yielding", PREEMPTIVE, 2),
-    ]
-    means = [(str(row.summary.to_optimum), str(row.summary.to_preemptive_optimum)) for row in rows]
-    # 78 rounds where no schedule without preemption takes fewer than 168; and 3 of 3.
-    assert means == [("1.2411", "2.0962"), ("0.7321", "1.0000")]
-    table = ratio_table(rows)
-    place = table.columns.index("compared_with")
-    assert [row[place] for row in table.rows] == ["optimum", PREEMPTIVE]
-    assert "optimum or preemptive optimum" in table.title
-    cells = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
-    assert [cell["compared_with"] for cell in cells] == ["optimum", PREEMPTIVE]
-    assert [cell["to_preemptive_optimum_upper"] for cell in cells] == ["2.0961538461538463", "1.0"]
-
-
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -138,23 +110,6 @@ def test_tampering_with_stretches_is_named(
         database.execute(statement)
     with pytest.raises(FileFormatError, match=message):
         read_results(copy)
-
-
-def test_a_report_shows_stretches_and_names_the_optimum(
-    made: tuple[Path, ExperimentOutcome],
-) -> None:
-    stored = read_results(made[0])[:2]
-    fresh = compare(ELEVEN, ["fcfs", "yielding"])
-    for one, other in zip(stored, fresh, strict=True):
-        assert one.ratio == other.ratio
-        assert rounds_of(one.schedule) == rounds_of(other.schedule) is not None
-    data, page_rows = report_data(fresh), tables.trials(fresh)
-    place = page_rows.columns.index("compared with")
-    assert [row[place] for row in page_rows.rows] == ["optimum", PREEMPTIVE]
-    assert data["trials"][1]["start_times"][0][:2] == [[1, 10], [12, 20]]
-    assert data["trials"][1]["start_times"][1] == [[11, 11]]
-    (policies,) = grouped_rows(fresh).values()
-    assert [row.summary.compared_with for row in policies] == ["optimum", PREEMPTIVE]
 
 
 def test_a_preemptive_schedule_is_not_shown_beside_the_other_optimum() -> None:

@@ -23,12 +23,13 @@ from experiment_processes import (
     start,
     stored,
 )
+from scripted import Scripted
 
 import hindsight
 import online
 import online.policy_interface.policy as policy_module
 from hindsight.runtime.clock import never
-from instances import FileFormatError, Instance, InvalidValueError, Schedule
+from instances import FileFormatError, Instance, InvalidValueError, Schedule, save
 from instances.generators import registry
 from instances.version import package_version
 from online import register_policy
@@ -37,6 +38,7 @@ from online.experiment import (
     Experiment,
     ExperimentProgress,
     Family,
+    InstanceFiles,
     Predictions,
     parse_experiment,
     ratio_csv,
@@ -339,3 +341,32 @@ def test_two_processes_on_one_file(tmp_path: Path, tiny_results: Path) -> None:
     # What both computed at the same moment is stored, and counted, once.
     assert sum(counts) == 16
     assert dump(path)["trials"] == dump(tiny_results)["trials"]
+
+
+class HoldsForEver(Scripted):
+    """Its last attempt spans thousands of rounds, in which a request would outgrow M."""
+
+    name = "holds-for-ever"
+
+    def __init__(self) -> None:
+        def rule(policy: Any, state: Any) -> online.Decision:
+            if state.running and state.round_index == 3:
+                return online.Decision(evict=[0])
+            return online.Decision(start=[] if state.running else [0], hold=[0])
+
+        super().__init__(rule)
+
+
+def test_memory_that_does_not_follow_from_attempts_is_not_stored(tmp_path: Path) -> None:
+    instance = Instance.from_arrays([1], [2], memory_limit=4)
+    save(instance, tmp_path / "one.json")
+    families = [InstanceFiles((str(tmp_path / "one.json"),))]
+    experiment = Experiment("e", families, [HoldsForEver], solver=None)
+    run_experiment(experiment, tmp_path / "r.sqlite")
+    (found,) = read_results(tmp_path / "r.sqlite")
+    assert (found.status, found.attempts) == ("livelock", None)
+    with pytest.raises(ValueError, match="does not follow"):
+        found.memory_profile()
+    assert (found.lost_attempts, found.served) == ((), ())
+    # The attempt under way at the end was not evicted.
+    assert found.evictions == online.simulate(instance, HoldsForEver()).evictions == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from brute_force import all_feasible_schedules, sound_horizon
-from experiment_processes import TINY, dump, finish, kill, start, stored, wait_until
+from experiment_processes import TINY
 from scripted import Scripted
 
 import hindsight
@@ -188,20 +188,6 @@ def test_tables_show_shares_of_all_and_of_the_attainable(due: Path) -> None:
     assert ratio_notes(results)[0] == note
     assert {*ON_TIME} <= {*tables.trials(results).columns}
     assert note.replace("<", "&lt;") in build_report(results)
-
-
-def test_a_kill_leaves_no_trace(tmp_path: Path, due: Path) -> None:
-    config, broken = tmp_path / "due.toml", tmp_path / "broken.sqlite"
-    config.write_text(DUE)
-    process = start(config, "--results", broken, "--jobs", 1)
-    wait_until(lambda: stored(broken) >= 9, process)
-    assert kill(process)
-    before = stored(broken)
-    assert 9 <= before < DUE_TOTAL
-    printed = finish(start(config, "--results", broken, "--jobs", 1))
-    assert f"{DUE_TOTAL - before} computed now, 0 failed" in printed
-    assert dump(broken) == dump(due)
-    assert ratio_csv(ratio_rows(read_results(broken))) == ratio_csv(ratio_rows(read_results(due)))
 
 
 def test_other_levels_and_limits_share_optima_alone(tmp_path: Path) -> None:

@@ -226,13 +226,6 @@ def test_memory_in_blocks_is_kept_everywhere(workload: Workload) -> None:
     assert today.mean_latency != seconds_of(in_tokens.seconds_schedule) / len(workload)
 
 
-@pytest.mark.slow
-def test_processes_change_nothing_but_the_interval(workload: Workload, found: Headroom) -> None:
-    other = measure_headroom(workload, TIME, SPECS, time_limit=200, jobs=2)
-    assert [run.mean_latency for run in other.runs] == [run.mean_latency for run in found.runs]
-    assert [one.memory_limit for one in other.points] == [one.memory_limit for one in found.points]
-
-
 def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
     latencies = np.full(len(workload), 30.0)
     found = measure_headroom(

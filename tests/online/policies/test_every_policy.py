@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import is_feasible_by_definition, optimal_total_latency, rows_of
 from effort import examples
-from hypothesis import assume, given, note, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
 from strategies import instances
 
 import online
@@ -23,116 +21,16 @@ from instances import (
     generate,
 )
 from online import (
-    BucketPredictions,
     ExactPredictions,
     IntervalPredictions,
-    NoisyPredictions,
     ProportionalPredictions,
 )
-from online.policy_interface import PredictionModel
-from online.simulation.token_times import token_rounds
 
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}
-CLEARING = {"alpha-protection", "alpha-beta-clearing"}
 LEVEL = ServiceLevel(latency=9, time_per_token=3)
 """Told to all, and read by those that go by deadlines."""
 NAMES = [name for name in online.policy_names() if name not in NEED_A_SOLVER]
-VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
-    **{name: (name, {}) for name in NAMES},
-    "a-min-reserve": ("a-min", {"overdue": "reserve"}),
-    "a-max-peaks": ("a-max", {"fit": "peaks"}),
-    "tensorrt-llm-max-utilization": (
-        "tensorrt-llm",
-        {"capacity_scheduler_policy": "MAX_UTILIZATION"},
-    ),
-    "tensorrt-llm-static-batch": (
-        "tensorrt-llm",
-        {"capacity_scheduler_policy": "STATIC_BATCH"},
-    ),
-    "sglang-shortest-job": ("sglang", {"order": "shortest-job"}),
-}
-SOLVING = [(name, how) for name in sorted(NEED_A_SOLVER) for how in ("plain", "strengthened")]
-MODELS: list[PredictionModel] = [
-    IntervalPredictions(1, 12),
-    BucketPredictions((2, 5, 12)),
-    ProportionalPredictions(0.5),
-    NoisyPredictions(2),
-    NoisyPredictions(1, wrong=0.5),
-]
-
-
-def check(run: online.Run, instance: Instance) -> None:
-    """Served once, within memory in every round, cancelled attempts included."""
-    assert (run.memory_profile() <= instance.memory_limit).all()
-    attempts = run.attempts
-    served = np.bincount(attempts.request[attempts.completed], minlength=len(instance))
-    assert (attempts.end_round > attempts.start_round - 1).all()
-    if run.status != "completed":
-        return
-    assert (served == 1).all()
-    if run.keeps_tokens:
-        assert run.preemptive_schedule.completion_times.tolist() == run.completion_rounds.tolist()
-        own = np.split(token_rounds(run)[1], np.cumsum(instance.output_lengths)[:-1])
-        rounds = [one.tolist() for one in own]
-        assert is_feasible_in_rounds(rows_of(instance), instance.memory_limit, rounds)
-        return
-    starts = run.schedule.start_times.tolist()
-    assert run.schedule.completion_times.tolist() == run.completion_rounds.tolist()
-    assert is_feasible_by_definition(instance, starts)
-    assert run.schedule.violations() == []
-
-
-def least_total(run: online.Run, instance: Instance, optimum: int) -> int:
-    """What no run of its kind falls below; ``optimum`` is of schedules without preemption."""
-    if not run.keeps_tokens:
-        return optimum
-    return preemptive_optimum(rows_of(instance), instance.memory_limit)
-
-
-# Every policy on the same draws: drawing one takes three times as long as a policy's run on it.
-@given(instance=instances(max_requests=5, max_memory=9, max_arrival=4), seed=st.integers(0, 9))
-@settings(max_examples=examples(300, 100))
-def test_exact_predictions(instance: Instance, seed: int) -> None:
-    optimum, _ = optimal_total_latency(instance)
-    for name in NAMES:
-        note(name)
-        run = online.simulate(instance, name, seed=seed, level=LEVEL)
-        assert run.status == "completed" or name in CLEARING
-        check(run, instance)
-        if run.status == "completed":
-            assert run.total_latency >= least_total(run, instance, optimum)
-
-
-@given(
-    instance=instances(max_requests=5, max_memory=10, max_arrival=4),
-    model=st.sampled_from(MODELS),
-    seed=st.integers(0, 9),
-)
-@settings(max_examples=examples(300, 100))
-def test_other_predictions(instance: Instance, model: PredictionModel, seed: int) -> None:
-    optimum, _ = optimal_total_latency(instance)
-    for variant, (name, parameters) in VARIANTS.items():
-        if variant in KNOW_THE_TRUTH:
-            continue
-        note(variant)
-        policy = online.make_policy(name, **parameters)
-        run = online.simulate(instance, policy, seed=seed, predictions=model, level=LEVEL)
-        assert run.status == "completed" or name in CLEARING
-        check(run, instance)
-        if run.status == "completed":
-            # Work that evictions cancel is time lost, never time gained.
-            assert run.total_latency >= least_total(run, instance, optimum)
-
-
-@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
-@given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
-@settings(max_examples=examples(200, brief=15))
-def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> None:
-    run = online.simulate(instance, online.make_policy(name, relaxation=relaxation))
-    assert run.status == "completed"
-    check(run, instance)
-    assert run.total_latency >= optimal_total_latency(instance)[0]
 
 
 @pytest.mark.parametrize("name", online.policy_names())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -14,9 +13,9 @@ import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, Request
 from instances.batch_time import PiecewiseLinearTime
 from online import simulate
-from online.comparison import Trial, compare, ratio_confidence
+from online.comparison import compare
 from online.report import build_report, tables
-from online.report.page import DATA_ID, grouped_rows, headline, report_data
+from online.report.page import DATA_ID, report_data
 from online.runtime.table import Table
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
@@ -104,52 +103,6 @@ def rows(table: Table) -> list[dict[str, str]]:
     return [dict(zip(table.columns, cells, strict=True)) for cells in table.rows]
 
 
-def policies(records: list[Trial]) -> list[dict[str, str]]:
-    return rows(tables.policies(grouped_rows(records)))
-
-
-def test_the_table_of_trials_is_the_records() -> None:
-    late, livelock, failed = rows(tables.trials(RECORDS))
-    assert late == {
-        "policy": "late",
-        "ratio": "1.5000",
-        "total latency, rounds": "12",
-        "optimum": "8",
-        # Of 12 and 8 rounds 7 are output lengths.
-        "waiting ratio": "5.0000",
-        "waiting": "5",
-        "optimum waiting": "1",
-        "instance": "three",
-        "n": "3",
-        "M": "7",
-        "seed": "5",
-        "status": "completed",
-    }
-    assert livelock["ratio"] == livelock["total latency, rounds"] == livelock["waiting"] == ""
-    assert (livelock["optimum"], livelock["optimum waiting"]) == ("[7, ?]", "[0, ?]")
-    assert livelock["waiting ratio"] == ""
-    assert [failed[name] for name in ("optimum", "optimum waiting", "instance", "n", "M")] == 5 * [
-        ""
-    ]
-
-
-def test_policies_are_averaged_within_their_group() -> None:
-    twice = [
-        RECORDS[0],
-        trial_by_hand(THREE, "late", 5, "completed", (0, 0, 2), (), (), (0, 0, 2), 8),
-    ]
-    (row,) = policies(twice)
-    assert (row["trials"], row["proved"], row["failed"]) == ("2", "2/2", "0")
-    assert (row["mean ratio"], row["max ratio"]) == ("1.2500", "1.5000")
-    assert row["ratio of totals"] == "1.2500"
-    assert row["ratio of waitings"] == "3.0000"
-    found = policies([twice[0], replace(twice[1], family="b")])
-    assert [(one["policy"], one["mean ratio"]) for one in found] == [
-        ("late\n", "1.5000"),
-        ("late\nb", "1.0000"),
-    ]
-
-
 def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
     for tag, attributes in parsed.elements:
         for name in ("src", "srcset", "action", "poster", "data"):
@@ -196,39 +149,6 @@ def test_a_page_tells_what_its_optima_are_of() -> None:
     assert "rounded instance" not in build_report(RECORDS)
 
 
-def test_ratios_have_confidence_intervals_and_failures_reasons() -> None:
-    other = Instance.from_arrays([1, 1], [2, 2], memory_limit=6, name="two")
-    records = [*RECORDS, trial_by_hand(other, "late", 5, "completed", (0, 2), (), (), (0, 0), 4)]
-    late = next(row for row in policies(records) if row["policy"].startswith("late"))
-    expected = ratio_confidence([[records[0]], [records[3]]])
-    assert [late["mean ratio 95%"], late["ratio of totals 95%"]] == [
-        str(interval) for interval in expected
-    ]
-    others = [row for row in policies(records) if not row["policy"].startswith("late")]
-    assert len(others) == 2
-    assert all(row["mean ratio 95%"] == "" for row in others)
-    groups = {"": RECORDS[:2], "other": RECORDS[2:]}
-    table = tables.reasons(groups)
-    assert table.columns == ("policy", "trials", "status", "reason")
-    assert table.rows == (
-        (f"{HOSTILE}\n", "1", "livelock", HOSTILE),
-        ("none\nother", "1", "failed", "ValueError: no"),
-    )
-
-
-def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
-    """Two runs on one draw stay together, and two draws are two though they are equal."""
-    starts = ((0, 3, 3), (0, 0, 2), (0, 3, 3))
-    drawn = [
-        trial_by_hand(THREE, "p", seed, "completed", starts[seed], (), (), (0, 0, 2), 8, draw=draw)
-        for seed, draw in enumerate((0, 0, 1))
-    ]
-    (row,) = policies(drawn)
-    one, two, three = drawn
-    assert row["mean ratio 95%"] == str(ratio_confidence([[one, two], [three]])[0])
-    assert policies(drawn[:2])[0]["mean ratio 95%"] == ""
-
-
 def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
     # As a table this is not searched exactly, so the optimum stays an interval.
     time = PiecewiseLinearTime((1.0, 101.0), (0.75, 25.75))
@@ -252,44 +172,6 @@ def test_ids_are_shown_only_where_they_are_asked_for() -> None:
     assert report_data(records)["instances"][0]["ids"] == [0, 1]
     assert "alice" not in build_report(records)
     assert '"ids":["alice","bob"]' in build_report(records, ids=True)
-
-
-def by_ratio(policy: str, total: int, lower: int = 8, family: str = "") -> Trial:
-    """A policy on three requests; the optimum of 8 is proved where ``lower`` is 8."""
-    starts = {12: (0, 3, 3), 8: (0, 0, 2), None: None}[total or None]
-    status = "completed" if starts else "failed"
-    best = (0, 0, 2)
-    return trial_by_hand(
-        THREE, policy, 5, status, starts, (), (), best, lower, family=family, reason=None
-    )
-
-
-@pytest.mark.parametrize(
-    ("records", "said"),
-    [
-        ([by_ratio("a", 12)], "a has a mean ratio to the hindsight optimum, 1.5000"),
-        (
-            [by_ratio("a", 12), by_ratio("b", 8)],
-            "b has the least mean ratio to the hindsight optimum, 1.0000",
-        ),
-        (
-            [by_ratio("a", 8), by_ratio("b", 8)],
-            "a and b have the least mean ratio to the hindsight optimum, 1.0000",
-        ),
-        # 8 over [4, 8] may be more than 12 over 8.
-        (
-            [by_ratio("a", 12), by_ratio("b", 8, 4)],
-            "a or b has the least mean ratio to the hindsight optimum, [1.0000, 1.5000]",
-        ),
-        (
-            [by_ratio("a", 12, 8, "x"), by_ratio("b", 8, 8, "x"), by_ratio("b", 12, 8, "y")],
-            "b has the least mean ratio to the hindsight optimum in 2 of 2 groups of trials",
-        ),
-        ([by_ratio("a", 0)], "No policy has a ratio in every trial"),
-    ],
-)
-def test_the_heading_names_the_policy_with_the_least_ratio(records: list[Trial], said: str) -> None:
-    assert headline(grouped_rows(records)) == said
 
 
 def test_a_page_of_many_trials_is_small() -> None:

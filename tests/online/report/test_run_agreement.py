@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import is_feasible_by_definition, memory_by_definition
+from brute_force import is_feasible_by_definition
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,18 +18,10 @@ from scripted import Scripted
 from strategies import instances
 
 import online
-from instances import Instance, PreemptiveSchedule, Schedule, ServiceLevel
+from instances import Instance, PreemptiveSchedule, ServiceLevel
 from instances.problem.arrival_source import Arrival, InstanceSource
-from instances.problem.json_io import to_document
-from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
-from online.comparison import PolicySpec, Trial
 from online.experiment import Predictions
-from online.experiment.plan import TrialTask, trial_sources
-from online.experiment.results import trial_of_rows
-from online.experiment.store import PlaceRow, TrialRow
-from online.experiment.work import perform
-from online.policy_interface import policy as policy_module
 from online.simulation import metrics
 from online.simulation.occupancy import profile_of, stays_of
 from online.simulation.token_times import token_rounds
@@ -441,107 +432,3 @@ def test_a_policy_that_solves_once(name: str) -> None:
     instance = Instance.from_arrays([2, 1, 3], [1, 3, 2], [0, 0, 1], memory_limit=6)
     check_policies([(name, {})], instance, 0, Predictions("noisy", {"delta": 2}), TOKEN_PER_ROUND,
                    None)  # fmt: skip
-
-
-def stored(
-    instance: Instance, name: str, parameters: dict[str, Any], seed: int, told: Predictions
-) -> Trial:
-    """The trial as an experiment has it, without a file."""
-    document = to_document(instance)
-    digest = instance.digest
-    spec = PolicySpec(name, parameters)
-    task = TrialTask(
-        problem=digest,
-        document=document,
-        source=None,
-        policy=name,
-        params=parameters,
-        predictions=told.name,
-        prediction_params=told.parameters,
-        seed=seed,
-        version=package_version(),
-        sources=trial_sources(spec.sources, told.name, None),
-        spec=spec,
-    )
-    row, _ = perform(task)
-    assert isinstance(row, TrialRow)
-    place = PlaceRow("e", "v", 0, "f", 0, "i", name, told.label, json.dumps(document), None)
-    return trial_of_rows(place, row, None)
-
-
-def check_rows(
-    variants: Sequence[tuple[str, dict[str, Any]]],
-    instance: Instance,
-    seed: int,
-    told: Predictions,
-) -> None:
-    for name, parameters in variants:
-        if name in KNOW_THE_TRUTH and told.name != "exact":
-            continue
-        with naming(name, parameters):
-            policy = online.make_policy(name, **parameters)
-            if policy.reads_deadlines:
-                continue
-            run = online.simulate(instance, policy, seed=seed, predictions=told.make())
-            result = stored(instance, name, parameters, seed, told)
-            total = run.total_latency if run.status == "completed" else None
-            assert (result.status, result.evictions) == (run.status, run.evictions)
-            assert result.total_latency == total
-            assert (result.schedule is None) == (total is None)
-            if run.status == "completed" and run.keeps_tokens:
-                assert isinstance(result.schedule, PreemptiveSchedule)
-                assert result.schedule.stretches == run.preemptive_schedule.stretches
-                assert result.compared_with == "preemptive optimum"
-            elif result.schedule is not None:
-                assert isinstance(result.schedule, Schedule)
-                assert result.compared_with == "optimum"
-                starts = (run.completion_rounds - instance.output_lengths).tolist()
-                assert result.schedule.start_times.tolist() == starts
-                assert memory_by_definition(instance, starts) == (
-                    result.schedule.memory_profile().tolist()
-                )
-            if run.unit_rounds:
-                assert result.memory_profile().tolist() == run.memory_profile().tolist()
-            else:
-                with pytest.raises(ValueError, match="does not follow"):
-                    result.memory_profile()
-
-
-def test_memory_that_does_not_follow_from_attempts_is_not_stored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its last attempt spans thousands of rounds, in which a request would outgrow M."""
-
-    def rule(policy: Any, state: Any) -> Decision:
-        if state.running and state.round_index == 3:
-            return Decision(evict=[0])
-        return Decision(start=[] if state.running else [0], hold=[0])
-
-    class HoldForEver(Scripted):
-        name = "hold-for-ever"
-
-        def __init__(self) -> None:
-            super().__init__(rule)
-
-    monkeypatch.setitem(policy_module._POLICIES, "hold-for-ever", HoldForEver)
-    instance = Instance.from_arrays([1], [2], memory_limit=4)
-    run = online.simulate(instance, HoldForEver())
-    assert run.status == "livelock"
-    assert run.memory_profile().max() == 1
-    result = stored(instance, "hold-for-ever", {}, 0, MODELS[0])
-    assert result.status == "livelock"
-    assert result.attempts is None
-    with pytest.raises(ValueError, match="does not follow"):
-        result.memory_profile()
-    assert (result.lost_attempts, result.served) == ((), ())
-    # The attempt under way at the end was not evicted.
-    assert result.evictions == run.evictions == 1
-
-
-ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}
-
-
-@given(**ROWS)
-@settings(max_examples=examples(200, brief=15))
-def test_stored_rows(**drawn: Any) -> None:
-    check_rows(QUICK, **drawn)

@@ -199,24 +199,6 @@ def test_shipped_cases_stand(standing: SearchState) -> None:
         check_endless(standing.target, *standing.endless)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        # Enumeration takes minutes where every request fits beside all others.
-        pytest.param(
-            one.cases[0],
-            id=named(one),
-            marks=[pytest.mark.slow] if named(one).startswith("gsa: equal prompts") else [],
-        )
-        for one in shipped()
-        # Six requests of 52 tokens run together: more partial schedules than enumeration can hold.
-        if not named(one).startswith("alpha-beta-clearing: arrivals")
-    ],
-)
-def test_shipped_optima_are_those_of_brute_force(case: Case) -> None:
-    assert optimal_total_latency(case.draft.instance())[0] == case.optimum
-
-
 def test_mc_sf_is_beyond_the_hand_made_trap() -> None:
     best = {named(one): one.cases[0] for one in load(SHIPPED / "mc-sf.json")}
     at_once = best["mc-sf: all at once, n <= 12, M <= 64"]

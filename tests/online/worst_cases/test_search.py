@@ -135,21 +135,3 @@ def test_endless_runs_are_counted_apart() -> None:
     # Two requests with s = 1, o = 3 at M = 6, among others.
     assert found.endless > 0
     assert found.case.ratio >= 1
-
-
-def test_the_published_shape_is_found_without_being_told() -> None:
-    """A large request that MC-SF serves before small ones it leaves no room for, and the optimum
-    after all of them ([W25] Theorem 1), from random drafts."""
-    (found,) = search([standing(space=Space(7, 12), shapes=False)], rounds=1, evaluations=100)
-    best = found.cases[0]
-    assert best.ratio >= Fraction(3, 2)
-    assert best.certificate is not None
-    limit, rows = best.draft
-    online_starts = simulate(best.draft.instance(), "mc-sf").schedule.start_times.tolist()
-    optimal_starts = best.certificate["start_times"]
-    large = [k for k, (_, s, o) in enumerate(rows) if 2 * (s + o) > limit]
-    small = [k for k in range(len(rows)) if k not in large]
-    assert large
-    assert len(small) > len(large)
-    assert min(online_starts[k] for k in large) < max(online_starts[k] for k in small)
-    assert min(optimal_starts[k] for k in large) >= max(optimal_starts[k] for k in small)

@@ -111,14 +111,6 @@ def test_h_sf_is_its_pseudocode(instance: Instance) -> None:
     assert online.simulate(instance, "h-sf").start_rounds.tolist() == starts
 
 
-@given(instances(max_requests=7, max_memory=14), st.integers(0, 5))
-def test_a_max_never_evicts_and_treats_all_alike(instance: Instance, seed: int) -> None:
-    """[C25] Algorithm 1."""
-    model = IntervalPredictions(1, 14)
-    run = online.simulate(instance, "a-max", seed=seed, predictions=model)
-    assert run.evictions == 0
-
-
 def test_the_switch_takes_the_smaller_bound() -> None:
     assert pytest.approx((3 - math.sqrt(5)) / 2) == SWITCH_RATIO
     for upper, name in ((8, "a-ell"), (7, "a-min")):

@@ -128,16 +128,6 @@ def test_swaps_never_worsen_and_end_where_none_helps(drawn: Lengths) -> None:
     )
 
 
-@given(st.lists(st.integers(1, 20), max_size=30), st.integers(0, 60))
-def test_greedy_fill_takes_what_fits(peaks: list[int], limit: int) -> None:
-    room, expected = limit, []
-    for position, peak in enumerate(peaks):
-        if peak <= room:
-            room -= peak
-            expected.append(position)
-    assert greedy_fill(np.array(peaks, dtype=np.int64), limit).tolist() == expected
-
-
 @given(lengths(most=12), st.integers(0, 5))
 @settings(max_examples=examples(200))
 def test_quantile_greedy_is_its_pseudocode(drawn: Lengths, seed: int) -> None:
