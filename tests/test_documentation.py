@@ -31,7 +31,6 @@ from pathlib import Path
 
 import pytest
 
-from hindsight.compile_kernels import compile_kernels
 from llm_hindsight import SUBCOMMANDS
 from online import policy_names
 from studies.pages import TABLES, TABLES_HERE
@@ -207,7 +206,7 @@ def commands_of(block: Block) -> list[Command]:
 @pytest.fixture(scope="session")
 def compiled() -> None:
     if not INSTALLED_PYTHON:
-        compile_kernels()
+        subprocess.run([sys.executable, "-m", "hindsight.compile_kernels"], check=True)
 
 
 def copied(source: str, target: str) -> None:

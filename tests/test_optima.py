@@ -289,6 +289,13 @@ def replicas(seed: int) -> None:
             machines = problem._replace(replicas=one.problem.replicas)
             most = enumeration.most_on_time(machines)
             assert one.lower_bound <= most <= one.upper_bound
+        hurried = hindsight.fewest_replicas(instance, level, share, 0.0, threads=1)
+        tried = [one.problem.replicas for one in hurried.tried]
+        assert tried == sorted(set(tried))
+        if best is not None:
+            assert (hurried.lower_bound or 0) <= best <= (hurried.upper_bound or best)
+        else:
+            assert hurried.upper_bound is None
 
 
 @pytest.mark.parametrize("seed", sweep(range(6000, 6100), one_in=16))

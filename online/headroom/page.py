@@ -104,8 +104,12 @@ def headline(found: Headroom) -> str:
 
 def _span(interval: str) -> str:
     """Write an interval without brackets."""
-    low, _, high = interval.strip("[]").partition(", ")
-    return f"at least {low}" if high == "?" else " to ".join(filter(None, (low, high)))
+    low, _, high = interval.replace("[", "").replace("]", "").partition(", ")
+    if low == "?":
+        return f"at most {high}"
+    if high.startswith("?"):
+        return f"at least {low}{high[1:]}"
+    return f"{low} to {high}" if high else low
 
 
 def bars(found: Headroom) -> str:

@@ -10,14 +10,12 @@ from effort import sweep
 from tiny_problems import least_total_latency as best
 
 import hindsight
-from hindsight.certificates.problem import preemptive_total_latency, read_instance
-from hindsight.certificates.writing import instance_part
 from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.paths.graph import PricedInstance, Room
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.clock import never
-from instances import Instance, InvalidValueError, MemoryRule, PreemptiveSchedule, Schedule
+from instances import Instance, InvalidValueError, MemoryRule, Schedule
 from instances.problem.memory_translation import relaxed
 
 RULES = [
@@ -126,27 +124,3 @@ def test_a_certificate_whose_schedule_fits_tokens_and_not_the_blocks_is_rejected
     together = {**document, "start_times": [0, 0], "upper_bound": 2}
     with pytest.raises(hindsight.CertificateError, match="round 1 holds 4 of 3 blocks"):
         hindsight.check_certificate(together)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
-def test_the_checker_refuses_what_some_round_does_not_hold(rule: MemoryRule) -> None:
-    rng, refused = np.random.default_rng(rule.block_size), []
-    for seed in range(100):
-        instance = drawn(seed, rule)
-        stretches = []
-        for a, _, o in rows_of(instance):
-            t, k, pause = rng.integers([a, 1, 2], [a + 8, o + 1, 5]).tolist()
-            later = [[k + pause, o + pause - 1]] * (k < o)
-            stretches.append([[t + i, t + j] for i, j in [(1, k), *later]])
-        schedule = PreemptiveSchedule(instance, stretches)
-        given = read_instance(instance_part(instance))
-        refused.append(schedule.memory_profile().max() > rule.limit(instance.memory_limit))
-        if refused[-1]:
-            with pytest.raises(hindsight.CertificateError, match="holds"):
-                preemptive_total_latency(given, stretches, [0] * len(instance))
-        else:
-            assert (
-                preemptive_total_latency(given, stretches, [0] * len(instance))
-                == schedule.total_latency
-            )
-    assert 10 < sum(refused) < 90

@@ -15,14 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import highspy
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
 
 import hindsight
-from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
-from hindsight.strategies import mip
 from instances import Instance, MemoryRule, Request, Schedule, generate
 from instances.batch_time import AffineTime
 
@@ -44,16 +41,6 @@ def run_python(code: str, timeout: float = 120) -> subprocess.CompletedProcess[s
         timeout=timeout,
         check=False,
     )
-
-
-def test_every_status_of_highs_is_mapped() -> None:
-    failures = ("Notset", "LoadError", "ModelError", "ModelEmpty", "PresolveError", "SolveError")
-    failed = {f"k{name}" for name in (*failures, "PostsolveError", "MemoryLimit", "Min", "Max")}
-    for name, status in highspy.HighsModelStatus.__members__.items():
-        assert (status in TERMINATIONS) == (name not in failed), name
-    assert [s for s, t in TERMINATIONS.items() if t is Termination.OPTIMAL] == [
-        highspy.HighsModelStatus.kOptimal
-    ]
 
 
 @pytest.mark.parametrize("limit", [0, 0.5, pytest.param(2, marks=pytest.mark.slow)])
@@ -180,39 +167,6 @@ def test_same_seed_same_answer() -> None:
     assert [(p.upper_bound, p.lower_bound) for p in first.log] == [
         (p.upper_bound, p.lower_bound) for p in second.log
     ]
-
-
-def solver_that_stops(short_of_the_incumbent: float) -> Any:
-    """Stands in for HiGHS: returns the warm start, with a bound that far below it."""
-
-    def stop(model: Any, *, start: Any, **options: Any) -> LinearResult:
-        objective = float(model.costs @ start + model.offset)
-        bound = objective - short_of_the_incumbent
-        return LinearResult(Termination.OPTIMAL, objective, bound, start, None, None, 1)
-
-    return stop
-
-
-@pytest.mark.parametrize("scale", [1, 8])
-def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
-    scale: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """HiGHS may stop as soon as its bound is above incumbent - 0.999, large latencies or not."""
-    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(0.9985))
-    outputs = [scale * o for o in (12, 11, 13, 9, 14, 12, 10, 13)]
-    instance = Instance.from_arrays([1, 2, 1, 2, 1, 3, 1, 2], outputs, memory_limit=16 * scale)
-    result = hindsight.solve(instance, threads=1, method="mip", formulation="sparse")
-    assert result.upper_bound > 250 * scale
-    assert result.nodes == 1, "proved before the solver was asked: choose another instance"
-    assert result.status == "optimal"
-
-
-def test_a_stop_by_proof_is_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """stop_reason must not say "proof" while the interval is open."""
-    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(1.5))
-    result = hindsight.solve(search_instance(), threads=1, method="mip")
-    assert result.nodes == 1
-    assert (result.stop_reason == "proof") == (result.status == "optimal")
 
 
 def test_crosscheck_agrees_and_raises_on_forgeries() -> None:

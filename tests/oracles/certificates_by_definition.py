@@ -10,17 +10,16 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from fractions import Fraction
 from typing import Any
 
-import optimum_by_rule
-from brute_force import optimal_total_latency
-from fleets import blocks_held, last_round, least_alone, least_total_latency
+import enumeration
 from preemptive_by_definition import bound_of_prices, rounds_of
 
 from instances import Instance, MemoryRule
-from instances.problem.memory_rule import TOKENS
+
+TOKENS = MemoryRule()
 
 Document = dict[str, Any]
 Rows = Sequence[Sequence[int]]
@@ -53,6 +52,12 @@ def digest_of(part: Mapping[str, Any]) -> str:
 
 def rule_of(part: Mapping[str, Any]) -> MemoryRule:
     return MemoryRule(**part.get("memory_rule", {}))
+
+
+def blocks_held(rule: MemoryRule, prompt: int, token: int) -> int:
+    """Blocks that a request holds in the round of a token, counted from 1."""
+    stored = prompt + token - (rule.emitted_token == "next")
+    return math.ceil(stored / rule.block_size)
 
 
 def document_of(
@@ -132,7 +137,7 @@ def is_feasible(document: Document) -> bool:
         if len(own) != o or own != sorted(set(own)) or own[0] <= a:
             return False
         for token, r in enumerate(own, 1):
-            held[replica, r] += blocks_held((rule.block_size, rule.emitted_token), s, token)
+            held[replica, r] += blocks_held(rule, s, token)
     return max(held.values()) <= part["memory_limit"] // rule.block_size
 
 
@@ -141,21 +146,22 @@ def is_feasible(document: Document) -> bool:
 
 def optimum_of(document: Document) -> int | None:
     """The least weighted total latency of any schedule; None where it takes too long."""
-    part, rule = document["instance"], rule_of(document["instance"])
+    part = document["instance"]
     rows = [(*row, w) for row, w in zip(part["requests"], weights_of(part), strict=True)]
-    if last_round(rows) > LONGEST:
+    if max(a for a, *_ in rows) + sum(o for _, _, o, _ in rows) > LONGEST:
         return None
-    shape = (part["memory_limit"], part.get("replicas", 1), (rule.block_size, rule.emitted_token))
-    return _optimum(tuple(rows), *shape, "stretches" in document)
+    shape = part["memory_limit"], part.get("replicas", 1), rule_of(part), "stretches" in document
+    return _optimum(tuple(rows), *shape)
 
 
 @functools.cache
-def _optimum(rows: tuple[Any, ...], limit: int, replicas: int, rule: Any, preemptive: bool) -> int:
-    def stopping(some: Any, limit: int, rule: Any) -> int:
-        return optimum_by_rule.optimum([row[:3] for row in some], limit, rule, preemptive=True)
-
-    alone = stopping if preemptive else least_alone
-    return least_total_latency(rows, limit, min(replicas, len(rows)), rule, alone)
+def _optimum(
+    rows: tuple[Any, ...], limit: int, replicas: int, rule: MemoryRule, preemptive: bool = False
+) -> int:
+    requests = tuple(enumeration.Request(*row) for row in rows)
+    how = "keep" if preemptive else "never"
+    problem = enumeration.Problem(requests, limit, astuple(rule), min(replicas, len(rows)), how)
+    return int(enumeration.least_total_latency(problem))
 
 
 def searched_optimum(document: Document) -> int:
@@ -166,10 +172,9 @@ def searched_optimum(document: Document) -> int:
     part, rule = document["instance"], rule_of(document["instance"])
     rows, limit, machines = relaxed(part)
     if document["proof"]["kind"] == "state-search":
-        return optimal_total_latency(instance_of(rows, limit))[0]
+        return _optimum(tuple(map(tuple, rows)), limit, 1, TOKENS)
     together = machines * (part["memory_limit"] // rule.block_size * rule.block_size)
-    given = [tuple(row) for row in part["requests"]]
-    return optimum_by_rule.optimum(given, together, (rule.block_size, rule.emitted_token))
+    return _optimum(tuple(map(tuple, part["requests"])), together, 1, rule)
 
 
 # The bound of its proof.
@@ -181,10 +186,10 @@ def relaxed(part: Mapping[str, Any]) -> tuple[list[list[int]], int, int]:
     The prompt is the largest with which no token takes more than the blocks held at it.
     """
     rule, rows = rule_of(part), part["requests"]
-    size, name = rule.block_size, (rule.block_size, rule.emitted_token)
+    size = rule.block_size
     machines = min(part.get("replicas", 1), len(rows))
     below = [
-        [a, min(size * blocks_held(name, s, k) - k for k in range(1, o + 1)), o] for a, s, o in rows
+        [a, min(size * blocks_held(rule, s, k) - k for k in range(1, o + 1)), o] for a, s, o in rows
     ]
     return below, machines * (part["memory_limit"] // size * size), machines
 

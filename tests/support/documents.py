@@ -32,7 +32,6 @@ from certificates_by_definition import (
     total_latency_of,
     weights_of,
 )
-from fleet_optimum import partitions
 from seconds_cases import exhaustive_optimum
 
 from hindsight import CertificateError, CertificateTooLargeError, check_certificate
@@ -245,15 +244,7 @@ def _seconds_optimum(given: str) -> Fraction | None:
         least = np.minimum.accumulate(np.array(stored["seconds"])[::-1])[::-1]
         time = PiecewiseLinearTime(tuple(stored["tokens"]), tuple(least.tolist()))
 
-    def alone(own: list[Any]) -> Fraction | None:
-        workload = workload_of({"instance": {**part, "requests": own, "replicas": 1}})
-        return exhaustive_optimum(workload, time, states=1_000, keeps=True)
-
-    replicas = min(part.get("replicas", 1), len(part["requests"]))
-    totals = [[alone(own) for own in sets] for sets in partitions(part["requests"], replicas)]
-    if any(total is None for sets in totals for total in sets):
-        return None
-    return min(sum(total for total in sets if total is not None) for sets in totals)
+    return exhaustive_optimum(workload_of({"instance": part}), time, states=1_000, keeps=True)
 
 
 # The table.

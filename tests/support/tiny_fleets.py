@@ -1,4 +1,4 @@
-"""Tiny fleets in rounds drawn at random, with schedules of them."""
+"""Tiny fleets in rounds drawn at random."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from instances import FleetSchedule, Instance, MemoryRule
+from instances import Instance, MemoryRule
 
 RULES = (MemoryRule(), MemoryRule(block_size=2), MemoryRule(3, "next"), MemoryRule(1, "next"))
 
@@ -31,26 +31,3 @@ def tiny_fleet(
         weights=rng.integers(1, 6, n) if weighted else None,
         **({"replicas": int(rng.integers(2, 4))} | other),
     )
-
-
-def first_fit(fleet: Instance, rng: np.random.Generator) -> FleetSchedule:
-    """Requests in a random order on random replicas, each at its first start that fits."""
-    assignment = rng.integers(0, fleet.replicas, len(fleet))
-    starts = [-1] * len(fleet)
-    rule, blocks = fleet.memory_rule, fleet.memory_limit // fleet.memory_rule.block_size
-    held: dict[tuple[int, int], int] = {}
-    for i in rng.permutation(len(fleet)).tolist():
-        start = fleet[i].arrival_time
-        while True:
-            tokens = range(1, fleet[i].output_length + 1)
-            before = fleet[i].prompt_length - (rule.emitted_token == "next")
-            own = {
-                (int(assignment[i]), start + k): -(-(before + k) // rule.block_size) for k in tokens
-            }
-            if all(held.get(place, 0) + more <= blocks for place, more in own.items()):
-                break
-            start += 1
-        starts[i] = start
-        for place, more in own.items():
-            held[place] = held.get(place, 0) + more
-    return FleetSchedule.from_starts(fleet, assignment, starts)

@@ -114,24 +114,6 @@ def test_limits_on_states() -> None:
     assert few.states <= 1000
 
 
-def found_by(instance: Instance, room: int = 4096, words: int | None = None) -> tuple[object, ...]:
-    search = search_of(instance, room=room)
-    search._words = words or search._words
-    search._layers = (search._layer(room), search._layer(room))
-    one = search.run(state_limit=60_000)
-    starts = None if one.found is None else one.found.tolist()
-    return one.status, starts, one.states, search.counts, len(search._layers[0].masks)
-
-
-def test_room_and_words_change_nothing() -> None:
-    """Larger layers than there was room for, and sets in more words than needed."""
-    for instance in [*(tiny(seed, 7) for seed in range(40)), medium(14)]:
-        *outcome, room = found_by(instance)
-        assert len(instance) < 14 or room > 4096
-        for options in ({"room": 1}, {"words": 2}, {"words": 3}):
-            assert list(found_by(instance, **options)[:-1]) == outcome
-
-
 def test_more_requests_than_a_word_has_bits() -> None:
     parts, many = parts_apart(34)
     assert len(many) == 136

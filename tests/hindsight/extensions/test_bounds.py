@@ -13,8 +13,6 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
-from hindsight.certificates.writing import bound_of_prices
-from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import StatePrices
 from hindsight.extensions.bounds import BOUNDS, OwnBound
 from hindsight.outcomes.proofs import MemoryPrices
@@ -66,17 +64,6 @@ def test_a_claim_that_is_reached_proves_nothing() -> None:
     assert result.known_bounds().lower_bound == PLAIN.lower_bound
 
 
-@pytest.mark.parametrize(
-    ("claim", "options"),
-    [(OPTIMUM, {}), (OPTIMUM, {"gap": 0.01}), (OPTIMUM - 1, {"method": "mip"})],
-)
-def test_a_claim_ends_no_search_that_goes_on_to_a_proof(claim: int, options: Any) -> None:
-    result = hindsight.solve(INSTANCE, bounds=lambda _: claim, **options)
-    assert (result.status, result.lower_bound) == ("optimal", OPTIMUM)
-    assert "method" in options or result.certified_lower_bound == OPTIMUM
-    assert (result.conditional_lower_bound, result.conditions) == (None, ())
-
-
 def test_a_claim_beyond_a_schedule_is_refused_by_name() -> None:
     def bold(_: Instance) -> int:
         return PLAIN.upper_bound + 1
@@ -106,28 +93,6 @@ def test_state_prices_are_a_proof() -> None:
     relaxed = hindsight.relax_strengthened(INSTANCE, iterations=40)
     result = solved(lambda _: relaxed.prices)
     assert result.certified_lower_bound == relaxed.certified_bound > PLAIN.certified_lower_bound
-
-
-@pytest.mark.parametrize("method", ["paths", "configurations"])
-def test_the_ascent_goes_on_from_state_prices(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    relaxed = hindsight.relax_strengthened(INSTANCE, iterations=40)
-    # Three quarters of these leave an interval.
-    prices = StatePrices(relaxed.prices.prices * 3 // 4, relaxed.prices.scale)
-    began = []
-
-    def ascend(ascent: ConfigurationAscent, *_: Any, **__: Any) -> float:
-        began.append(ascent)
-        return 0.0
-
-    monkeypatch.setattr("hindsight.strategies.configurations.warm_ascent", None)
-    monkeypatch.setattr(ConfigurationAscent, "ascend", ascend)
-    result = hindsight.solve(INSTANCE, method=method, threads=1, bounds=lambda _: prices)
-    assert (result.status, result.upper_bound) == ("optimal", OPTIMUM)
-    assert began
-    proved = bound_of_prices(INSTANCE, prices)
-    assert result.root_bound is not None
-    assert PLAIN.certified_lower_bound < proved <= result.root_bound
-    assert proved < OPTIMUM
 
 
 def test_preemptive_prices_prove_both_optima() -> None:

@@ -186,31 +186,6 @@ def begun(instance: Instance, seed: int = 3, threads: int = 1) -> RuinAndRecreat
     return RuinAndRecreate(instance, one_after_another(instance).start_times, seed, threads)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("threads", [2, 3])
-def test_regions_share_nothing(seed: int, threads: int) -> None:
-    instance = crowd(seed, longest=20 if seed % 2 else 400)
-    search = begun(instance, threads=threads)
-    assert search.cycle(CycleSettings(), 8_000, never)
-    search._begin()
-    busy = set()
-    for _ in range(50):
-        regions, width = search._regions(), search._timetable.buckets.width
-        assert regions[-1].last == len(search._timetable.profile) - 1
-        buckets = [set(search._starts[one.candidates] // width) for one in regions]
-        for k, one in enumerate(regions):
-            starts = search._starts[one.candidates]
-            assert starts.min() >= one.first
-            assert (starts + instance.output_lengths[one.candidates]).max() <= one.last
-            assert one.first % width == 0
-            for j in range(k):
-                assert regions[j].last <= one.first
-                assert not buckets[j] & buckets[k]
-                assert regions[j].state is not one.state
-        busy.add(len(regions))
-    assert max(busy) == threads
-
-
 class ForcedSlices:
     """Of lengths drawn from a seed, whatever the clock says."""
 

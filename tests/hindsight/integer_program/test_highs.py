@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import highspy
 import numpy as np
 import pytest
 
 from hindsight import relax, solve
-from hindsight.integer_program.highs import WarmProgram
-from instances import generate
+from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination, WarmProgram
+from hindsight.strategies import mip
+from instances import Instance, generate
 
 
 def test_a_solve_with_more_threads_leaves_others_their_programs() -> None:
@@ -28,7 +30,7 @@ def test_highs_writes_nothing() -> None:
     """A process of its own: what HiGHS may write comes once, past Python's own streams."""
     program = "from instances import Instance; import hindsight; "
     program += "requests = Instance.from_arrays([3, 1, 2], [1, 3, 2], memory_limit=5); "
-    program += "hindsight.solve(requests, method='mip'); hindsight.relax(requests, method='lp')"
+    program += "solve(requests, method='mip'); hindsight.relax(requests, method='lp')"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (ran.stdout, ran.stderr) == (b"", b"")
 
@@ -46,3 +48,46 @@ def test_callbacks_begin_without_output(monkeypatch: pytest.MonkeyPatch) -> None
     relax(generate("arrival-model-1", 0, n=5), method="lp")
     assert flags
     assert not any(flags)
+
+
+def test_every_status_of_highs_is_mapped() -> None:
+    failures = ("Notset", "LoadError", "ModelError", "ModelEmpty", "PresolveError", "SolveError")
+    failed = {f"k{name}" for name in (*failures, "PostsolveError", "MemoryLimit", "Min", "Max")}
+    for name, status in highspy.HighsModelStatus.__members__.items():
+        assert (status in TERMINATIONS) == (name not in failed), name
+    assert [s for s, t in TERMINATIONS.items() if t is Termination.OPTIMAL] == [
+        highspy.HighsModelStatus.kOptimal
+    ]
+
+
+def solver_that_stops(short_of_the_incumbent: float) -> Any:
+    """Stands in for HiGHS: returns the warm start, with a bound that far below it."""
+
+    def stop(model: Any, *, start: Any, **options: Any) -> LinearResult:
+        objective = float(model.costs @ start + model.offset)
+        bound = objective - short_of_the_incumbent
+        return LinearResult(Termination.OPTIMAL, objective, bound, start, None, None, 1)
+
+    return stop
+
+
+@pytest.mark.parametrize("scale", [1, 8])
+def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
+    scale: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HiGHS may stop as soon as its bound is above incumbent - 0.999, large latencies or not."""
+    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(0.9985))
+    outputs = [scale * o for o in (12, 11, 13, 9, 14, 12, 10, 13)]
+    instance = Instance.from_arrays([1, 2, 1, 2, 1, 3, 1, 2], outputs, memory_limit=16 * scale)
+    result = solve(instance, threads=1, method="mip", formulation="sparse")
+    assert result.upper_bound > 250 * scale
+    assert result.nodes == 1, "proved before the solver was asked: choose another instance"
+    assert result.status == "optimal"
+
+
+def test_a_stop_by_proof_is_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """stop_reason must not say "proof" while the interval is open."""
+    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(1.5))
+    result = solve(generate("arrival-model-1", seed=6, n=6), threads=1, method="mip")
+    assert result.nodes == 1
+    assert (result.stop_reason == "proof") == (result.status == "optimal")

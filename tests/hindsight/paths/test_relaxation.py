@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from brute_force import (
 from drawn_instances import drawn_instance, drawn_prices, four_requests
 from effort import sweep
 
-from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
@@ -28,8 +26,8 @@ from hindsight.paths.graph import (
     coarsest_graph,
     finer_graph,
 )
-from hindsight.paths.layer_kernels import FAR, PathGraph
-from hindsight.paths.path_kernels import costs_of_arcs, costs_to_the_end, gibbs_paths
+from hindsight.paths.layer_kernels import PathGraph
+from hindsight.paths.path_kernels import gibbs_paths
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import never
@@ -207,48 +205,6 @@ def test_capacities_that_32_bits_cannot_hold_are_refused() -> None:
     PricedInstance(instance, prices, capacities, 2)
     with pytest.raises(TooLargeError):
         PricedInstance(instance, prices, capacities + 1, 2)
-
-
-def every_path(graph: PathGraph, arcs: IntArray) -> Iterator[tuple[int, list[int]]]:
-    """The cost of each path, and how often each of its nodes completes whom."""
-    after: list[list[int]] = [[] for _ in graph.later]
-    for g, parent in enumerate(graph.parents):
-        if parent >= 0:
-            after[parent].append(g)
-
-    def go(g: int, cost: int, completed: list[int]) -> Iterator[tuple[int, list[int]]]:
-        if g == 0:
-            yield cost, completed
-        for h in after[g]:
-            yield from go(h, cost, completed)
-        if graph.later[g] >= 0:
-            x = graph.ended_first[g]
-            ended = graph.ended[x : x + graph.ended_counts[g]].tolist()
-            yield from go(int(graph.later[g]), cost + int(arcs[g]), completed + ended)
-
-    return go(len(graph.later) - 1, 0, [])
-
-
-def test_expected_completions_by_trying_all_paths() -> None:
-    for seed in range(3):
-        instance = drawn_instance([97, seed], (3, 3), (4, 6), outputs=3, last_arrival=2)
-        optimum, _ = optimal_total_latency(instance)
-        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 1)
-        graph = finest(priced)
-        assert graph is not None
-        u = priced.first_prices + np.random.default_rng(seed).integers(0, SCALE, 3)
-        arcs = costs_of_arcs(graph, priced.starts, u, instance.output_lengths)
-        value = np.full(len(arcs), FAR)
-        value[0] = 0
-        costs_to_the_end(graph, arcs, value, 0, len(arcs))
-        found = np.zeros(3)
-        gibbs_paths(graph, arcs, value, float(SCALE), *np.empty((2, len(arcs))), found)
-        total, wanted = 0.0, np.zeros(3)
-        for cost, completed in every_path(graph, arcs):
-            weight = np.exp((value[-1] - cost) / SCALE)
-            total += weight
-            wanted += weight * np.bincount(completed, minlength=3)
-        assert found == pytest.approx(wanted / total)
 
 
 def test_a_climb_closes_the_gap_of_the_three() -> None:

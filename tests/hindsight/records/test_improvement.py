@@ -99,32 +99,6 @@ def test_a_solve_that_claims_too_much_is_told_of(
     assert verify_record(ENTRY, RecordStore(tmp_path)).kind == "closed"
 
 
-def test_prices_that_close_nothing_are_rounded_until_they_are_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_ = open_result()
-    whole = take_result(ENTRY, open_, RecordStore(tmp_path / "whole")).after
-    monkeypatch.setattr(improvement, "MOST_BYTES", 0)
-    # Shared by epochs, prices of so small an instance prove less than prices of memory.
-    monkeypatch.setattr(improvement, "COARSER_PRICES", improvement.COARSER_PRICES[:3])
-    rounded = take_result(ENTRY, open_, RecordStore(tmp_path / "rounded")).after
-    assert rounded.certificate is not None
-    assert whole.certificate is not None
-    proof = hindsight.read_certificate(rounded.certificate)["proof"]
-    coarsest, _ = improvement.COARSER_PRICES[-1]
-    assert proof["kind"] == "state-prices"
-    assert all(price * coarsest % proof["scale"] == 0 for row in proof["prices"] for price in row)
-    assert rounded.certificate.stat().st_size < whole.certificate.stat().st_size
-    assert rounded.lower_bound <= whole.lower_bound <= open_.lower_bound
-    assert verify_record(ENTRY, RecordStore(tmp_path / "rounded")).kind == "open"
-
-
-def test_epochs_of_a_group_share_the_mean_of_their_prices() -> None:
-    prices = np.array([0, 4, 8, 2, 7], dtype=np.int64).reshape(5, 1, 1) * 16
-    shared = StatePrices(prices, scale=32).rounded(16, epochs=2)
-    assert (shared.prices.ravel().tolist(), shared.scale) == ([16, 16, 40, 40, 56], 16)
-
-
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
     result = hindsight.solve(library("worst-n3-00").problem)
     with pytest.raises(InvalidValueError, match="is not a result of"):

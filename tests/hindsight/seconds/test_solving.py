@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 import hindsight
-from hindsight.seconds.solving import NO_BOUND
 from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
     Workload,
 )
-from instances.arrays import FloatArray
 from instances.batch_time import (
     LLAMA_2_70B_2XA100,
     AffineTime,
@@ -28,6 +26,7 @@ from instances.batch_time import (
 )
 
 TIME = AffineTime(0.5, 0.25, 0.125)
+NO_BOUND = "no latency is negative"
 
 
 def tiny(seed: int) -> tuple[Workload, AffineTime]:
@@ -82,7 +81,7 @@ def test_an_instance_counts_its_rounds_as_seconds_in_order_of_arrival() -> None:
 class Slow:
     """A batch time of nobody's knowledge."""
 
-    def durations(self, stretch: BatchStretch) -> FloatArray:
+    def durations(self, stretch: BatchStretch) -> Any:
         return np.full(stretch.rounds, 1.0 + 0.25 * stretch.requests**2)
 
 
@@ -99,7 +98,7 @@ class Declared(Slow):
 class Quicker(AffineTime):
     """A subclass may compute something else."""
 
-    def durations(self, stretch: BatchStretch) -> FloatArray:
+    def durations(self, stretch: BatchStretch) -> Any:
         return super().durations(stretch) / 2
 
 
@@ -222,7 +221,7 @@ class ConstantTime:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
-    def durations(self, stretch: BatchStretch) -> FloatArray:
+    def durations(self, stretch: BatchStretch) -> Any:
         """See `BatchTime`."""
         return np.full(stretch.rounds, self.seconds)
 

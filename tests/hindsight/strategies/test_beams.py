@@ -86,19 +86,6 @@ def test_rounds_seed_and_threads_decide_the_schedule(seed: int, threads: int) ->
     assert (interval.schedule, search.rounds) == (one_after_another(instance), 0)
 
 
-def test_prices_and_the_seed_decide_the_schedule() -> None:
-    instance = medium(1, n=40)
-    relaxed = hindsight.relax(instance, threads=1)
-    reached = []
-    for seed in (1, 1, 2):
-        interval, search = begun(instance, seed)
-        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-        search.run(8)
-        assert interval.schedule.is_feasible
-        reached.append(interval.schedule)
-    assert reached[0] == reached[1] != reached[2]
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_search_beats_the_list_schedules(seed: int) -> None:
     instance = medium(seed)

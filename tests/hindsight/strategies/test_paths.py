@@ -14,8 +14,8 @@ from drawn_instances import tiny
 import hindsight
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.paths.graph import PricedInstance, Room, TooLargeError
-from hindsight.paths.refinement import PathOutcome, Refinement
+from hindsight.paths.graph import TooLargeError
+from hindsight.paths.refinement import PathOutcome
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.beside import BESIDE
 from hindsight.runtime.clock import Clock
@@ -36,25 +36,6 @@ def test_optima_without_the_search_of_partial_schedules(threads: int) -> None:
         result = hindsight.solve(instance, threads=threads, method=Paths(LITTLE, climb=Climb(3)))
         optimum, _ = optimal_total_latency(instance)
         assert (result.status, result.upper_bound) == ("optimal", optimum)
-
-
-def test_graphs_without_room_leave_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    rooms = []
-
-    class Recorded(Refinement):
-        def __init__(self, priced: PricedInstance, room: Room, *rest: Any) -> None:
-            rooms.append(room.nodes)
-            super().__init__(priced, room, *rest)
-
-    monkeypatch.setattr("hindsight.strategies.paths.Refinement", Recorded)
-    instance = generate("arrival-model-1", 0, n=14)
-    cramped = Paths(LITTLE, settled=1.0, most_nodes=1)
-    result = hindsight.solve(
-        instance, 60, threads=1, method=cramped, should_stop=lambda: len(rooms) > 1
-    )
-    assert set(rooms) == {1}
-    assert result.status == "feasible"
-    assert 0 < result.certified_lower_bound < result.upper_bound
 
 
 @pytest.mark.parametrize(

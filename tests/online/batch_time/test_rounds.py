@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answering_source import Arrival, Observation
 
 import online
-from instances.problem.arrival_source import Arrival, Observation
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, ServiceModel
 
 

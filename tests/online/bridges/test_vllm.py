@@ -30,7 +30,6 @@ from online.batch_time import Measurements
 from online.batch_time.measurements import round_of
 from online.policy_interface.specs import read_policy
 
-LOGGER = "vllm.online.bridges.vllm"
 SIZE = 16
 LEVEL, TIME = ServiceLevel(latency=90), online.UnitTime(1.0)
 
@@ -243,19 +242,6 @@ def test_in_a_server_a_refusal_is_a_line_and_no_traceback(
     (record,) = caplog.records
     assert "no-such-policy" in record.getMessage()
     assert record.exc_info is None
-
-
-QUICK = ["a-min", "alpha-protection", "fcfs", "fcfs-greedy", "mc-sf", "sarathi", "vllm-v0"]
-
-
-@pytest.mark.parametrize("policy", QUICK)
-def test_whoever_evicts_although_lengths_are_told_has_said_so(policy: str) -> None:
-    made = online.make_policy(policy)
-    outputs = [1 + 7 * k % 23 for k in range(20)]
-    times = [float(k // 2) for k in range(20)]
-    workload = Workload(times, [5] * 20, outputs, memory_limit=60)
-    run = online.simulate(workload, made, batch_time=online.UnitTime(1.0))
-    assert (run.evictions > 0) is made.evicts
 
 
 def test_an_evicted_request_is_preempted_and_keeps_its_output(

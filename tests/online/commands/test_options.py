@@ -1,8 +1,13 @@
 """Options that several subcommands share."""
 
+from fractions import Fraction
+
 import pytest
 
-from instances import ServiceLevel
+from instances import ServiceLevel, Workload
+from instances.batch_time import AffineTime
+from online import compare
+from online.commands.json_output import record_entry
 from online.commands.options import service_level
 
 
@@ -34,3 +39,14 @@ def test_a_bad_limit_is_named(texts, message):
     with pytest.raises((ValueError, TypeError)) as refused:
         service_level(texts)
     assert message in str(refused.value)
+
+
+def test_ends_of_intervals_are_written_rounded_outwards() -> None:
+    work = Workload([0.1], [1], [3], memory_limit=10)
+    (found,) = compare(work, ["fcfs"], batch_time=AffineTime(0.1, 0.2), time_limit=0)
+    assert found.optimum_lower == found.optimum_upper == Fraction(9, 10)
+    entry = record_entry(found)
+    for name in ("optimum", "mean_optimum"):
+        low, high = entry[name]
+        assert Fraction(low) <= Fraction(9, 10) <= Fraction(high)
+    assert Fraction(entry["optimum_certified"]) <= Fraction(9, 10)

@@ -93,18 +93,6 @@ def test_a_policy_that_says_so_is_always_compared_with_the_preemptive_optimum() 
     assert served.compared_with == "optimum"
 
 
-def test_tables_put_together_hold_a_policy_against_one_optimum() -> None:
-    """Each call sees one instance; of the first only the optimum without preemption is known."""
-    joined = [one for drawn in DRAWN[:2] for one in online.compare(drawn, [SRPT, "mc-sf"])]
-    srpt, plain = summarise(joined)
-    assert (srpt.compared_with, srpt.trials) == (PREEMPTIVE, 2)
-    assert srpt.mean_ratio.lower == mean(SRPT_TOTALS[:2], (WHOLE[0], PARTS[1]))
-    assert srpt.mean_ratio.upper is None
-    assert plain.to_preemptive_optimum is None
-    page = build_report(joined)
-    assert "<h1>mc-sf has a mean ratio to the hindsight optimum" in page
-
-
 def test_a_row_on_fewer_instances_says_which_it_lacks(compared: Records) -> None:
     fewer = [one for one in compared if one.policy == "mc-sf" or "seed=2" in one.instance]
     srpt, plain = summarise(fewer)

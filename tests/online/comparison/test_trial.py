@@ -12,29 +12,19 @@ from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveS
 from online import compare
 from online.comparison import (
     Interval,
-    PolicySpec,
     Trial,
     compare_many,
     ratio_confidence,
     summarise,
 )
-from online.comparison.running import run_policy
-from online.policy_interface import policy as policy_module
 
 PREEMPTIVE = "preemptive optimum"
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(policy_module._POLICIES, "yielding", Yielding)
 
 
 @pytest.fixture(scope="module")
 def both() -> list[Trial]:
     """Each policy of `ELEVEN` against the optimum that its run asks for."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(policy_module._POLICIES, "yielding", Yielding)
-        return compare(ELEVEN, ["fcfs", "yielding"])
+    return compare(ELEVEN, ["fcfs", Yielding])
 
 
 def test_a_run_that_keeps_tokens_has_a_ratio_to_the_preemptive_optimum(both: list[Trial]) -> None:
@@ -66,13 +56,13 @@ def test_what_is_found_without_preemption_bounds_the_preemptive_optimum() -> Non
     crowded = Instance.from_arrays(
         [3, 1, 1, 1, 2], [5, 3, 1, 2, 4], [3, 2, 3, 0, 3], memory_limit=8
     )
-    found = compare(crowded, ["yielding", "mc-sf"], time_limit=0)
+    found = compare(crowded, [Yielding, "mc-sf"], time_limit=0)
     assert [one.preemptive for one in found] == [True, False]
     assert found[0].optimum_upper <= found[1].optimum_upper < found[0].total_latency
 
 
-def test_the_schedule_of_a_trial_is_of_the_kind_that_its_run_is() -> None:
-    fcfs, yielding = (run_policy(ELEVEN, PolicySpec(name), 0) for name in ("fcfs", "yielding"))
+def test_the_schedule_of_a_trial_is_of_the_kind_that_its_run_is(both: list[Trial]) -> None:
+    fcfs, yielding = both
     assert isinstance(fcfs.schedule, Schedule)
     assert isinstance(yielding.schedule, PreemptiveSchedule)
     assert yielding.preemptive

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from experiment_processes import TINY
+from golden import check_text
 
 from instances import Instance, save
 from online.experiment import (
@@ -58,28 +59,16 @@ def test_statistics_of_a_policy(tiny_results: Path) -> None:
     assert row.summary.ratio_of_waitings.ends == (waits / least, waits / least)
 
 
-def test_csv_has_every_figure_in_full(tiny_results: Path) -> None:
-    rows = ratio_rows(read_results(tiny_results), confidence_level=0.8)
-    read = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
-    assert len(read) == len(rows)
-    for row, line in zip(rows, read, strict=True):
-        assert float(line["mean_ratio_lower"]) == float(row.summary.mean_ratio.lower or 0)
-        assert line["confidence_level"] == "0.8"
-        waitings = row.summary.ratio_of_waitings
-        low = "" if waitings is None else str(waitings.ends[0])
-        assert line["ratio_of_waitings_lower"] == low
-        if row.mean_confidence.low is not None:
-            low, high = float(line["mean_ratio_ci_low"]), float(line["mean_ratio_ci_high"])
-            assert low <= float(line["mean_ratio_lower"]) + 1e-12
-            assert high >= float(line["mean_ratio_upper"]) - 1e-12
-
-
-def test_only_columns_that_tell_rows_apart_are_shown(tiny_results: Path) -> None:
+def test_golden_ratios_of_an_experiment(tiny_results: Path) -> None:
+    """All rows, and those of one family, where fewer columns tell them apart."""
     results = read_results(tiny_results)
-    assert ratio_table(ratio_rows(results)).columns[:2] == ("family", "policy")
-    first = [result for result in results if result.family == results[0].family]
-    assert ratio_table(ratio_rows(first)).columns[:2] == ("policy", "trials")
-    assert ratio_table(ratio_rows(first)).columns[5] == "mean_ratio 95%"
+    parts = []
+    last = [one for one in results if one.family == results[-1].family]
+    for level, some in ((0.95, results), (0.8, last)):
+        rows = ratio_rows(some, confidence_level=level)
+        written = ratio_csv(rows).replace(f",{results[0].version},", ",VERSION,")
+        parts += [ratio_table(rows).to_text(), written]
+    check_text("experiment.txt", "\n".join(parts) + "\n")
 
 
 def test_what_has_not_been_run_is_counted(tmp_path: Path) -> None:

@@ -6,12 +6,10 @@ import csv
 import dataclasses
 import io
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from brute_force import all_feasible_schedules, sound_horizon
 from experiment_processes import TINY
 from scripted import Scripted
 
@@ -25,7 +23,7 @@ from instances import (
 )
 from instances.generators import registry
 from online import Decision
-from online.comparison import Interval, Trial, compare
+from online.comparison import compare
 from online.experiment import (
     Experiment,
     Family,
@@ -137,36 +135,6 @@ def test_without_a_level_nothing_is_said_of_one(tiny_results: Path) -> None:
     assert "attainable" not in build_report(found)
 
 
-def test_counts_and_bounds_are_those_of_an_enumeration(due: Path) -> None:
-    results = read_results(due)
-    assert len(results) == 8
-    for trial in results:
-        instance = trial.problem
-        assert isinstance(instance, Instance)
-        if len(instance) > 3:
-            continue
-        every = all_feasible_schedules(instance, sound_horizon(instance))
-        most = max(on_time(instance, starts) for starts in every)
-        assert trial.schedule is not None
-        assert trial.on_time == on_time(instance, trial.schedule.start_times.tolist())
-        assert trial.attainable == Interval(most, most)
-    assert results == [
-        dataclasses.replace(one, **where(other))
-        for one, other in zip(fresh(results), results, strict=True)
-    ]
-
-
-def fresh(results: list[Trial]) -> Iterator[Trial]:
-    for trial in results:
-        yield from compare(trial.problem, trial.policy, level=SEVEN)
-
-
-def where(stored: Trial) -> dict[str, Any]:
-    """What only a stored trial says, and what no two runs share."""
-    names = ("experiment", "version", "position", "family", "draw", "solve_seconds")
-    return {name: getattr(stored, name) for name in names}
-
-
 def test_tables_show_shares_of_all_and_of_the_attainable(due: Path) -> None:
     results = read_results(due)
     rows = ratio_rows(results)
@@ -236,31 +204,6 @@ def test_a_search_that_fails_takes_nothing_else_along_and_is_tried_again(
     again = run_experiment(few, path, retry_failed=True)
     assert (again.computed, again.failed) == (2, 0)
     assert all(one.attainable is not None and one.attainable.is_exact for one in read_results(path))
-
-
-SECONDS = """
-name = "seconds"
-policies = ["fcfs", "vllm:order=deadline"]
-batch_time = "affine:0.5,0.01,0"
-[[instances]]
-generator = "uniform"
-parameters = { maximum_length = 4, memory_limit = 8, n = 4 }
-[solver]
-time_limit = 0.5
-[level]
-latency = 3
-"""
-
-
-def test_in_seconds(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    assert run_experiment(parse_experiment(SECONDS), path).failed == 0
-    results = read_results(path)
-    for one in results:
-        times = one.schedule.completion_times - one.problem.arrival_times
-        assert one.on_time == (times <= 3).sum()
-        assert one.on_time <= one.attainable.lower <= one.attainable.upper <= 4
-    assert "latency <= 3, in seconds" in ratio_notes(results)[0]
 
 
 def hold_after_the_first_token(policy: Scripted, state: Any) -> Decision:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answering_source import Arrival
 from scipy import stats
 
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import IterationTime
-from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.fluid import batch_service_queue
 from online.theory import wait_mean_latency

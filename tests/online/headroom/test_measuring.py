@@ -15,7 +15,6 @@ import instances
 import online
 from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
-from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison import Interval, PolicySpec
 from online.comparison.ratios import seconds_of
 from online.headroom import (
@@ -30,7 +29,6 @@ from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_
 from online.headroom.cells import per_cent
 from online.headroom.records import headroom_record
 from online.headroom.tables import CARRIED, notes, sentence, tables
-from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]
@@ -214,18 +212,6 @@ def test_what_is_carried_encloses_the_exhaustive_optimum(seed: int, keeps: bool)
         assert outer.lower <= inner.lower <= optimum <= inner.upper <= outer.upper
 
 
-def test_memory_in_blocks_is_kept_everywhere(workload: Workload) -> None:
-    blocks = workload.under(VLLM_BLOCKS)
-    found = measure_headroom(blocks, TIME, ["fcfs"], time_limit=200, error=0)
-    slow, fast = (one for one in found.points if one.faster in (0.5, 1.5))
-    for one in (slow, fast):
-        run = online.simulate(blocks.faster(one.faster), "vllm", batch_time=TIME)
-        assert one.runs[0].mean_latency == seconds_of(run.seconds_schedule) / len(workload)
-    today = found.run("vllm")
-    in_tokens = online.simulate(workload, "vllm", batch_time=TIME)
-    assert today.mean_latency != seconds_of(in_tokens.seconds_schedule) / len(workload)
-
-
 def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
     latencies = np.full(len(workload), 30.0)
     found = measure_headroom(
@@ -290,20 +276,6 @@ def test_what_fails_takes_nothing_else_along(
     # An interval needs no policy beside it.
     assert len(found.points) == 6
     assert all(None not in one.best.mean_latency.ends for one in found.points)
-
-
-def test_policies_of_ones_own_are_measured(
-    workload: Workload, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Mine(MemoryConstrainedShortestFirst):
-        """The same rule under a name of one's own."""
-
-    monkeypatch.setattr(measuring, "_around", lambda *arguments: [])
-    found = measure_headroom(
-        workload, TIME, [Mine], baseline=Mine, challenger="mc-sf", time_limit=200, error=0
-    )
-    assert found.baseline == "Mine"
-    assert found.run("Mine").mean_latency == found.run("mc-sf").mean_latency is not None
 
 
 def test_progress_is_told(workload: Workload) -> None:

@@ -15,7 +15,7 @@ import instances
 import online
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
 from online import MismatchError, pictures
-from online.simulation import metrics
+from online.simulation import batch_size_over_time, memory_over_time
 
 pytest.importorskip("matplotlib")
 
@@ -202,10 +202,10 @@ def area_under(line: Any) -> float:
 def test_memory_and_batch_over_time_have_the_area_of_the_record(timed: online.Run) -> None:
     """An idle stretch between the second and the third request counts as 0."""
     for draw, steps, unit in (
-        (pictures.memory_over_time, metrics.memory_over_time(timed), "KV cache (tokens)"),
+        (pictures.memory_over_time, memory_over_time(timed), "KV cache (tokens)"),
         (
             pictures.batch_size_over_time,
-            metrics.batch_size_over_time(timed),
+            batch_size_over_time(timed),
             "batch size (requests)",
         ),
     ):

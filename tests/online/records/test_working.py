@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from library_records import OPEN, bare_record, listed_record, records_file
+from library_records import bare_record, listed_record, records_file
 
 from hindsight.records.improvement import Gain
 from instances import RecordStore, library
@@ -44,24 +44,6 @@ def test_the_widest_gap_tried_least_is_next(tmp_path: Path) -> None:
     assert tried is not None
     store.put(tried.tried(1))
     assert order(_Turns(entries, store)) == [SMALL[3], *widest[1:], widest[0]]
-
-
-def test_what_is_closed_has_no_turn(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path)
-    _, closed = listed_record(store, "worst-n12-00")
-    assert closed.status == "closed"
-    bare_record(store)
-    turns = _Turns([library("worst-n12-00"), library(OPEN)], store)
-    assert order(turns) == [OPEN]
-    turns._spent.append(library(OPEN))
-    assert order(turns) == [OPEN]
-
-
-def test_verdicts_come_in_order(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path)
-    listed_record(store)
-    found = [*verify_records([library("worst-n3-00"), library(OPEN)], tmp_path)]
-    assert [(one.name, one.kind) for one in found] == [("worst-n3-00", "none"), (OPEN, "open")]
 
 
 def test_certificates_that_were_not_installed_are_named_in_one_line(tmp_path: Path) -> None:
@@ -153,19 +135,6 @@ def test_a_time_limit_that_ends_nothing_is_refused_by_its_name(limit: str) -> No
     assert process.returncode == 2
     (line,) = process.stderr.splitlines()
     assert line.startswith("error: --time-limit = ")
-
-
-@pytest.mark.slow
-def test_small_ones_are_closed_and_the_rest_goes_on(tmp_path: Path) -> None:
-    entries = [library(name) for name in SMALL]
-    store = RecordStore(tmp_path)
-    told = []
-    done = improve_records(entries, store, 60.0, jobs=2, tell=told.append)
-    assert [*done.attempts] == told
-    assert not done.interrupted
-    assert {one.kind for one in verify_records(entries, tmp_path)} == {"closed"}
-    again = improve_records(entries, store, 60.0)
-    assert again.attempts == ()
 
 
 @pytest.mark.slow

@@ -11,12 +11,9 @@ from trials_by_hand import trial_by_hand
 
 import instances
 from instances import Instance, InvalidTypeError, InvalidValueError, Request
-from instances.batch_time import PiecewiseLinearTime
 from online import simulate
-from online.comparison import compare
-from online.report import build_report, tables
+from online.report import build_report
 from online.report.page import DATA_ID, report_data
-from online.runtime.table import Table
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
 HOSTILE = "</script><script>alert('1') & $title <b>"
@@ -99,10 +96,6 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
     assert failed["verdict"] == "ended as failed, seed 6; ValueError: no"
 
 
-def rows(table: Table) -> list[dict[str, str]]:
-    return [dict(zip(table.columns, cells, strict=True)) for cells in table.rows]
-
-
 def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
     for tag, attributes in parsed.elements:
         for name in ("src", "srcset", "action", "poster", "data"):
@@ -149,23 +142,6 @@ def test_a_page_tells_what_its_optima_are_of() -> None:
     assert "rounded instance" not in build_report(RECORDS)
 
 
-def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
-    # As a table this is not searched exactly, so the optimum stays an interval.
-    time = PiecewiseLinearTime((1.0, 101.0), (0.75, 25.75))
-    (figures,) = compare(THREE, ["fcfs"], batch_time=time, time_limit=0.1)
-    table = tables.trials([figures, figures])
-    assert not {"waiting", "waiting ratio", "unit"} & set(table.columns)
-    row = rows(table)[0]
-    assert (row["instance"], row["n"]) == ("three", "3")
-    (trial, _) = report_data([figures, figures])["trials"]
-    assert (trial["instance"], trial["start_times"], trial["optimum"]) == (None, None, None)
-    # What is shown holds what is known: bounds are rounded outwards.
-    lower, upper = (float(end) for end in row["optimum"].strip("[]").split(", "))
-    assert lower <= (figures.optimum_lower or 0) <= (figures.optimum_upper or 0) <= upper
-    latency = float(row["total latency, seconds"])
-    assert latency == pytest.approx(float(figures.total_latency or 0), abs=1e-4)
-
-
 def test_ids_are_shown_only_where_they_are_asked_for() -> None:
     named = Instance([Request(0, 1, 2, "alice"), Request(0, 1, 2, "bob")], memory_limit=6)
     records = [trial_by_hand(named, "late", 5, "completed", (0, 2))]
@@ -185,15 +161,3 @@ def test_a_page_of_many_trials_is_small() -> None:
     ]
     assert len(records) == 240
     assert len(build_report(records).encode()) < 400_000
-
-
-@pytest.mark.parametrize(("slowest", "is_beyond"), [(8, False), (11, True)])
-def test_only_a_policy_far_beyond_the_others_is_off_the_axis(slowest: int, is_beyond: bool) -> None:
-    alone = Instance.from_arrays([1], [10], memory_limit=20)
-    page = build_report(
-        [
-            trial_by_hand(alone, policy, 0, "completed", (start,), (), (), (0,), 10)
-            for policy, start in (("a", 1), ("b", 2), ("fcfs", slowest))
-        ]
-    )
-    assert ("beyond the axis" in page) == is_beyond

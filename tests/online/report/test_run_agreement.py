@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answering_source import Arrival
 from brute_force import is_feasible_by_definition
 from effort import examples
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from strategies import instances
 
 import online
 from instances import Instance, PreemptiveSchedule, ServiceLevel
-from instances.problem.arrival_source import Arrival, InstanceSource
+from instances.problem.arrival_source import InstanceSource
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions
 from online.simulation import metrics

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answering_source import Arrival, Observation
 from brute_force import is_feasible_by_definition, memory_by_definition
 from scripted import Scripted
 
 import hindsight
 import online
-from instances.problem.arrival_source import Arrival, Observation
 
 
 class Reactive:

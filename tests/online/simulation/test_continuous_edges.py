@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 import online
-from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100
-from instances.problem.memory_rule import TOKENS
 from online import Decision
 from online.batch_time import AffineTime, UnitTime
 from online.comparison import compare_many
 from online.fluid import PromptType, decay_rate, group, nested_thresholds, token_load
-from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import State
-from online.simulation import metrics
+from online.simulation import summarize
 
 
-class AskedEveryRound(MemoryConstrainedShortestFirst):
+class AskedEveryRound(type(online.make_policy("mc-sf"))):  # type: ignore[misc]
     """MC-SF, asked again after every round: the clock must not notice."""
 
     def decide(self, state: State) -> Decision:
@@ -51,7 +49,7 @@ def test_what_is_no_batch_time_is_refused_with_where_there_are_some(batch_time: 
     [
         lambda work: online.simulate(work, "vllm"),
         lambda work: online.compare(work, "vllm"),
-        lambda work: compare_many([work.under(TOKENS), work], "vllm"),
+        lambda work: compare_many([work.under(MemoryRule()), work], "vllm"),
     ],
 )
 def test_seconds_are_not_taken_for_rounds(door: Callable[[Workload], Any]) -> None:
@@ -78,7 +76,7 @@ def test_what_is_of_another_kind_is_refused_by_name(field: str, bad: Any) -> Non
 def test_a_cut_off_run_with_pauses_has_metrics() -> None:
     workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40)
     run = online.simulate(workload, "vllm-v0", batch_time=UnitTime(), max_rounds=3)
-    assert metrics.summarize(run)["completed"] == 0
+    assert summarize(run)["completed"] == 0
 
 
 def test_a_prompt_in_many_chunks_is_no_livelock() -> None:

@@ -23,7 +23,6 @@ from instances import (
 )
 from instances.batch_time import AffineTime
 from online import FleetRun, NoisyPredictions, ReplicaView, Run
-from online.policy_interface.specs import parameterless_policies
 
 CLOCK = AffineTime(0.05, 0.003, 1e-3)
 LEVEL = ServiceLevel(latency=9.0)
@@ -98,7 +97,7 @@ def test_one_replica_is_simulate(policy: str, in_seconds: bool) -> None:
 
 
 @pytest.mark.parametrize("in_seconds", [False, True])
-@pytest.mark.parametrize("policy", parameterless_policies(deadlines=True))
+@pytest.mark.parametrize("policy", online.policy_names())
 def test_replicas_run_like_single_machines_whatever_the_policy(
     policy: str, in_seconds: bool
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answering_source import Arrival
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ from strategies import instances
 
 import online
 from instances import Instance, InvalidValueError, MemoryRule, ServiceLevel, Workload
-from instances.problem.arrival_source import Arrival
 from online import AffineTime
 from online.policy_interface import Decision
 

@@ -19,7 +19,6 @@ from instances.batch_time import (
 )
 from online import NoScheduleError, Run
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
-from online.simulation.machine import LONGEST_TIMED_STRETCH
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -95,8 +94,8 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: BatchTime) 
 
 
 def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None:
-    """More rounds than are timed at once."""
-    rounds = LONGEST_TIMED_STRETCH + 50
+    """More rounds than the 256 that are timed at once."""
+    rounds = 256 + 50
     workload = Workload([0.0], [2 * rounds], [2], memory_limit=2 * rounds + 2)
     policy = online.make_policy("sarathi", chunk_size=2)
     run = online.simulate(workload, policy, batch_time=TILED)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answering_source import Arrival, Observation
 from scripted import Scripted, start_all
 
 import online
 from instances import Instance, InvalidValueError, Workload
-from instances.problem.arrival_source import Arrival, Observation
 from online import Decision, Policy, PolicyError, UnitTime
 from online.simulation import simulator
 

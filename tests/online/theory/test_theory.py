@@ -16,7 +16,6 @@ from tiny_fleets import tiny_fleet
 from tiny_problems import least_total_latency
 
 import online
-from hindsight.bounds.paper_bounds import by_layers
 from instances import Instance, InvalidValueError, MemoryRule
 from online import theory
 
@@ -214,7 +213,6 @@ def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     fleet = tiny_fleet(rng, 4, replicas=1 + seed % 3)
     best = least_total_latency(fleet)
     assert theory.volume_bound(fleet) <= best
-    assert by_layers(fleet, theory.volume_bound) <= best
 
 
 def test_lemmas_are_of_one_machine_that_counts_tokens() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brute_force import optimal_total_latency
 
 import hindsight
 import online
@@ -197,14 +196,3 @@ def test_shipped_cases_stand(standing: SearchState) -> None:
     check_case(standing.target, standing.cases[0])
     if standing.endless is not None:
         check_endless(standing.target, *standing.endless)
-
-
-def test_mc_sf_is_beyond_the_hand_made_trap() -> None:
-    best = {named(one): one.cases[0] for one in load(SHIPPED / "mc-sf.json")}
-    at_once = best["mc-sf: all at once, n <= 12, M <= 64"]
-    assert len(at_once.draft.rows) <= 12
-    # Four requests (M - 1, 1) and eight (1, 2) have 58/34.
-    assert at_once.ratio >= Fraction(7, 2) > Fraction(58, 34)
-    assert optimal_total_latency(at_once.draft.instance())[0] == at_once.optimum
-    document = json.loads((SHIPPED / "mc-sf.json").read_text("utf-8"))
-    assert document["policy"] == "mc-sf"

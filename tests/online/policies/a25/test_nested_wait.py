@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from answering_source import Arrival
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 import online
 from instances import Workload
 from instances.batch_time import IterationTime
-from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND, IntervalPredictions
 from studies.reproduction.a25.fluid_experiments import serve
 

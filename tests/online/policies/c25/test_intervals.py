@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import pytest
 from brute_force import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +14,6 @@ from strategies import instances
 import online
 from instances import Instance, generate
 from online import BucketPredictions, IntervalPredictions, ProportionalPredictions
-from online.policies.c25.a_ell import SWITCH_RATIO
-from online.policies.c25.a_min import AMin
 from online.policy_interface import State, VisibleRequest
 from online.theory import is_delayed, is_optimally_packed, preserves_order
 
@@ -51,7 +48,7 @@ def test_example_8_2() -> None:
     assert not is_optimally_packed(first)
 
 
-class FirstIndex(AMin):
+class FirstIndex(type(online.make_policy("a-min"))):  # type: ignore[misc]
     """A_min with ties by index."""
 
     name = "a-min"
@@ -112,7 +109,6 @@ def test_h_sf_is_its_pseudocode(instance: Instance) -> None:
 
 
 def test_the_switch_takes_the_smaller_bound() -> None:
-    assert pytest.approx((3 - math.sqrt(5)) / 2) == SWITCH_RATIO
     for upper, name in ((8, "a-ell"), (7, "a-min")):
         lower = 3
         instance = generate(

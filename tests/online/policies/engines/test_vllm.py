@@ -14,8 +14,7 @@ from engine_recordings import FURTHER_SETTINGS, Recording, play, read_recordings
 from per_step_vllm import steps_of
 
 import online
-from instances import Instance, InvalidValueError
-from instances.problem.memory_rule import VLLM_BLOCKS
+from instances import Instance, InvalidValueError, MemoryRule
 
 
 def draw(seed: int) -> dict[str, Any]:
@@ -133,7 +132,9 @@ def test_a_prompt_that_is_not_to_be_cut_and_exceeds_the_budget() -> None:
 
 
 def test_what_contradicts_the_instance() -> None:
-    instance = Instance.from_arrays([5], [3], memory_limit=32, memory_rule=VLLM_BLOCKS)
+    instance = Instance.from_arrays(
+        [5], [3], memory_limit=32, memory_rule=MemoryRule(16, "next", "chunks")
+    )
     with pytest.raises(InvalidValueError, match="not that of the memory rule, 16"):
         online.simulate(instance, online.make_policy("vllm", block_size=8))
     with pytest.raises(InvalidValueError, match="prefill rounds"):
