@@ -1,4 +1,4 @@
-"""Optima of fleets in rounds, against enumeration of every assignment and every start."""
+"""Fleets in rounds: results, starts, and functions that refuse a fleet."""
 
 from __future__ import annotations
 

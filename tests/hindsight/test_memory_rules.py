@@ -1,4 +1,4 @@
-"""Optima in blocks and with tokens stored next, against brute force over every decision."""
+"""Blocks and tokens stored next: paths against enumeration, certificates, refusals."""
 
 from __future__ import annotations
 

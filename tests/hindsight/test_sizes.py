@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +14,9 @@ import online
 from hindsight.bounds.memory_prices import PricedCosts, price_bound, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices
 from hindsight.integer_program import models
-from hindsight.integer_program.highs import compile_model
 from hindsight.outcomes.proofs import MemoryPrices
 from instances import Instance, InvalidValueError, Request, generate
 
-ROOT = Path(__file__).resolve().parents[2]
 FAR = 10**7
 
 
@@ -129,29 +126,6 @@ def test_schedules_too_long_for_a_profile_are_solved() -> None:
     instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
     result = hindsight.solve(instance, time_limit=0.5)
     assert (result.status, result.upper_bound) == ("feasible", 3 * longest)
-
-
-@pytest.mark.parametrize("formulation", ["dense", "sparse"])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_size_of_a_model_is_known_before_it_is_built(formulation: str, seed: int) -> None:
-    rng = np.random.default_rng([53, seed])
-    n = int(rng.integers(2, 7))
-    instance = Instance.from_arrays(
-        rng.integers(1, 3, n), rng.integers(1, 4, n), rng.integers(0, 3, n), memory_limit=9
-    )
-    horizon = int(rng.integers(8, 20))
-    size = models.model_size(instance, formulation, horizon)  # type: ignore[arg-type]
-    built = models.build_model(instance, formulation, horizon=horizon)  # type: ignore[arg-type]
-    linear = compile_model(built).linear
-    rows, columns = linear.matrix.shape
-    # Empty rows at the ends, and what falls off them, are counted but not there.
-    assert rows <= size.rows <= rows + 4
-    if formulation == "dense":
-        assert columns == size.columns
-        assert linear.matrix.nnz == size.non_zeros
-    else:
-        assert columns <= size.columns <= columns + 4
-        assert 0.6 * size.non_zeros <= linear.matrix.nnz <= 1.4 * size.non_zeros
 
 
 def test_a_model_too_large_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Weighted total latency against an enumeration that prunes by cost alone."""
+"""Weighted total latency by hand: orders, fillings, large weights, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volume bounds against a transportation problem solved by others, and by units in fractions."""
+"""Volume bounds by units in fractions, rounded the safe way, and the prices that they give."""
 
 from __future__ import annotations
 

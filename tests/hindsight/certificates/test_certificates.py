@@ -16,7 +16,6 @@ from hindsight import (
     MalformedCertificateError,
     check_certificate,
     make_certificate,
-    read_certificate,
 )
 from hindsight.certificates import limits, proofs
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
@@ -27,7 +26,6 @@ from hindsight.runtime import clock as clock_module
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
 from instances import (
-    FleetSchedule,
     Instance,
     InvalidTypeError,
     InvalidValueError,
@@ -191,25 +189,6 @@ def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatc
     document = make_certificate(result.schedule, result.proof, search=False)
     assert document["proof"] == {"kind": "memory-prices", "scale": 1, "prices": []}
     assert document["lower_bound"] == instance.total_output_length
-
-
-def test_weights_and_replicas_are_written(tmp_path: Path) -> None:
-    columns = ([3] * 6, [1] * 6)
-    for given in ({"weights": [1, 7, 1, 3, 20, 2]}, {"replicas": 2}):
-        instance = Instance.from_arrays(*columns, memory_limit=6, **given)
-        result = hindsight.solve(instance, progress=False)
-        path = tmp_path / "certificate.json"
-        verdict = hindsight.write_certificate(result, path)
-        document = read_certificate(path)
-        assert given.items() <= document["instance"].items()
-        assert check_certificate(document) == verdict
-        # Of prices of a replica no more than two run together.
-        assert verdict.is_optimal or "weights" in given
-    machine = instance.alone()
-    fleet = FleetSchedule.from_starts(machine, [0] * 6, [*range(6)])
-    document = make_certificate(fleet)
-    assert document == make_certificate(fleet.parts[0])
-    assert not {"weights", "replicas", "assignment"} & {*document, *document["instance"]}
 
 
 def test_weighted_optima_of_other_kinds_are_refused_in_a_line() -> None:

@@ -1,4 +1,4 @@
-"""Dual ascents: gradients, capacities, and bounds that never exceed the optimum."""
+"""Dual ascents: gradients, capacities, overflow, and threads that change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration relaxation: a bound below every schedule, and fractional starts."""
+"""The configuration relaxation: prices that prove its bound, and cuts that every schedule keeps."""
 
 from __future__ import annotations
 

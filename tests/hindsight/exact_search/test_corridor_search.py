@@ -1,4 +1,4 @@
-"""Corridors against brute force: what is found is feasible, near, and best where all is kept."""
+"""Corridors against brute force: the widest holds the optimum; widths grow."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Annealing of the order: feasible and never worse than its first schedule, and the work undone."""
+"""Annealing of the order: feasible and never worse than its first schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HiGHS behind the models: what one solve leaves to the next of the same process."""
+"""HiGHS behind the models: its statuses, its gaps, and what one solve leaves to the next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_highs_writes_nothing() -> None:
     """A process of its own: what HiGHS may write comes once, past Python's own streams."""
     program = "from instances import Instance; import hindsight; "
     program += "requests = Instance.from_arrays([3, 1, 2], [1, 3, 2], memory_limit=5); "
-    program += "solve(requests, method='mip'); hindsight.relax(requests, method='lp')"
+    program += "hindsight.solve(requests, method='mip'); hindsight.relax(requests, method='lp')"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (ran.stdout, ran.stderr) == (b"", b"")
 

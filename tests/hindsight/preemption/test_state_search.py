@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from brute_force import rows_of
 from drawn_instances import drawn_instance
-from effort import sweep
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
 
 import hindsight
@@ -14,7 +13,6 @@ from hindsight.exact_search.state_search import SearchOutcome
 from hindsight.preemption.ascent import ascend
 from hindsight.preemption.prices import (
     PreemptivePrices,
-    preemptive_price_bound,
     round_preemptive_prices,
 )
 from hindsight.preemption.state_search import PreemptiveSearch
@@ -57,24 +55,6 @@ def assert_optimal(
     assert outcome.status == "exhausted"
     assert outcome.found is not None
     assert total_of(instance, outcome.found) == outcome.found.total_latency == optimum
-
-
-@pytest.mark.parametrize("block", sweep(range(40), one_in=40))
-def test_the_optimum_of_500_instances(block: int) -> None:
-    for seed in range(12 * block, 12 * block + 12):
-        instance = tiny(seed)
-        optimum = preemptive_optimum(rows_of(instance), instance.memory_limit)
-        for kind in (FREE, ANY, ASCENDED):
-            prices = prices_of(instance, kind, seed)
-            search = PreemptiveSearch(instance, prices)
-            bound = preemptive_price_bound(instance, prices)
-            assert -(-search.root // prices.denominator) == bound <= optimum
-            below = search.run(optimum - 1, 100_000, never)
-            assert (below.status, below.found) == ("exhausted", None)
-            assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
-            assert_optimal(instance, search.run(optimum + 3, 100_000, never, window=0), optimum)
-            beam = search.run(optimum + 10, 100_000, never, width=3)
-            assert beam.found is None or total_of(instance, beam.found) >= optimum
 
 
 @pytest.mark.parametrize(

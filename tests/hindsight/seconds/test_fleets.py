@@ -1,4 +1,4 @@
-"""Several replicas in seconds, against the best of all assignments by the exhaustive search."""
+"""Several replicas in seconds: bounds by hand, certificates, and annealing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List schedules in seconds: feasible, as valued, and better for being annealed."""
+"""List schedules in seconds: better for being annealed, and the seconds that they take."""
 
 from __future__ import annotations
 

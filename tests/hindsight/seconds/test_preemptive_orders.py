@@ -1,4 +1,4 @@
-"""Preemptive schedules in seconds: feasible, as valued, and of the optimum that is asked for."""
+"""Preemptive schedules in seconds: tokens kept or recomputed, and results that say which."""
 
 from __future__ import annotations
 

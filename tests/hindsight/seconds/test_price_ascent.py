@@ -1,4 +1,4 @@
-"""Ascended prices: the bounds they give are near the optimum and not above it."""
+"""Ascended prices: better than the closed forms where rounds are shared, for any threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices that know a round's length, against the exhaustive search in fractions."""
+"""Prices that know a round's length: values of one request from below, and refusals."""
 
 from __future__ import annotations
 

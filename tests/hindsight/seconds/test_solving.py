@@ -1,4 +1,4 @@
-"""`solve` and `relax` with a batch time, against an exhaustive search in fractions."""
+"""`solve` and `relax` with a batch time: options, batch times of any kind, and limits."""
 
 from __future__ import annotations
 

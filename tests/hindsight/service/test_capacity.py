@@ -1,4 +1,4 @@
-"""The fewest replicas, against enumeration, whatever interval each number of replicas has."""
+"""The fewest replicas: requests that are late alone, and searches that are stopped."""
 
 from __future__ import annotations
 

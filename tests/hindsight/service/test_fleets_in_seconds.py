@@ -1,4 +1,4 @@
-"""The most requests on time on several replicas in seconds, against every assignment."""
+"""The most requests on time on several replicas in seconds: late ones, empty ones, tails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The most requests on time in seconds, against enumeration."""
+"""The most requests on time in seconds: prices from below, and limits that are met exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The makespan as objective, against brute force and a second program."""
+"""The makespan as objective: idle gaps, sizes, and results that pass for no others."""
 
 from __future__ import annotations
 

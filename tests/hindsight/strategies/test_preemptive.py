@@ -1,8 +1,7 @@
-"""The preemptive optimum against brute force, which shares no code with the package."""
+"""The preemptive optimum: idle gaps, starts, parameters, and tables of prices."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from drawn_instances import drawn_instance
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
-import online
 from hindsight.preemption.prices import (
     PreemptivePrices,
     preemptive_price_bound,
@@ -141,42 +139,6 @@ def test_parameters_are_used() -> None:
     # A search that may keep one state has no room for another.
     narrow = Preemptive(most_states=1, ascent=1, slice_tokens=1, phases=1, most_phases=1)
     assert hindsight.solve(ELEVEN, preemptive=True, method=narrow).stop_reason == "size"
-
-
-class StepAside(online.Policy):
-    """The latest request first; whoever was running keeps its tokens."""
-
-    def reset(self, setup: object) -> None:
-        self.waiting: list[int] = []
-
-    def arrive(self, requests: Any, state: Any) -> None:
-        self.waiting += [request.index for request in requests]
-
-    def decide(self, state: Any) -> online.Decision:
-        latest = [self.waiting.pop(self.waiting.index(max(self.waiting)))] if self.waiting else []
-        return online.Decision(start=latest, preempt=list(state.running) if latest else [])
-
-
-def test_ratios_do_not_mix_the_two_optima() -> None:
-    kept, plain = online.simulate(SMALL, StepAside()), online.simulate(SMALL, "mc-sf")
-    whole, parts = hindsight.solve(SMALL), hindsight.solve(SMALL, preemptive=True)
-    assert (whole.upper_bound, parts.upper_bound, kept.total_latency) == (12, 11, 11)
-    found = online.ratio(kept, parts)
-    assert found.preemptive
-    assert found.exact == 1
-    assert not online.ratio(plain, whole).preemptive
-    against_parts = online.ratio(plain, parts, preemptive=True)
-    assert against_parts.exact == Fraction(plain.schedule.total_latency, 11)
-    with pytest.raises(online.MismatchError, match="without preemption"):
-        online.ratio(kept, whole)
-    # The result says which optimum is asked for, not what the run happened to do.
-    assert online.ratio(plain, parts) == against_parts
-    with pytest.raises(online.MismatchError, match="are of the preemptive optimum"):
-        online.ratio(plain, parts, preemptive=False)
-    with pytest.raises(online.MismatchError, match="without preemption"):
-        online.ratio(plain, whole, preemptive=True)
-    with pytest.raises(online.NoScheduleError, match="kept their tokens"):
-        online.ratio(kept, whole, preemptive=False)
 
 
 def test_prices_after_the_end_do_not_hide_a_better_end() -> None:

@@ -112,13 +112,6 @@ def test_a_valid_bound_passes() -> None:
     report.raise_for_failures()
 
 
-@pytest.mark.slow
-def test_prices_pass_whatever_they_are() -> None:
-    report = check_bound(lambda instance: hindsight.relax(instance).memory_prices, 2)
-    assert report.passed
-    assert "it returns prices, which are certified" in report.notes
-
-
 def reproduced(verdict: Any, capsys: pytest.CaptureFixture[str], **named: Any) -> Instance:
     """Run the lines that show a failure; the instance they make."""
     assert verdict.failed > 0

@@ -1,4 +1,4 @@
-"""[A25]'s count of rounds: a prefill round holding s, then o rounds holding s + 1 .. s + o."""
+"""[A25]'s count of rounds by hand: a prefill round holding s, then o rounds from s + 1 to s + o."""
 
 from __future__ import annotations
 

@@ -90,29 +90,6 @@ def test_a_rounding_below_the_least_possible_is_no_contradiction() -> None:
     assert found.scheduler_loss == interval(0, 0)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_blame_of_tiny_fleets_holds_the_losses(seed: int) -> None:
-    """The whole of it against enumeration."""
-    rng = np.random.default_rng(seed)
-    workload = drawn_workload(rng, (3, 5), 4, seed % 2 == 1)
-    known, n = optima(workload), len(workload)
-    chosen = tuple(int(k) for k in rng.integers(0, 2, n))
-    assigned = sum((known[part] for part in parts_of(chosen)), Fraction(0))
-    best = min(
-        sum((known[part] for part in parts_of(one)), Fraction(0))
-        for one in itertools.product(range(2), repeat=n)
-    )
-    found = blame(
-        workload.with_replicas(2), chosen, assigned + 1, batch_time=TIME, time_limit=1, threads=1
-    )
-    for loss, truth in (
-        (found.router_loss, assigned - best),
-        (found.scheduler_loss, Fraction(1)),
-        (found.saving, assigned + 1 - best),
-    ):
-        assert loss.lower <= truth <= loss.upper
-
-
 def test_blame_in_rounds() -> None:
     """Three requests that fit one at a time: two replicas need one round for two of them."""
     instance = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, replicas=2)

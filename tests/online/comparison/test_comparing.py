@@ -1,4 +1,4 @@
-"""Comparisons, their statistics as intervals, and their tables."""
+"""Comparisons: failures, processes, Ctrl-C, and statistics as intervals."""
 
 from __future__ import annotations
 

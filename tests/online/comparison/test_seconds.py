@@ -1,4 +1,4 @@
-"""Ratios and comparisons in seconds: by hand, by definition, and beside the exhaustive optimum."""
+"""Ratios and comparisons in seconds: by hand, rounded outwards, and refused."""
 
 from __future__ import annotations
 

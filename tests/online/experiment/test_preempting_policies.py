@@ -1,4 +1,4 @@
-"""Trials that kept preempted tokens: stored, solved, read, averaged and reported as such."""
+"""Trials that kept preempted tokens: stored, solved and read as such."""
 
 from __future__ import annotations
 

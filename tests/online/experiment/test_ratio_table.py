@@ -1,11 +1,10 @@
-"""The table's figures follow from the trials it is made of."""
+"""Tables of experiments: golden figures, trials that are missing, and optima that are."""
 
 from __future__ import annotations
 
 import csv
 import io
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -26,37 +25,6 @@ from online.experiment import (
 from online.experiment.plan import make_plan
 from online.experiment.store import Store
 from online.experiment.work import perform
-
-
-def test_statistics_of_a_policy(tiny_results: Path) -> None:
-    results = read_results(tiny_results)
-    rows = ratio_rows(results)
-    assert [(row.family, row.policy) for row in rows] == [
-        (f"uniform(maximum_length=6, memory_limit=14, n={n})", policy)
-        for n in (3, 4)
-        for policy in ("fcfs", "mc-sf", "a-random")
-    ]
-    row = rows[5]
-    pairs = [
-        (result.total_latency, result.optimum_upper)
-        for result in results
-        if result.family == row.family and result.policy == "a-random"
-    ]
-    assert len(pairs) == row.summary.trials == row.summary.proved == 4
-    ratios = [Fraction(a or 0, b or 1) for a, b in pairs]
-    assert row.summary.mean_ratio.lower == row.summary.mean_ratio.upper == sum(ratios) / 4
-    assert row.summary.max_ratio.upper == max(ratios)
-    totals = Fraction(sum(a or 0 for a, _ in pairs), sum(b or 0 for _, b in pairs))
-    assert row.summary.ratio_of_totals.lower == totals
-    lengths = sum(
-        sum(request.output_length for request in result.problem)
-        for result in results
-        if result.family == row.family
-        and result.policy == "a-random"
-        and isinstance(result.problem, Instance)
-    )
-    waits, least = (sum(column) - lengths for column in zip(*pairs, strict=True))  # type: ignore[arg-type]
-    assert row.summary.ratio_of_waitings.ends == (waits / least, waits / least)
 
 
 def test_golden_ratios_of_an_experiment(tiny_results: Path) -> None:

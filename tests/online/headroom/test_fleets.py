@@ -1,4 +1,4 @@
-"""Several replicas in headroom: losses, replicas of logs, curves and sentences."""
+"""Several replicas in headroom: losses, replicas of logs, and curves."""
 
 from __future__ import annotations
 

@@ -143,34 +143,6 @@ def known(
     return BestPossible(Interval(Fraction(low), Fraction(high)), bound, True, schedule)
 
 
-def test_what_is_known_at_one_point_holds_at_others() -> None:
-    points = [
-        CurvePoint(limit, faster, None, best, ())
-        for limit, faster, best in (
-            (100, 1.0, known(1, 6)),
-            (50, 1.0, known(1, 5, schedule="fcfs")),
-            (100, 0.5, known(2, 13)),
-            (100, 2.0, known(0, 9)),
-            (200, 1.0, known(2, 7)),
-            (400, 1.0, known(3, 9, "own time")),
-            (50, 4.0, None),
-        )
-    ]
-    own, *joined = carried_over(points, 0.0)
-    # Its schedule in half the memory, and the bound that holds with four times as much.
-    assert own.best == known(3, 5, "own time with M = 400", "fcfs with M = 50")
-    assert [one.best and one.best.mean_latency.ends for one in joined] == [
-        (3, 5),
-        (2, 10),
-        (1.5, 9),
-        (3, 5),
-        (3, 5),
-        (0.75, None),
-    ]
-    assert joined[1].best.schedule == "fcfs with M = 50, arrivals x1"
-    assert carried_over([replace(points[0], best=None)], 0.0)[0].best is None
-
-
 @pytest.mark.parametrize("keeps", [True, False], ids=["keep", "recompute"])
 @pytest.mark.parametrize("seed", [5, 14, 20, 39, 41, 53, 83, 122])
 def test_what_is_carried_encloses_the_exhaustive_optimum(seed: int, keeps: bool) -> None:

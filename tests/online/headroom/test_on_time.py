@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,22 +74,6 @@ def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> N
     assert after.violations() == []
     assert np.array_equal(after.completion_times, 2 * before.completion_times)
     assert np.array_equal(after.first_token_times, 2 * before.first_token_times)
-
-
-def test_carried_bounds_are_monotone_in_the_level() -> None:
-    scales = (0.25, 0.5, 1, 2, 3, 4)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        pairs = np.sort(rng.integers(0, 5, (6, 2)), axis=1).tolist()
-        points = [point(scale, 1, *pair) for scale, pair in zip(scales, pairs, strict=True)]
-        carried = carried_on_time(points)
-        for one, other in product(zip(points, carried, strict=True), repeat=2):
-            if one[0].scale <= other[0].scale:
-                assert ends(one[1])[0] <= ends(other[1])[0]
-                assert ends(one[1])[1] <= ends(other[1])[1]
-        for known, one in zip(points, carried, strict=True):
-            assert one.best[1].sum() >= known.best[1].sum()
-            assert one.upper <= known.upper
 
 
 def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) -> Any:

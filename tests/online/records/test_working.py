@@ -93,17 +93,6 @@ def test_what_cannot_be_kept_is_told_of_and_the_others_go_on(tmp_path: Path) -> 
     assert RecordStore(tmp_path).record(kept) is not None
 
 
-def test_a_file_damaged_between_two_turns_ends_those_of_its_set(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path)
-    turns = _Turns([library(name) for name in (*SMALL, "j25-m1-n10-00")], store)
-    assert turns.next() == (library(SMALL[0]), None)
-    records_file(tmp_path).parent.mkdir()
-    records_file(tmp_path).write_text("{", "utf-8")
-    turns._spent.append(library(SMALL[0]))
-    assert order(turns) == ["j25-m1-n10-00"]
-    assert sorted(one.name for one in turns.left_out) == sorted(SMALL)
-
-
 def test_the_command_says_in_one_line_that_a_file_is_damaged(tmp_path: Path) -> None:
     bare_record(RecordStore(tmp_path))
     records_file(tmp_path).write_text("{", "utf-8")

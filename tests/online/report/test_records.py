@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +12,6 @@ import online
 from instances import Instance, InvalidValueError
 from online import compare
 from online.comparison import Interval, PolicySpec, Trial
-from online.experiment import Experiment, Family, Solver, read_results, run_experiment
-from online.report.page import report_data
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
 
@@ -77,35 +73,3 @@ def test_a_livelocked_run_keeps_what_it_served_and_what_it_lost() -> None:
     assert len(found.lost_attempts) == run.evictions > 0
     done = [index for index, end in enumerate(run.completion_rounds.tolist()) if end >= 0]
     assert sorted(request for request, _ in found.served) == done != []
-
-
-def test_a_results_file_gives_the_records_of_its_trials(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    experiment = Experiment(
-        "small",
-        [
-            Family("arrival-model-1", {"n": 4}, seeds=(0, 1)),
-            Family("uniform", {"n": 3, "maximum_length": 4, "memory_limit": 12}),
-        ],
-        ["mc-sf", PolicySpec("alpha-protection", {"alpha": 0.1})],
-        solver=Solver(),
-    )
-    run_experiment(experiment, path, jobs=1)
-    results = read_results(path)
-    assert len(results) == 6
-    for found in results:
-        assert len(found.lost_attempts) == found.evictions
-        assert isinstance(found.problem, Instance)
-        assert found.problem.name == found.instance
-        spec = PolicySpec(found.policy, found.params)
-        (fresh,) = compare(found.problem, [spec], preemptive=found.preemptive)
-        assert replace(fresh, solve_seconds=None).figures() == found.figures()
-    # Families are told apart, for no ratio is averaged over both; there is one experiment.
-    rows = report_data(results)["trials"]
-    assert [row["group"] for row in rows[::2]] == [
-        *["arrival-model-1(n=4)"] * 2,
-        "uniform(maximum_length=4, memory_limit=12, n=3)",
-    ]
-    policies = {row["heading"].partition(" on ")[0] for row in rows}
-    assert policies == {"mc-sf", "alpha-protection(alpha=0.1)"}
-    assert report_data(results[:2])["trials"][0]["group"] == ""

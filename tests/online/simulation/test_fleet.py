@@ -86,17 +86,6 @@ def assert_single_runs(fleet: Any, run: FleetRun, policy: Any, **options: Any) -
 
 
 @pytest.mark.parametrize("in_seconds", [False, True])
-@pytest.mark.parametrize("policy", ["a-random", "edf", "vllm"])
-def test_one_replica_is_simulate(policy: str, in_seconds: bool) -> None:
-    fleet = drawn(3, 1, in_seconds=in_seconds, count=8)
-    clock = CLOCK if in_seconds else None
-    options: Any = {"seed": 5, "batch_time": clock, "level": LEVEL, "max_rounds": 500}
-    run = online.simulate_fleet(fleet, policy, "least-tokens", **options)
-    assert differences(run.runs[0], online.simulate(fleet, policy, **options)) == []
-    assert (run.status, run.assignment.tolist()) == (run.runs[0].status, [0] * 8)
-
-
-@pytest.mark.parametrize("in_seconds", [False, True])
 @pytest.mark.parametrize("policy", online.policy_names())
 def test_replicas_run_like_single_machines_whatever_the_policy(
     policy: str, in_seconds: bool
