@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import (
-    Instance,
-    InvalidTypeError,
-    InvalidValueError,
     Schedule,
     generate,
     partition_makespan_instance,
@@ -21,8 +15,6 @@ from instances import (
     three_partition_target,
 )
 
-# T = 12: 3 < x < 6, so 4 + 4 + 4 and 5 + ... ; two groups.
-TWO_GROUPS = [4, 4, 4, 4, 4, 4]
 # T = 20: 5 < x < 10.
 MIXED = [6, 7, 7, 6, 6, 8]
 
@@ -48,41 +40,11 @@ def test_a_schedule_of_the_target_is_a_partition() -> None:
     assert read_three_partition(schedule) == [[0, 1, 2], [3, 4, 5]]
 
 
-@pytest.mark.parametrize(
-    ("starts", "said"),
-    [
-        ([0, 0, 1, 1, 1, 2], "total_latency = 11 is not the target 9"),
-        ([0, 0, 1, 1, 1, 0], "violations"),  # 6 + 7 + 8 = 21 in round 1
-    ],
-)
-def test_a_schedule_that_proves_nothing(starts: list[int], said: str) -> None:
-    with pytest.raises(InvalidValueError, match=said):
-        read_three_partition(Schedule(three_partition_instance(MIXED), starts))
-
-
-def test_a_schedule_of_another_instance() -> None:
-    plain = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=12)
-    with pytest.raises(InvalidValueError, match="is no three-partition instance"):
-        read_three_partition(Schedule(plain, [0, 0, 0, 1, 1, 1]))
-    with pytest.raises(InvalidValueError, match="is no partition-makespan instance"):
-        read_partition(Schedule(three_partition_instance(TWO_GROUPS), [0, 0, 0, 1, 1, 1]))
-
-
-def test_numbers_that_lie_about_the_instance_are_found_out() -> None:
-    honest = three_partition_instance(MIXED)
-    claim = {"problem": "three-partition", "numbers": [6, 7, 8, 6, 6, 7], "target": 20}
-    forged = honest.with_metadata(reduction=claim)
-    with pytest.raises(InvalidValueError, match="sum = 21"):
-        read_three_partition(Schedule(forged, [0, 0, 0, 1, 1, 1]))
-
-
 def test_partition_by_hand() -> None:
     """[W25] Theorem EC.2."""
     instance = partition_makespan_instance([3, 5, 2, 4])
     schedule = Schedule(instance, [0, 1, 1, 0])
     assert read_partition(schedule) == [[0, 3], [1, 2]]
-    with pytest.raises(InvalidValueError, match="makespan = 3"):
-        read_partition(Schedule(instance, [0, 1, 2, 2]))
 
 
 def test_ones_are_doubled_because_a_prompt_has_a_token() -> None:
@@ -90,33 +52,6 @@ def test_ones_are_doubled_because_a_prompt_has_a_token() -> None:
     assert instance.prompt_lengths.tolist() == [1, 1, 3]
     assert instance.memory_limit == 4
     assert read_partition(Schedule(instance, [0, 0, 1])) == [[0, 1], [2]]
-
-
-@pytest.mark.parametrize(
-    ("numbers", "error", "said"),
-    [
-        ([], InvalidValueError, r"len\(numbers\) = 0"),
-        ([4, 4], InvalidValueError, r"len\(numbers\) = 2"),
-        ([4, 4, 4, 4, 4, 5], InvalidValueError, r"sum\(numbers\) = 25 is not 2 times T"),
-        ([3, 4, 5], InvalidValueError, "number 0: value = 3 is not between"),
-        ([4, 4, 0], InvalidValueError, "number 2: value = 0"),
-        ([4, 4, 4.0], InvalidTypeError, "number 2"),
-    ],
-)
-def test_numbers_that_are_no_3_partition(
-    numbers: list[Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        three_partition_instance(numbers)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "said"),
-    [([], "sum"), ([1, 2], r"sum\(numbers\) = 3"), ([1, 1, 4], "number 2: value = 4 exceeds")],
-)
-def test_numbers_that_are_no_partition(numbers: list[int], said: str) -> None:
-    with pytest.raises(InvalidValueError, match=said):
-        partition_makespan_instance(numbers)
 
 
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(16, 60), st.booleans())

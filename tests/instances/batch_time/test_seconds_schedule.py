@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seconds_by_definition import replay
 
-from instances import InvalidTypeError, InvalidValueError, MemoryRule, Workload
+from instances import MemoryRule, Workload
 from instances.batch_time import AffineTime, IterationTime, SecondsSchedule, Stretch
-from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS, LONGEST_SCHEDULE
+from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -208,25 +208,3 @@ def test_equality_and_pickling_keep_the_schedule() -> None:
     assert not again.round_starts.flags.writeable
     assert again != SecondsSchedule.from_start_rounds(TWO, TIME, [1, 0])
     assert again != SecondsSchedule.from_start_rounds(TWO, AffineTime(0.5, 0.25, 0.0), [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("stretches", "starts", "error"),
-    [
-        ([], None, InvalidValueError),
-        ([(1, 1, 2)], None, InvalidValueError),
-        ([(0, 0, 2)], None, InvalidValueError),
-        ([(0, 1, 0)], None, InvalidValueError),
-        ([(0, LONGEST_SCHEDULE, 2)], None, InvalidValueError),
-        ([(0, 1, 2.5)], None, InvalidTypeError),
-        ([(0, 1, 2, -2)], None, InvalidValueError),
-        ([(0, 1, 2)], [1.0], InvalidValueError),
-        ([(0, 1, 2)], [1.0, float("nan")], InvalidValueError),
-        (np.zeros((1, 5), dtype=np.int64), None, InvalidValueError),
-    ],
-)
-def test_what_is_no_schedule_is_refused(
-    stretches: Any, starts: Any, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        SecondsSchedule(ONE, TIME, stretches, starts)

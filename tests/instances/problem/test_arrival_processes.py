@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -56,22 +54,3 @@ def test_a_horizon_holds_a_poisson_number(process: ArrivalProcess) -> None:
 def test_a_longer_draw_begins_like_a_shorter_one(process: ArrivalProcess) -> None:
     short = process.draw(np.random.default_rng(3), 50)
     assert process.draw(np.random.default_rng(3), 5000)[:50].tolist() == short.tolist()
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments"),
-    [
-        (PoissonArrivals, (0,)),
-        (PoissonArrivals, ("1",)),
-        (PoissonArrivals, (float("inf"),)),
-        (PiecewiseConstantArrivals, ([1.0], [1.0, 2.0])),
-        (PiecewiseConstantArrivals, ([1.0, 1.0], [0.0, 0.0])),
-        (PiecewiseConstantArrivals, ([0.0], [1.0])),
-        (PiecewiseConstantArrivals, ([], [])),
-        (SinusoidalArrivals, (1.0, 2.0, 1.0)),
-        (SinusoidalArrivals, (1.0, 0.5, 0.0)),
-    ],
-)
-def test_bad_parameters(kind: Any, arguments: tuple[Any, ...]) -> None:
-    with pytest.raises((ValueError, TypeError), match="arrivals"):
-        kind(*arguments)

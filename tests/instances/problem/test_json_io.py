@@ -276,27 +276,6 @@ SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
 
 
 @pytest.mark.parametrize(
-    ("bounds", "error", "named"),
-    [
-        (KnownBounds(upper_bound=7, start_times=SERIAL), InvalidValueError, "upper_bound"),
-        (KnownBounds(upper_bound=9, start_times=SERIAL), InvalidValueError, "upper_bound"),
-        (KnownBounds(start_times=SERIAL), InvalidValueError, "upper_bound"),
-        (KnownBounds(8, lower_bound=9), InvalidValueError, "lower_bound"),
-        (KnownBounds(8, certified_lower_bound=9), InvalidValueError, "certified_lower_bound"),
-        (KnownBounds(8, start_times=(0, 0, 6)), InvalidValueError, "start_times"),
-        (KnownBounds(8, start_times=(0, 4)), InvalidValueError, "start_times"),
-        (KnownBounds(-1), InvalidValueError, "upper_bound"),
-        (KnownBounds(8.0), InvalidTypeError, "upper_bound"),
-        (KnownBounds(certified_lower_bound="8"), InvalidTypeError, "certified_lower_bound"),
-    ],
-    ids=repr,
-)
-def test_contradictory_bounds_are_refused(bounds, error, named) -> None:
-    with pytest.raises(error, match=named):
-        bounds.attached_to(small())
-
-
-@pytest.mark.parametrize(
     ("entry", "value", "named"),
     [
         ("digest", "0" * 64, "digest"),
@@ -321,13 +300,6 @@ def test_bounds_edited_in_the_file_are_refused(tmp_path, entry, value, named) ->
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises((InvalidValueError, InvalidTypeError, FileFormatError), match=named):
         known_bounds(load(path))
-
-
-def test_bounds_of_another_instance_are_refused() -> None:
-    carried = KnownBounds(8, 8, 8, SERIAL).attached_to(small()).metadata["known_bounds"]
-    other = Instance(small().requests, 9, metadata={"known_bounds": carried})
-    with pytest.raises(InvalidValueError, match="another instance"):
-        known_bounds(other)
 
 
 # --- schedules ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from strategies import any_schedules, instances
 
-from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
+from instances import Instance, PreemptiveSchedule, Schedule
 
 ONE = Instance.from_arrays([2], [4], memory_limit=10)
 
@@ -119,38 +118,3 @@ def test_stretches_without_a_round_between_them_become_one() -> None:
     assert PreemptiveSchedule(ONE, [[(1, 2), (3, 3), (4, 4)]]) == whole
     assert PreemptiveSchedule(ONE, [[(2, 2), (5, 7)]]).start_times.tolist() == [1]
     assert whole != PreemptiveSchedule(ONE, [[(1, 3), (5, 5)]])
-
-
-@pytest.mark.parametrize(
-    ("stretches", "error", "named"),
-    [
-        ([], InvalidValueError, "differs from the 1 requests"),
-        ([[]], InvalidValueError, "differ from output_length 4"),
-        ([[(1, 5)]], InvalidValueError, "differ from output_length 4"),
-        ([[(1, 2**53)]], InvalidValueError, "differ from output_length 4"),
-        ([[(1, 10**30)]], InvalidValueError, "last round"),
-        ([[(4, 1)]], InvalidValueError, "last round"),
-        ([[(1, 2, 3)]], InvalidValueError, "is not .first, last."),
-        ([[(3, 4), (1, 2)]], InvalidValueError, "is not after round 4"),
-        ([[(1, 2), (2, 3)]], InvalidValueError, "is not after round 2"),
-        ([[(1.0, 4)]], InvalidTypeError, "first round"),
-        ([[(1, True)]], InvalidTypeError, "last round"),
-        ([[{"first": 1, "last": 4}]], InvalidTypeError, "is not a whole number"),
-    ],
-    ids=repr,
-)
-def test_malformed_stretches_are_refused(
-    stretches: Any, error: type[Exception], named: str
-) -> None:
-    with pytest.raises(error, match=named) as caught:
-        PreemptiveSchedule(ONE, stretches)
-    assert str(caught.value).isprintable()
-
-
-def test_a_profile_before_round_0_or_without_end_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="before round 0"):
-        PreemptiveSchedule(ONE, [[(0, 3)]]).memory_profile()
-    far = PreemptiveSchedule(ONE, [[(1, 3), (2**40, 2**40)]])
-    assert far.is_feasible
-    with pytest.raises(InvalidValueError, match="makespan"):
-        far.memory_profile()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from effort import examples
 from hypothesis import given, settings
 from strategies import any_schedules, instances
 
-from instances import Instance, InvalidTypeError, InvalidValueError, Request, Schedule, Violation
+from instances import Instance, Request, Schedule, Violation
 
 without_arrivals = instances(arrivals=False)
 
@@ -131,8 +129,6 @@ def test_very_late_schedules_are_examined_without_a_profile() -> None:
         ("memory", late + 2, 1)
     ]
     assert clash.total_latency == 2 * (late + 2)
-    with pytest.raises(InvalidValueError, match="makespan"):
-        clash.memory_profile()
 
 
 def test_total_latency_does_not_wrap_around() -> None:
@@ -143,35 +139,6 @@ def test_total_latency_does_not_wrap_around() -> None:
 
 
 # --- the door -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("starts", "error", "message"),
-    [
-        ([0, 1.0], InvalidTypeError, "request 'b': start_time"),
-        ([0, None], InvalidTypeError, "request 'b': start_time"),
-        (np.array([0.0, 1.0]), InvalidTypeError, "request 'a': start_time"),
-        (np.array([0, 2**60]), InvalidValueError, "request 'b': start_time"),
-        (np.array([0, -(2**60)]), InvalidValueError, "request 'b': start_time"),
-        ([0, float("nan")], InvalidValueError, "request 'b': start_time"),
-        ([0, -(10**30)], InvalidValueError, "request 'b': start_time"),
-        ([], InvalidValueError, "start_times"),
-        ([0, 0, 0], InvalidValueError, "start_times"),
-    ],
-    ids=repr,
-)
-def test_starts_are_whole_numbers_one_a_request(
-    starts: Any, error: type[Exception], message: str
-) -> None:
-    instance = Instance([Request(0, 1, 1, "a"), Request(0, 1, 1, "b")], 4)
-    with pytest.raises(error, match=message):
-        Schedule(instance, starts)
-
-
-def test_no_profile_before_round_0() -> None:
-    schedule = Schedule(Instance([Request(0, 1, 3)], 4), [-1])
-    with pytest.raises(InvalidValueError, match="before round 0"):
-        schedule.memory_profile()
 
 
 def read_only_everywhere(schedule: Schedule) -> None:
@@ -187,8 +154,6 @@ def test_a_schedule_cannot_be_changed() -> None:
     source[0] = 5
     assert schedule.start_times.tolist() == [0, 1]
     read_only_everywhere(schedule)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        schedule.start_times = source  # type: ignore[misc]
     schedule.latencies[0] = 99  # a fresh array each time, or read-only: never the cache
     assert schedule.total_latency == 5
 

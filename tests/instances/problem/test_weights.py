@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from instances import Instance, InvalidTypeError, InvalidValueError, Request, Schedule, Workload
-from instances.problem.arrival_processes import PoissonArrivals
+from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, Workload
 from instances.problem.json_io import from_document, to_document
 from instances.problem.request import LARGEST_WEIGHT
 
@@ -72,15 +71,7 @@ def test_weights_stand_in_frames_only_where_there_are_any() -> None:
     ],
 )
 def test_weights_are_whole_numbers_from_one(weight: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="weight"):
-        Request(0, 1, 1, "a", weight)
     document = to_document(weighted(1, 5, 2))
     document["requests"][1]["weight"] = weight
     with pytest.raises(error, match="request 1: weight"):
         from_document(document)
-
-
-def test_workloads_take_no_weights() -> None:
-    message = "request 1: weight = 5 is not 1: a Workload has no weights"
-    with pytest.raises(InvalidValueError, match=message):
-        Workload.with_arrivals(weighted(1, 5, 2), PoissonArrivals(1.0))

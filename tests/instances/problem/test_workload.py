@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from instances import Instance, PoissonArrivals, Workload, read_workload
 from instances.problem.arrival_source import Arrival, ArrivalSource
@@ -40,34 +39,6 @@ def test_faster() -> None:
     workload = Workload([1.0, 3.0], [1, 1], [1, 1], memory_limit=9, name="w").faster(4)
     assert workload.arrival_times.tolist() == [0.25, 0.75]
     assert workload.name == "w x4"
-    for bad in (0, -1.0, "2"):
-        with pytest.raises((ValueError, TypeError), match="factor"):
-            workload.faster(bad)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("times", "words"),
-    [
-        ([1.0, 0.5], ("request 1", "0.5")),
-        ([-1.0, 0.5], ("request 0", "-1.0")),
-        ([0.0, float("nan")], ("request 1", "nan")),
-        ([0.0], ("arrival_times", "2 requests")),
-    ],
-)
-def test_bad_times(times: list[float], words: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="arrival") as caught:
-        Workload(times, [1, 1], [1, 1], memory_limit=9)
-    for word in words:
-        assert word in str(caught.value)
-
-
-def test_what_an_instance_refuses() -> None:
-    with pytest.raises(ValueError, match="can never run"):
-        Workload([0.0], [5], [5], memory_limit=9)
-    with pytest.raises(ValueError, match="id = 'a' is used twice"):
-        Workload([0.0, 0.0], [1, 1], [1, 1], memory_limit=9, ids=["a", "a"])
-    with pytest.raises(ValueError, match="ids"):
-        Workload([0.0, 0.0], [1, 1], [1, 1], memory_limit=9, ids=["a"])
 
 
 def test_a_trace_at_its_own_times(tmp_path: Path) -> None:

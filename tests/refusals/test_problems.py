@@ -1,0 +1,309 @@
+"""Instances, workloads and schedules that are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from refusals import Rows, assert_refused, each, every, refused
+
+import instances
+from instances import (
+    FleetSchedule,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    KnownBounds,
+    MemoryRule,
+    PiecewiseConstantArrivals,
+    PoissonArrivals,
+    PreemptiveSchedule,
+    Request,
+    Schedule,
+    SecondsSchedule,
+    SinusoidalArrivals,
+    Workload,
+    partition_makespan_instance,
+    read_partition,
+    read_three_partition,
+    three_partition_instance,
+)
+from online.batch_time import AffineTime
+
+NAN, INFINITE = float("nan"), float("inf")
+FLAG = "allow_zero_prompt_length"
+ONE, BARE = Request(0, 1, 1), Request(0, 0, 2, "bare")
+NEXT, BLOCKS = MemoryRule(emitted_token="next"), MemoryRule(4, "next", "chunks")
+TINY = Instance([ONE], 4)
+PAIR = Instance([Request(0, 1, 1, "a"), Request(0, 1, 1, "b")], 4)
+LONG = Instance.from_arrays([2], [4], memory_limit=10)
+TRIO = Instance([Request(0, 2, 3, "a"), Request(4, 1, 2, "b"), Request(4, 5, 1)], 8, "trio")
+FLEET = Instance.from_arrays([2, 3, 1], [4, 2, 3], [0, 0, 1], memory_limit=6, replicas=2)
+TIMED = Workload([0.0, 0.5, 1.0], [2, 3, 1], [4, 2, 3], memory_limit=6, replicas=2)
+WORKLOAD = Workload([1.0], [3], [2], memory_limit=6)
+TIME = AffineTime(0.5, 0.25, 0.125)
+PARTS = FleetSchedule.from_starts(FLEET, [0, 1, 1], [0, 0, 2]).parts
+WEIGHTED = Instance.from_arrays([1, 2, 1], [3, 2, 1], [0, 1, 1], memory_limit=6, weights=[1, 5, 2])
+SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
+NUMBERS = [6, 7, 7, 6, 6, 8]
+GROUPS = three_partition_instance(NUMBERS)
+HALVES = partition_makespan_instance([3, 5, 2, 4])
+CLAIM = {"problem": "three-partition", "numbers": [6, 7, 8, 6, 6, 7], "target": 20}
+PLAIN = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=12)
+CONTROL = "\x1b[31mred", "line\nbreak", "\r", "\x00", "\x7f", "\x9b31m", "\u2028", "\u202eabc"
+SURROGATES = {"a": "\ud800"}, {"\udfff": 1}, {"a": [{"b": ("x", "y\udc80")}]}
+LARGEST = {"arrival_time": 2**53, "prompt_length": 2**31 - 1, "output_length": 2**31 - 1}
+NOT_INTEGERS = [True, np.True_, 1.0, np.float32(3.0), "3", None, [1], 3 + 0j, np.array(1)]
+NOT_INTEGERS += [np.datetime64("2023-01-01"), np.timedelta64(1)]
+OUTSIDE = [-1, 10**30, NAN, -INFINITE]
+
+
+def of(*requests: Any, **options: Any) -> Instance:
+    return Instance(requests, 10, **options)
+
+
+def limited(limit: Any) -> Instance:
+    return Instance([ONE], limit)
+
+
+def outputs(lengths: Any) -> Instance:
+    return Instance.from_arrays([1, 1], lengths, memory_limit=9)
+
+
+def timed(times: Any, **options: Any) -> Workload:
+    return Workload(times, [1, 1], [1, 1], memory_limit=9, **options)
+
+
+def alike(*ids: Any) -> Instance:
+    return Instance([Request(0, 1, 1, one) for one in ids], 4)
+
+
+def ruled(limit: int, rule: MemoryRule) -> Rows:
+    """An instance and a workload of a prompt of 4 and an output of 6 tokens."""
+    return every(
+        f"exceeds memory_limit = {limit}.*{rule.told}.*can never run",
+        lambda: Instance.from_arrays([4], [6], memory_limit=limit, memory_rule=rule),
+        lambda: Workload([0.5], [4], [6], memory_limit=limit, memory_rule=rule),
+    )
+
+
+def with_field(field: str) -> Callable[[Any], Request]:
+    """Make a request whose field has the given value."""
+    others = {"arrival_time": 0, "prompt_length": 1, "output_length": 1, "id": "r7"}
+    return lambda value: Request(**{**others, field: value})
+
+
+def ids(*given: Any) -> Workload:
+    return timed([0.0, 0.0], ids=given)
+
+
+def replicas(count: Any) -> Instance:
+    return Instance.from_arrays([1], [1], memory_limit=4, replicas=count)
+
+
+def replicated(count: Any) -> Workload:
+    return timed([0.0, 0.0], replicas=count)
+
+
+def starts(times: Any) -> Schedule:
+    return Schedule(PAIR, times)
+
+
+def stretches(given: Any) -> PreemptiveSchedule:
+    return PreemptiveSchedule(LONG, given)
+
+
+def rows(given: Any, times: Any = None) -> SecondsSchedule:
+    return SecondsSchedule(WORKLOAD, TIME, given, times)
+
+
+def assigned(replicas: Any) -> FleetSchedule:
+    return FleetSchedule.from_starts(FLEET, replicas, [0, 0, 0])
+
+
+def bounds(*given: Any, **more: Any) -> Callable[[], Instance]:
+    return lambda: KnownBounds(*given, **more).attached_to(TRIO)
+
+
+VALUES: Rows = [
+    # Requests.
+    *[row for field in LARGEST for row in each(with_field(field), f"{field} = {{}}", *OUTSIDE)],
+    *[row for f, top in LARGEST.items() for row in each(with_field(f), "is above", top + 1)],
+    *each(with_field("output_length"), "is below 1", 0),
+    *each(with_field("arrival_time"), "is below 0", -1),
+    *each(with_field("prompt_length"), "is below 0", -1),
+    *each(with_field("id"), "id", 2**128, -(2**128), 10**5000),
+    *each(with_field("weight"), "weight", 0, -1, 2**53),
+    # Instances and workloads.
+    (lambda: Instance([], 10), "requests = .* empty"),
+    (lambda: Instance.from_arrays([], [], memory_limit=10), "requests = .* empty"),
+    *each(limited, "memory_limit = {}", 0, 10**30, NAN),
+    (lambda: of(ONE, Request(0, 5, 6, "big")), "'big'.* = 11 exceeds memory_limit = 10"),
+    (lambda: of(ONE, Request(0, 5, 6)), "request 1: .*can never run"),
+    (lambda: Workload([0.0], [5], [5], memory_limit=9), "can never run"),
+    (lambda: Instance.from_arrays([4], [2], memory_limit=5, replicas=2), "can never run"),
+    *[row for limit, rule in ((9, MemoryRule()), (8, NEXT)) for row in ruled(limit, rule)],
+    *[row for limit, rule in ((11, BLOCKS), (15, MemoryRule(16))) for row in ruled(limit, rule)],
+    *every("id = 'a' is used twice", lambda: alike("a", "a"), lambda: ids("a", "a")),
+    (lambda: of(Request(0, 1, 1, 1), ONE), "id = 1 is used twice"),
+    *[(lambda pair=pair: alike(*pair), "too like") for pair in ((1, "1"), ("1", 1), ("-3", -3))],
+    *[(lambda pair=pair: ids(*pair), "too like") for pair in ((1, "1"), ("1", 1), ("-3", -3))],
+    (lambda: alike(None, "0"), "too like"),
+    (lambda: ids("a"), "ids"),
+    (lambda: of(BARE), "'bare': prompt_length"),
+    (lambda: of(BARE, metadata={FLAG: 1}), "prompt_length"),
+    (lambda: of(BARE, metadata={FLAG: True}).with_metadata(**{FLAG: False}), "prompt_length"),
+    (lambda: of(BARE, metadata={FLAG: True}, memory_rule=NEXT), "prompt_length"),
+    (lambda: Instance.from_arrays([1, 2], [1], memory_limit=9), "output_lengths"),
+    (lambda: Instance.from_arrays([1], [1], [0, 0], memory_limit=9), "arrival_times"),
+    *each(outputs, "request 1: output_length = 0", [1, 0]),
+    *each(outputs, "output_length", [1, 10**30]),
+    *each(lambda name: Instance([ONE], 4, name), "control character", *CONTROL, "\ud800"),
+    *each(TINY.renamed, "control character", *CONTROL, "\ud800"),
+    *each(with_field("id"), "control character", *CONTROL, "\ud800"),
+    *each(lambda name: timed([0, 0], name=name), "control character", *CONTROL, "\ud800"),
+    *each(lambda name: ids("a", name), "control character", *CONTROL, "\ud800"),
+    *each(lambda given: of(ONE, metadata=given), "surrogate", *SURROGATES),
+    *each(lambda given: TINY.with_metadata(**given), "surrogate", *SURROGATES),
+    *each(lambda given: timed([0, 0], metadata=given), "surrogate", *SURROGATES),
+    *each(replicas, "replicas", 0, 10**9),
+    *each(replicated, "replicas", 0, 10**9),
+    *each(timed, "request 1: arrival time = 0.5", [1.0, 0.5]),
+    *each(timed, "request 0: arrival time = -1.0", [-1.0, 0.5]),
+    *each(timed, "request 1: arrival time = nan", [0.0, NAN]),
+    *each(timed, "arrival_times.* 2 requests", [0.0]),
+    *each(timed([1.0, 3.0]).faster, "factor", 0, -1.0),
+    *every(
+        "request 1: weight = 5 is not 1: a Workload has no weights",
+        lambda: Workload.with_arrivals(WEIGHTED, PoissonArrivals(1.0)),
+    ),
+    # Arrivals.
+    *each(PoissonArrivals, "arrivals", 0, INFINITE),
+    (lambda: PiecewiseConstantArrivals([1.0], [1.0, 2.0]), "arrivals"),
+    (lambda: PiecewiseConstantArrivals([1.0, 1.0], [0.0, 0.0]), "arrivals"),
+    (lambda: PiecewiseConstantArrivals([0.0], [1.0]), "arrivals"),
+    (lambda: PiecewiseConstantArrivals([], []), "arrivals"),
+    (lambda: SinusoidalArrivals(1.0, 2.0, 1.0), "arrivals"),
+    (lambda: SinusoidalArrivals(1.0, 0.5, 0.0), "arrivals"),
+    # Schedules.
+    *each(starts, "request 'b': start_time", np.array([0, 2**60]), np.array([0, -(2**60)])),
+    *each(starts, "request 'b': start_time", [0, NAN], [0, -(10**30)]),
+    *each(starts, "start_times", [], [0, 0, 0]),
+    (lambda: Schedule(TINY, [-1]).memory_profile(), "before round 0"),
+    (lambda: starts([2**53 - 10] * 2).memory_profile(), "makespan"),
+    *each(stretches, "differs from the 1 requests", []),
+    *each(stretches, "differ from output_length 4", [[]], [[(1, 5)]], [[(1, 2**53)]]),
+    *each(stretches, "last round", [[(1, 10**30)]], [[(4, 1)]]),
+    *each(stretches, "is not .first, last.", [[(1, 2, 3)]]),
+    *each(stretches, "is not after round 4", [[(3, 4), (1, 2)]]),
+    *each(stretches, "is not after round 2", [[(1, 2), (2, 3)]]),
+    (lambda: stretches([[(0, 3)]]).memory_profile(), "before round 0"),
+    (lambda: stretches([[(1, 3), (2**40, 2**40)]]).memory_profile(), "makespan"),
+    *each(rows, "stretches = 0 are none", []),
+    *each(rows, "request = 1 is none of 1 requests", [(1, 1, 2)]),
+    *each(rows, "first_round = 0 is below 1", [(0, 0, 2)]),
+    *each(rows, "rounds = 0 is below 1", [(0, 1, 0)]),
+    *each(rows, "first_round = .* is above", [(0, 2**40, 2)]),
+    *each(rows, "chunk_tokens = -2 is below -1", [(0, 1, 2, -2)]),
+    *each(rows, "is no int64 array of 6 columns", np.zeros((1, 5), dtype=np.int64)),
+    *each(lambda times: rows([(0, 1, 2)], times), "leaves round 2 without a start", [1.0]),
+    *each(lambda times: rows([(0, 1, 2)], times), "round start = nan", [1.0, NAN]),
+    *each(assigned, r"len\(assignment\)", [0, 1]),
+    *each(assigned, "above 1", [0, 1, 2]),
+    (lambda: FleetSchedule(FLEET, [1, 0, 0], PARTS), "other requests"),
+    (lambda: FleetSchedule(FLEET, [0, 1, 1], [PARTS[0], None]), "other requests"),
+    (lambda: FleetSchedule(FLEET, [0, 1, 1], PARTS[:1]), "2 replicas"),
+    *every(
+        "replicas = 2",
+        lambda: Schedule(FLEET, [0, 0, 0]),
+        lambda: PreemptiveSchedule.from_rounds(FLEET, [[1, 2, 3, 4], [1, 2], [2, 3, 4]]),
+        lambda: SecondsSchedule.from_start_rounds(TIMED, TIME, [0, 0, 0]),
+    ),
+    # Bounds that contradict their schedule or one another.
+    *every("upper_bound", bounds(upper_bound=7, start_times=SERIAL), bounds(-1)),
+    *every("upper_bound", bounds(upper_bound=9, start_times=SERIAL), bounds(start_times=SERIAL)),
+    (bounds(8, lower_bound=9), "lower_bound"),
+    (bounds(8, certified_lower_bound=9), "certified_lower_bound"),
+    *every("start_times", bounds(8, start_times=(0, 0, 6)), bounds(8, start_times=(0, 4))),
+    *every(
+        "another instance",
+        lambda: instances.known_bounds(
+            Instance(TRIO.requests, 9, metadata=bounds(8, 8, 8, SERIAL)().metadata)
+        ),
+    ),
+    # Reductions.
+    (
+        lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])),
+        "11 is not the target 9",
+    ),
+    (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 0])), "violations"),
+    (lambda: read_three_partition(Schedule(PLAIN, [0] * 6)), "is no three-partition instance"),
+    (lambda: read_partition(Schedule(GROUPS, [0] * 6)), "is no partition-makespan instance"),
+    (lambda: read_partition(Schedule(HALVES, [0, 1, 2, 2])), "makespan = 3"),
+    *every(
+        "sum = 21",
+        lambda: read_three_partition(
+            Schedule(GROUPS.with_metadata(reduction=CLAIM), [0, 0, 0, 1, 1, 1])
+        ),
+    ),
+    *each(three_partition_instance, r"len\(numbers\) = 0", []),
+    *each(three_partition_instance, r"len\(numbers\) = 2", [4, 4]),
+    *each(three_partition_instance, r"sum\(numbers\) = 25 is not 2 times T", [4, 4, 4, 4, 4, 5]),
+    *each(three_partition_instance, "number 0: value = 3 is not between", [3, 4, 5]),
+    *each(three_partition_instance, "number 2: value = 0", [4, 4, 0]),
+    *each(partition_makespan_instance, "sum", []),
+    *each(partition_makespan_instance, r"sum\(numbers\) = 3", [1, 2]),
+    *each(partition_makespan_instance, "number 2: value = 4 exceeds", [1, 1, 4]),
+]
+TYPES: Rows = [
+    *[row for field in LARGEST for row in each(with_field(field), f"'r7': {field}", *NOT_INTEGERS)],
+    *each(with_field("id"), "id", 1.5, True, b"a", (1,), [], np.float64(3)),
+    *each(with_field("weight"), "weight", 1.5, True, "2", None),
+    *each(limited, "memory_limit = {}", 10.0, None),
+    (lambda: of(ONE, (0, 1, 1)), "request 1"),
+    (lambda: of(ONE, name=5), "name = 5"),
+    (lambda: of(ONE, metadata=[("a", 1)]), "metadata"),
+    *each(outputs, "output_length", np.array([1.0, 2.0]), np.array([True, False]), [1, None]),
+    *each(outputs, "output_length", np.array([[1], [2]])),
+    (lambda: of(ONE, memory_rule="blocks"), "memory_rule"),
+    *each(replicas, "replicas", 2.5),
+    *each(replicated, "replicas", 2.5),
+    *each(timed([1.0, 3.0]).faster, "factor", "2"),
+    *each(PoissonArrivals, "arrivals", "1"),
+    *each(starts, "request 'b': start_time", [0, 1.0], [0, None]),
+    *each(starts, "request 'a': start_time", np.array([0.0, 1.0])),
+    *each(stretches, "first round", [[(1.0, 4)]]),
+    *each(stretches, "last round", [[(1, True)]]),
+    *each(stretches, "is not a whole number", [[{"first": 1, "last": 4}]]),
+    *each(rows, "rounds = 2.5", [(0, 1, 2.5)]),
+    *each(assigned, "whole number", [0, 1, 0.5]),
+    *every("upper_bound", bounds(8.0)),
+    *every("certified_lower_bound", bounds(certified_lower_bound="8")),
+    *each(three_partition_instance, "number 2", [4, 4, 4.0]),
+]
+FROZEN: Rows = [
+    *each(lambda name: setattr(TINY, name, None), "{}", "requests", "memory_limit", "metadata"),
+    *each(lambda name: setattr(ONE, name, 5), "{}", "arrival_time", "prompt_length", "id"),
+    (lambda: setattr(TINY, "name", None), "name"),
+    (lambda: setattr(ONE, "output_length", 5), "output_length"),
+    (lambda: setattr(starts([0, 0]), "start_times", None), "start_times"),
+]
+READ_ONLY: Rows = [
+    *each(lambda name: getattr(TINY, name).fill(9), "read-only", "arrival_times", "prompt_lengths"),
+    *each(lambda name: getattr(TINY, name).fill(9), "read-only", "output_lengths", "volumes"),
+    (lambda: TINY.peak_memories.fill(9), "read-only"),
+]
+MAPPED: Rows = [(lambda: operator.setitem(TINY.metadata, "a", 1), "item assignment")]
+
+
+@refused({InvalidValueError: VALUES, InvalidTypeError: TYPES})
+def test_bad_problems_are_refused(error: type[Exception], call: Any, words: str) -> None:
+    assert_refused(error, call, words)
+
+
+@refused({dataclasses.FrozenInstanceError: FROZEN, ValueError: READ_ONLY, TypeError: MAPPED})
+def test_problems_cannot_be_changed(error: type[Exception], call: Any, words: str) -> None:
+    assert_refused(error, call, words)
