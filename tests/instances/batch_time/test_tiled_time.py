@@ -110,24 +110,6 @@ def test_it_is_its_parameters() -> None:
     assert TiledTime([4, 8, 12], [2.0, 1.0, 5.0], 2, **TERMS) != TIME
 
 
-@pytest.mark.parametrize(
-    ("tokens", "seconds", "tile"),
-    [
-        ([4], [1.0], 4),
-        ([4, 8], [1.0], 4),
-        ([8, 4], [1.0, 2.0], 4),
-        ([4, 10], [1.0, 2.0], 4),
-        ([0, 4], [1.0, 2.0], 4),
-        ([4, 8], [2.0, 1.0], 4),
-        ([4, 8], [0.0, 1.0], 4),
-        ([4, 8], [1.0, 2.0], 0),
-    ],
-)
-def test_tables_that_are_refused(tokens: list[int], seconds: list[float], tile: int) -> None:
-    with pytest.raises(ValueError, match="batch time"):
-        TiledTime(tokens, seconds, tile)
-
-
 @pytest.mark.parametrize(("found", "ends"), [(LLAMA_2_70B_A100_TP1, 2), (LLAMA_2_70B_A100_TP2, 1)])
 def test_the_presets(found: Any, ends: int) -> None:
     assert found.name in preset_names()

@@ -12,10 +12,8 @@ import pytest
 from instances import (
     Instance,
     InvalidTypeError,
-    InvalidValueError,
     MemoryRule,
     MissingParameterError,
-    UnknownNameError,
     generate,
     generator_documentation,
     generator_names,
@@ -33,39 +31,11 @@ def test_names_are_sorted_and_hold_the_random_families() -> None:
     assert set(RANDOM_FAMILIES) <= set(names)
 
 
-@pytest.mark.parametrize("name", ["arrival-model-3", "", "Arrival-Model-1", "arrival_model_1"])
-def test_an_unknown_name_lists_all_known_ones(name: str) -> None:
-    for call in (generate, generator_parameters, generator_documentation):
-        with pytest.raises(UnknownNameError) as caught:
-            call(name)
-        assert isinstance(caught.value, ValueError)
-        assert repr(name) in str(caught.value)
-        assert caught.value.known == generator_names()
-        for known in generator_names():
-            assert known in str(caught.value)
-
-
-@pytest.mark.parametrize("name", RANDOM_FAMILIES)
-def test_an_unknown_parameter_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        generate(name, memory=10)
-    message = str(caught.value)
-    assert name in message
-    assert "memory" in message
-    for known in generator_parameters(name):
-        assert known in message
-
-
 @pytest.mark.parametrize("name", RANDOM_FAMILIES)
 def test_parameters_with_their_defaults(name: str) -> None:
     parameters = generator_parameters(name)
     assert set(parameters) == {"n", "memory_limit"}
     assert all(parameter.default is None for parameter in parameters.values())
-
-
-def test_the_generator_object_is_not_a_parameter() -> None:
-    with pytest.raises(InvalidValueError, match="rng"):
-        generate("arrival-model-1", rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", RANDOM_FAMILIES)
@@ -78,10 +48,7 @@ def test_no_global_random_state_is_read_or_advanced(name: str) -> None:
     assert generate(name, seed=3).digest == first
 
 
-@pytest.mark.parametrize(("seed", "error"), [(-1, InvalidValueError), (1.0, InvalidTypeError)])
-def test_a_seed_is_a_whole_number(seed: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="seed"):
-        generate("arrival-model-1", seed=seed)  # type: ignore[arg-type]
+def test_every_seed_draws_another_instance() -> None:
     assert len({generate("arrival-model-1", seed=one).digest for one in range(30)}) == 30
 
 
@@ -106,12 +73,6 @@ def test_what_is_drawn_keeps_its_memory_rule() -> None:
         return Instance.from_arrays([3], [2], memory_limit=8, memory_rule=MemoryRule(4))
 
     assert generate("in-blocks").memory_rule == MemoryRule(4)
-
-
-def test_a_name_is_registered_once() -> None:
-    with pytest.raises(ValueError, match="registered twice"):
-        register_generator("arrival-model-1")(lambda rng: None)
-    assert set(generator_parameters("arrival-model-1")) == {"n", "memory_limit"}
 
 
 @patch.dict(registry._GENERATORS, clear=True)

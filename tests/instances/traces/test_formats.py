@@ -17,15 +17,12 @@ from trace_files import read, write
 from instances import (
     FileFormatError,
     InvalidTypeError,
-    InvalidValueError,
     UnknownNameError,
     open_trace,
     read_trace,
     trace_windows,
 )
 from instances.traces.row import TICKS_PER_SECOND, as_ticks
-
-ROOT = Path(__file__).resolve().parents[3]
 
 # The same four requests in each format: 0, 0.5, 1.25 and 3 seconds after the first.
 SECONDS = ("0", "0.5", "1.25", "3")
@@ -354,19 +351,6 @@ def test_windows_are_what_single_reads_give(
     assert found[len(found) - 1] == expected[-1]
     if not isinstance(expected[-1], str):
         assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"windows": 0}, InvalidValueError),
-        ({"windows": 1.0}, InvalidTypeError),
-        ({"windows": 2}, InvalidValueError),
-    ],
-)
-def test_bad_windows_are_refused_before_the_file_is_opened(tmp_path, options, error) -> None:
-    with pytest.raises(error, match="windows"):
-        trace_windows(tmp_path / "absent", memory_limit=9, **options)
 
 
 def write_long(path: Path, rows: int) -> None:

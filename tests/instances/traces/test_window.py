@@ -12,14 +12,12 @@ import pytest
 
 from instances import (
     FileFormatError,
-    InvalidTypeError,
     InvalidValueError,
     MemoryRule,
     load,
     read_trace,
     read_workload,
     save,
-    trace_windows,
 )
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
@@ -198,52 +196,6 @@ def test_a_missing_file_and_one_not_of_text(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(HEADER.encode() + b"\n\xff\xfe\x00\n")
     with pytest.raises(FileFormatError, match=r"x\.csv: not a text file of rows"):
         read(tmp_path / "x.csv")
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"memory_limit": 0}, InvalidValueError),
-        ({"round_seconds": 0}, InvalidValueError),
-        ({"round_seconds": True}, InvalidTypeError),
-        ({"token_scale": 1.5}, InvalidTypeError),
-        ({"start_seconds": -1}, InvalidValueError),
-        ({"start_seconds": None}, InvalidTypeError),
-        ({"duration_seconds": 0}, InvalidValueError),
-        ({"max_requests": 0}, InvalidValueError),
-        ({"too_long": "cut"}, InvalidValueError),
-        ({"sort": "yes"}, InvalidTypeError),
-    ],
-    ids=repr,
-)
-def test_bad_parameters_are_named_before_the_file_is_opened(tmp_path, options, error) -> None:
-    (field,) = options
-    with pytest.raises(error, match=field):
-        read(tmp_path / "absent.csv", **options)
-
-
-@pytest.mark.parametrize(
-    ("reader", "options", "message"),
-    [
-        (
-            read_trace,
-            {"memory_limit": 9, "limit": 3},
-            "in rounds has no limit; known: memory_limit, ",
-        ),
-        (read_workload, {"memory_limit": 9, "token_scale": 2}, "in seconds has no token_scale"),
-        (read_trace, {}, "a window in rounds needs memory_limit"),
-        (trace_windows, {"windows": 2}, "a window in rounds needs memory_limit"),
-        (
-            read_trace,
-            {"memory_limit": 9, "windows": 2, "duration_seconds": 1},
-            "multiple values.*'windows'",
-        ),
-    ],
-)
-def test_keywords_that_do_not_belong_are_named(tmp_path, reader, options, message) -> None:
-    path = trace(tmp_path, [(0, 5, 3), (1, 5, 3)])
-    with pytest.raises(TypeError, match=message):
-        reader(path, **options)
 
 
 def test_a_round_too_short_for_the_trace_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""Generators, batch times, the library and traces: arguments that are refused."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from refusals import Rows, assert_refused, each, refused
+
+import instances
+from instances import (
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+    generate,
+    generator_documentation,
+    generator_parameters,
+    read_trace,
+    read_workload,
+    trace_windows,
+)
+from instances.batch_time import TiledTime
+from instances.generators import poisson_arrivals, register_generator
+from online.batch_time import (
+    IterationTime,
+    Measurements,
+    PiecewiseLinearTime,
+    fit_affine_time,
+    preset,
+)
+
+NAN, INFINITE = float("nan"), float("inf")
+GENERATORS: dict[str, dict[str, list[Any]]] = {
+    "arrival-model-1": {"n": [0, NAN], "memory_limit": [5]},
+    "arrival-model-2": {"n": [0, NAN], "memory_limit": [5]},
+    "uniform": {"n": [0], "memory_limit": [99], "maximum_length": [1]},
+    "normal": {"mean": [NAN], "standard_deviation": [0], "maximum_length": [1]},
+    "binomial": {"probability": [1], "n": [0]},
+    "exponential": {"scale": [-1.0, INFINITE, 10**400]},
+    "mixed": {"n": [0], "long_share": [0], "short_scale": [0], "long_median": [0]}
+    | {"long_sigma": [0], "remap_lower": [50], "output_scale": [0]},
+    "two-point": {"n": [0], "upper": [1], "memory_limit": [19], "long_share": [1.5]},
+    "geometric": {"q": [0, 1], "upper": [0]},
+    "linearly-weighted-geometric": {"prompt_length": [-1]},
+    "a-max-trap": {"scale": [0]},
+    "lmsys-like": {
+        "n": [0],
+        "arrival_rate": [0, 1e-300],
+        "token_scale": [0],
+        "memory_limit": [1350],
+    },
+    "mixed-long-short": {"long_share": [0, 1, NAN], "memory_limit": [8189]},
+    "mc-sf-trap": {"memory_limit": [3], "sizes": ["steeper"]},
+    "mc-sf-total-trap": {"memory_limit": [3], "sizes": [3]},
+    "identical-requests": {"n": [0], "prompt_length": [0], "memory_limit": [29]},
+    "two-point-worst-case": {"upper": [1], "memory_limit": [7]},
+    "three-partition": {"groups": [0], "target": [7, 8]},
+    "partition-makespan": {"n": [1]},
+    "fcfs-cascade": {"example": ["three-types"], "arrivals": ["bursty"]}
+    | {"convention": ["other"], "rounds": [0]},
+    "sqrt-n-adversary": {"memory_limit": [3]},
+}
+"""Values out of range of each parameter of each generator."""
+TYPED_GENERATORS: dict[str, dict[str, list[Any]]] = {
+    "arrival-model-1": {"n": [2.0, True, "3"]},
+    "arrival-model-2": {"memory_limit": [40.0]},
+    "normal": {"mean": ["25"]},
+    "binomial": {"probability": [True]},
+    "lmsys-like": {"arrival_rate": ["1"]},
+    "mc-sf-trap": {"memory_limit": [16.0]},
+    "sqrt-n-adversary": {"memory_limit": [3.14]},
+}
+
+
+def generators(table: dict[str, dict[str, list[Any]]]) -> Rows:
+    return [
+        (partial(generate, name, **{field: value}), f"^{field} = ")
+        for name, fields in table.items()
+        for field, values in fields.items()
+        for value in values
+    ]
+
+
+def arrivals(types: Any, horizon: float = 1) -> Any:
+    return poisson_arrivals(types, horizon, memory_limit=9, rng=np.random.default_rng(0))
+
+
+def drawn(**parameters: Any) -> Any:
+    return generate("arrival-model-1", **parameters)
+
+
+def table(tokens: list[float], seconds: list[float], *tile: int) -> Any:
+    return TiledTime(tokens, seconds, *tile) if tile else PiecewiseLinearTime(tokens, seconds)
+
+
+def trace(**options: Any) -> Any:
+    """Read a trace that is not there."""
+    return read_trace("absent.csv", **{"memory_limit": 100, **options})
+
+
+VALUES: Rows = [
+    *generators(GENERATORS),
+    (lambda: generate("fcfs-cascade", imbalanced=True, example="two-types"), "^imbalanced = "),
+    (lambda: generate("partition-makespan", largest=1, n=3), "^largest = "),
+    (lambda: generate("fcfs-cascade", 34, rounds=1), "brought no request"),
+    (lambda: drawn(memory=10), "arrival-model-1.*memory = 10 .*n, memory_limit"),
+    (lambda: drawn(rng=np.random.default_rng(0)), "rng"),
+    (lambda: drawn(seed=-1), "seed"),
+    (lambda: arrivals([]), "types"),
+    (lambda: arrivals([(0, 1, 1)]), "arrival_rate"),
+    (lambda: arrivals([(1, 0, 1)]), "prompt_length"),
+    (lambda: arrivals([(1, 1, 1)], NAN), "horizon"),
+    # Batch times.
+    (lambda: IterationTime(0), "iteration time"),
+    (lambda: IterationTime(1, -1), "iteration time"),
+    (lambda: IterationTime(INFINITE), "iteration time"),
+    (lambda: table([0], [1]), "batch time"),
+    (lambda: table([0, 1], [1]), "batch time"),
+    (lambda: table([1, 1], [1, 2]), "batch time"),
+    (lambda: table([0, 1], [2, 1]), "batch time"),
+    (lambda: table([0, 1], [0, 1]), "batch time"),
+    (lambda: table([4], [1.0], 4), "batch time"),
+    (lambda: table([4, 8], [1.0], 4), "batch time"),
+    (lambda: table([8, 4], [1.0, 2.0], 4), "batch time"),
+    (lambda: table([4, 10], [1.0, 2.0], 4), "batch time"),
+    (lambda: table([0, 4], [1.0, 2.0], 4), "batch time"),
+    (lambda: table([4, 8], [2.0, 1.0], 4), "batch time"),
+    (lambda: table([4, 8], [0.0, 1.0], 4), "batch time"),
+    (lambda: table([4, 8], [1.0, 2.0], 0), "batch time"),
+    (lambda: fit_affine_time(Measurements(*[np.ones(2)] * 3)), "fewer than 3"),
+    # The library.
+    (lambda: instances.library("j25-m1"), r"is a set: .*matching\('j25-m1'\)"),
+    # Traces, before the file is opened.
+    *each(lambda count: trace_windows("x", memory_limit=9, windows=count), "windows", 0, 2),
+    *each(lambda limit: trace(memory_limit=limit), "memory_limit", 0),
+    *each(lambda length: trace(round_seconds=length), "round_seconds", 0),
+    *each(lambda start: trace(start_seconds=start), "start_seconds", -1),
+    *each(lambda length: trace(duration_seconds=length), "duration_seconds", 0),
+    *each(lambda most: trace(max_requests=most), "max_requests", 0),
+    *each(lambda way: trace(too_long=way), "too_long", "cut"),
+]
+TYPES: Rows = [
+    *generators(TYPED_GENERATORS),
+    (lambda: drawn(seed=1.0), "seed"),
+    (lambda: arrivals([("1", 1, 1)]), "arrival_rate"),
+    (lambda: arrivals([(1, 1, 1.5)]), "output_length"),
+    (lambda: IterationTime("1"), "iteration time"),
+    (lambda: instances.library()[0], "name = 0 is not a string"),
+    (lambda: instances.library().matching(["j25-m1"]), r"pattern = \['j25-m1'\] is not a string"),
+    (lambda: trace_windows("x", memory_limit=9, windows=1.0), "windows"),
+    *each(lambda length: trace(round_seconds=length), "round_seconds", True),
+    *each(lambda scale: trace(token_scale=scale), "token_scale", 1.5),
+    *each(lambda start: trace(start_seconds=start), "start_seconds", None),
+    *each(lambda sort: trace(sort=sort), "sort", "yes"),
+]
+KEYWORDS: Rows = [
+    (lambda: instances.library().matching("seconds")[0].problem, "workload"),
+    (lambda: trace(limit=3), "in rounds has no limit; known: memory_limit, "),
+    (lambda: read_workload("x", memory_limit=9, token_scale=2), "in seconds has no token_scale"),
+    (lambda: read_trace("x"), "a window in rounds needs memory_limit"),
+    (lambda: trace_windows("x", windows=2), "a window in rounds needs memory_limit"),
+    (lambda: trace(windows=2, duration_seconds=1), "multiple values.*'windows'"),
+]
+UNKNOWN: Rows = [
+    *each(generate, "unknown generator {}.*arrival-model-1", "arrival-model-3", "Arrival-Model-1"),
+    *each(generate, "unknown generator {}", "", "arrival_model_1"),
+    *each(generator_parameters, "unknown generator {}", "arrival-model-3"),
+    *each(generator_documentation, "unknown generator {}", "arrival-model-3"),
+    (lambda: instances.library("j25-m1-n50-99"), "did you mean 'j25-m1-n50-04'"),
+    (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
+    (lambda: preset("h100"), "llama-2-70b-2xa100"),
+]
+TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
+TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
+
+
+@refused({**TABLE, TypeError: KEYWORDS, ValueError: TWICE})
+def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
+    assert_refused(error, call, words)
