@@ -10,6 +10,7 @@ from refusals import Rows, assert_refused, each, refused
 
 import instances
 from instances import (
+    FileFormatError,
     InvalidTypeError,
     InvalidValueError,
     UnknownNameError,
@@ -30,6 +31,7 @@ from online.batch_time import (
     preset,
 )
 
+NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
 NAN, INFINITE = float("nan"), float("inf")
 GENERATORS: dict[str, dict[str, list[Any]]] = {
     "arrival-model-1": {"n": [0, NAN], "memory_limit": [5]},
@@ -99,6 +101,10 @@ def trace(**options: Any) -> Any:
     return read_trace("absent.csv", **{"memory_limit": 100, **options})
 
 
+def columned(columns: Any) -> Any:
+    return trace(columns=columns)
+
+
 VALUES: Rows = [
     *generators(GENERATORS),
     (lambda: generate("fcfs-cascade", imbalanced=True, example="two-types"), "^imbalanced = "),
@@ -139,6 +145,12 @@ VALUES: Rows = [
     *each(lambda length: trace(duration_seconds=length), "duration_seconds", 0),
     *each(lambda most: trace(max_requests=most), "max_requests", 0),
     *each(lambda way: trace(too_long=way), "too_long", "cut"),
+    *each(lambda way: trace(bad_rows=way), "bad_rows = .* neither 'refuse' nor", "no", None, True),
+    *each(columned, "which column holds outputs", {"prompt": "in"}),
+    *each(columned, "which column holds prompts", {"output": "out", "arrival": "x"}),
+    *each(columned, "two columns of arrivals", {**NAMED, "arrival_ms": "x"}),
+    *each(columned, "columns of latency", {**NAMED, "latency_ms": "x", "latency": "y"}),
+    (lambda: trace(format="vidur", columns=NAMED), "format.*columns"),
 ]
 TYPES: Rows = [
     *generators(TYPED_GENERATORS),
@@ -153,6 +165,10 @@ TYPES: Rows = [
     *each(lambda scale: trace(token_scale=scale), "token_scale", 1.5),
     *each(lambda start: trace(start_seconds=start), "start_seconds", None),
     *each(lambda sort: trace(sort=sort), "sort", "yes"),
+    *each(lambda name: trace(format=name), "format", 3),
+    *each(columned, "not a mapping", "in"),
+    *each(columned, "output = 3", {"prompt": "in", "output": 3}),
+    *each(columned, "worker", {"worker": 3}),
 ]
 KEYWORDS: Rows = [
     (lambda: instances.library().matching("seconds")[0].problem, "workload"),
@@ -163,6 +179,8 @@ KEYWORDS: Rows = [
     (lambda: trace(windows=2, duration_seconds=1), "multiple values.*'windows'"),
 ]
 UNKNOWN: Rows = [
+    *each(lambda name: trace(format=name), r"did you mean 'azure'\? Known: aiperf", "Azure"),
+    *each(columned, "mean 'prompt'.* Known: arrival, .*output", {"prompts": "in"}),
     *each(generate, "unknown generator {}.*arrival-model-1", "arrival-model-3", "Arrival-Model-1"),
     *each(generate, "unknown generator {}", "", "arrival_model_1"),
     *each(generator_parameters, "unknown generator {}", "arrival-model-3"),
@@ -171,10 +189,24 @@ UNKNOWN: Rows = [
     (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
     (lambda: preset("h100"), "llama-2-70b-2xa100"),
 ]
+ENDLESS: Rows = [
+    (lambda: read_trace("/dev/zero", memory_limit=9), "row 1: is longer than"),
+    (lambda: instances.load("/dev/zero"), "NUL"),
+]
+MISSING: Rows = [(trace, "absent.csv")]
 TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
+FILES = {FileFormatError: ENDLESS, FileNotFoundError: MISSING}
 
 
-@refused({**TABLE, TypeError: KEYWORDS, ValueError: TWICE})
+@refused(
+    {
+        **TABLE,
+        FileFormatError: ENDLESS,
+        FileNotFoundError: MISSING,
+        TypeError: KEYWORDS,
+        ValueError: TWICE,
+    }
+)
 def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
     assert_refused(error, call, words)

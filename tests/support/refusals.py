@@ -34,8 +34,10 @@ def refused(table: dict[type[Exception], Rows]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("error", "call", "words"), rows)
 
 
-def assert_refused(error: type[Exception], call: Call, words: str, *arguments: object) -> None:
-    """Assert that the call raises the error with the words, in one printable line."""
+def assert_refused(error: type[Exception], call: Call, words: str, *arguments: object) -> str:
+    """Assert that the call raises the error with the words; return the message, in one line."""
     with pytest.raises(error, match=words) as caught:
         call(*arguments)
-    assert str(caught.value).isprintable()
+    message = str(caught.value)
+    assert message.isprintable()
+    return message

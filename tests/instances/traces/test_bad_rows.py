@@ -13,7 +13,6 @@ from trace_files import write
 
 from instances import (
     FileFormatError,
-    InvalidValueError,
     open_trace,
     read_log,
     read_trace,
@@ -186,29 +185,6 @@ def test_windows_without_their_bad_rows(tmp_path: Path) -> None:
     assert counts == [1, 2]
     _, clean = read_trace(write(tmp_path, HEADER + GOOD, "clean"), **options)
     assert clean.skipped is None
-
-
-def test_what_is_neither_refuse_nor_skip(tmp_path: Path) -> None:
-    path = write(tmp_path, HEADER + GOOD)
-    for wrong in ("ignore", None, True):
-        with pytest.raises(InvalidValueError, match="bad_rows = .* neither 'refuse' nor 'skip'"):
-            open_trace(path, columns=COLUMNS, bad_rows=wrong)
-        with pytest.raises(InvalidValueError, match="bad_rows"):
-            trace_windows(path, memory_limit=5, columns=COLUMNS, bad_rows=wrong)
-
-
-def test_what_is_no_row_is_refused_all_the_same(tmp_path: Path) -> None:
-    for text in ('[{"time": 1, "input": 5, "output": 3}, {"time": 1, "inp', "time,input\n1,2\n"):
-        with pytest.raises(FileFormatError):
-            read_log(write(tmp_path, text), columns=COLUMNS, bad_rows="skip")
-    path = tmp_path / "cut.gz"
-    path.write_bytes(gzip.compress((HEADER + GOOD * 1000).encode())[:-9])
-    with pytest.raises(FileFormatError, match="not a whole gzip file"):
-        read_log(path, columns=COLUMNS, bad_rows="skip")
-    # A bad row before the cut is what the error is about.
-    path.write_bytes(gzip.compress((HEADER + "1,,5,a\n" + GOOD * 1000).encode())[:-9])
-    with pytest.raises(FileFormatError, match=r"row 2: input is missing; 1 of the first \d"):
-        read_log(path, columns=COLUMNS)
 
 
 def test_a_pipe_is_not_read_on_after_a_bad_row() -> None:

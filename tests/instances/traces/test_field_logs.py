@@ -214,12 +214,6 @@ def test_names_with_spaces_quotes_and_dots_are_typed_so_that_they_are_read(tmp_p
     assert read_log(path, columns=columns).prompt_lengths.tolist() == [9]
 
 
-def test_a_log_whose_columns_say_nothing_has_names_to_fill_in(tmp_path: Path) -> None:
-    message = refusal(write(tmp_path, "a;b;c\n1;2;3\n"))
-    assert "its columns are a, b, c; type 'trace:" in message
-    assert "(arrival=NAME, prompt=NAME, output=NAME)', with a column for each NAME" in message
-
-
 @pytest.mark.parametrize(
     ("name", "where"),
     [
@@ -233,22 +227,6 @@ def test_totals_and_texts_say_where_the_requests_are(name: str, where: str) -> N
     message = refusal(FIELD / name)
     assert where in message
     assert "arrival=" not in message
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('INFO:     10.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK\n', "a server's log"),
-        ("[2026-02-25 09:00:01 TP0] Decode batch. #running-req: 3\n", "a server's log"),
-        ("vllm:num_requests_running 3.0\n", "Prometheus"),
-        ("============ Serving Benchmark Result ============\n", "totals as text"),
-        ("2026-02-25 09:00:01,123 - INFO - request done\n", "log of text"),
-        ("2026-02-25 09:00:01,9,2\n2026-02-25 09:00:02,9,2\n", "no header line"),
-        ('{"load_summary": {"count": 5}, "successes": {}}', "per_request_lifecycle_metrics"),
-    ],
-)
-def test_other_files_without_requests(tmp_path: Path, text: str, said: str) -> None:
-    assert said in refusal(write(tmp_path, text))
 
 
 def test_one_of_several_runs_is_chosen(tmp_path: Path) -> None:
@@ -338,13 +316,3 @@ def test_parquet_is_read_by_pandas_or_refused_by_name(tmp_path, monkeypatch) -> 
     assert advised(path)["prompt"] in ("in", "other.in")
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert "is a Parquet file: install" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    ("start", "name"),
-    [(b"PK\x03\x04", "ZIP"), (b"\x28\xb5\x2f\xfd", "Zstandard"), (b"BZh9", "bzip2")],
-)
-def test_files_of_other_kinds_are_named(tmp_path: Path, start: bytes, name: str) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(start + b"\0\0\0\0")
-    assert name in refusal(path)

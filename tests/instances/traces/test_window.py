@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from instances import (
-    FileFormatError,
     InvalidValueError,
     MemoryRule,
     load,
@@ -173,29 +172,6 @@ def test_paths_may_be_strings(tmp_path: Path) -> None:
 
 
 # --- what a file can get wrong ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        ([("0.0000002", 5, 3), ("0.0000001", 5, 3)], {}, "row 3: .*back in time"),
-        ([(0, 5, 3), (9, 5, 3)], {"start_seconds": 10}, "no rows"),
-        ([(0, 5, 3), (9, 5, 3)], {"start_seconds": 3, "duration_seconds": 5}, "no rows"),
-        ([], {}, "no rows"),
-        ([(0, 0, 3), (1, 200, 3)], {}, "1 empty, 1 longer"),
-    ],
-)
-def test_windows_that_are_refused(tmp_path: Path, rows: list, options: dict, message: str) -> None:
-    with pytest.raises(FileFormatError, match=message):
-        read(trace(tmp_path, rows), **options)
-
-
-def test_a_missing_file_and_one_not_of_text(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "absent.csv")
-    (tmp_path / "x.csv").write_bytes(HEADER.encode() + b"\n\xff\xfe\x00\n")
-    with pytest.raises(FileFormatError, match=r"x\.csv: not a text file of rows"):
-        read(tmp_path / "x.csv")
 
 
 def test_a_round_too_short_for_the_trace_is_refused(tmp_path: Path) -> None:

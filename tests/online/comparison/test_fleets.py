@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import online
-from instances import FleetSchedule, Instance, InvalidValueError, Request, UnknownNameError
+from instances import FleetSchedule, Instance, Request
 from instances.batch_time import AffineTime
 from online.comparison import comparing, records_csv
 
@@ -64,15 +64,6 @@ def test_the_preemptive_optimum_takes_any_replicas_preemption(starts: list[Any])
     assert other.compared_with == "optimum"
 
 
-def test_routers_are_checked_before_anything_runs() -> None:
-    with pytest.raises(InvalidValueError, match="replicas = 2 needs a router"):
-        online.compare(FLEET, "mc-sf")
-    with pytest.raises(InvalidValueError, match="'round-robin' is given twice"):
-        online.compare(FLEET, "mc-sf", routers=["round-robin", "round-robin"])
-    with pytest.raises(UnknownNameError, match="unknown router 'nope'; known: by-price"):
-        online.compare(FLEET, "mc-sf", routers="nope")
-
-
 def test_what_fails_under_a_router_is_a_trial_that_says_so(starts: list[Any]) -> None:
     class Broken(online.Router):
         def route(self, request: Any, replicas: Any) -> int:
@@ -83,9 +74,3 @@ def test_what_fails_under_a_router_is_a_trial_that_says_so(starts: list[Any]) ->
     assert "router 'Broken', request 0: KeyError" in str(failed.reason)
     assert served.status == "completed"
     assert np.array_equal(served.optimum_schedule.assignment, served.run.assignment)
-
-
-def test_a_router_of_one_machine_is_refused() -> None:
-    instance = Instance.from_arrays([1, 2], [2, 1], [0, 0], memory_limit=5)
-    with pytest.raises(InvalidValueError, match="but there is one machine"):
-        online.compare(instance, "fcfs", routers="round-robin")

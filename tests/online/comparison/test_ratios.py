@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hindsight
 import online
-from instances import Instance, InvalidTypeError, Request
+from instances import Instance, Request
 from online import Ratio
 from online.comparison import Interval
 from online.comparison.ratios import rounded, rounded_down, rounded_up, waiting_of_optimum
@@ -52,37 +52,6 @@ def test_an_open_interval_and_missing_bounds() -> None:
     ratio = online.ratio(run, Bounds(INSTANCE, None, None))
     assert (ratio.lower, ratio.upper, ratio.is_exact) == (None, None, False)
     assert str(ratio) == "[?, ?]"
-
-
-def test_other_instances_and_other_models_are_refused() -> None:
-    run = online.simulate(INSTANCE, "mc-sf")
-    other = Instance(INSTANCE.requests[1:], 64)
-    with pytest.raises(online.MismatchError):
-        online.ratio(run, Bounds(other, 45, 45))
-    stopped = online.simulate(INSTANCE, "mc-sf", max_rounds=1)
-    with pytest.raises(online.IncompleteRunError):
-        online.ratio(stopped, Bounds(INSTANCE, 45, 45))
-    prefill = online.simulate(INSTANCE, "mc-sf", service_model=online.PREFILL_ROUND)
-    # Its schedule is of the instance in which the prompt's round emits a token.
-    with pytest.raises(online.MismatchError):
-        online.ratio(prefill, Bounds(INSTANCE, 45, 45))
-    timed = online.simulate(INSTANCE, "mc-sf", batch_time=online.AffineTime(1.0))
-    with pytest.raises(ValueError, match="round model"):
-        online.ratio(timed, Bounds(INSTANCE, 45, 45))
-
-
-def test_what_is_no_run_or_no_result_is_refused_by_name() -> None:
-    run, bounds = online.simulate(INSTANCE, "mc-sf"), Bounds(INSTANCE, 45, 45)
-    with pytest.raises(InvalidTypeError, match=r"^run = .* write ratio\(run, result\)$"):
-        online.ratio(bounds, run)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match=r"^result = Run.* is not a result of"):
-        online.ratio(run, run)  # type: ignore[arg-type]
-    fleet = INSTANCE.with_replicas(2)
-    served = online.simulate_fleet(fleet, "mc-sf", "round-robin")
-    with pytest.raises(InvalidTypeError, match="is of several replicas: online.compare"):
-        online.ratio(served, bounds)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match=r"^run = 'mc-sf' is not a Run of online.simulate$"):
-        online.ratio("mc-sf", bounds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

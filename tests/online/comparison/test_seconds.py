@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 import hindsight
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import AffineTime, BatchTime
-from online import IncompleteRunError, NoScheduleError, Run, compare
+from online import Run, compare
 from online.comparison import (
     Interval,
     records_csv,
@@ -74,58 +73,6 @@ def test_decimals_are_what_they_are_written_as() -> None:
     assert exact.total_latency == Fraction(3, 10)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"workload": Workload([0, 1], [2, 1], [1, 2], memory_limit=10)}, "different workloads"),
-        ({"workload": Workload([0, 0.5], [2, 1], [1, 2], memory_limit=11)}, "different workloads"),
-        ({"batch_time": AffineTime(1.0, 0.25)}, "AffineTime(d0=1.0, d1=0.25"),
-    ],
-)
-def test_other_requests_and_other_batch_times_are_refused(
-    options: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(online.MismatchError) as caught:
-        online.ratio(run_of_two(), bounds(5, 4, **options))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_seconds_and_rounds_are_not_mixed() -> None:
-    instance = Instance.from_arrays([2, 1], [1, 2], memory_limit=10)
-    in_rounds = hindsight.solve(instance, threads=1)
-    timed = online.simulate(instance, "fcfs", batch_time=TIME)
-    with pytest.raises(online.MismatchError, match="run is in seconds"):
-        online.ratio(timed, in_rounds)
-    with pytest.raises(online.MismatchError, match="bounds in seconds"):
-        online.ratio(online.simulate(instance, "fcfs"), bounds(5, 4))
-    with pytest.raises(InvalidValueError, match="preemptive = True"):
-        online.ratio(timed, bounds(5, 4), preemptive=True)
-
-
-def test_runs_without_a_schedule_in_seconds_are_refused() -> None:
-    with pytest.raises(IncompleteRunError, match="unserved"):
-        online.ratio(run_of_two(max_rounds=1), bounds(5, 4))
-    with pytest.raises(NoScheduleError, match="counts rounds"):
-        _ = online.simulate(Instance.from_arrays([2], [1], memory_limit=9), "fcfs").seconds_schedule
-
-
-class Drifting:
-    """Every round is longer than the one before: no schedule can repeat that."""
-
-    def __init__(self) -> None:
-        self.rounds = 0
-
-    def durations(self, stretch: Any) -> Any:
-        self.rounds += stretch.rounds
-        return np.full(stretch.rounds, float(self.rounds))
-
-
-def test_a_batch_time_that_changes_its_mind_is_told() -> None:
-    with pytest.raises(NoScheduleError, match="asked again"):
-        _ = run_of_two(batch_time=Drifting()).seconds_schedule
-
-
 # --- every policy ------------------------------------------------------------------------------
 
 
@@ -173,13 +120,6 @@ def test_arrival_times_of_an_instance_count_as_seconds() -> None:
     assert found.instance == "late first"
     run = online.simulate(late_first, "fcfs", batch_time=TIME)
     assert online.ratio(run, hindsight.solve(late_first, 60, batch_time=TIME)).exact == 1
-
-
-def test_what_cannot_be_compared_in_seconds_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="beside batch_time"):
-        compare(TWO, ["fcfs"], batch_time=TIME, preemptive=True)
-    with pytest.raises(InvalidTypeError, match="is not a batch time"):
-        compare(TWO, ["fcfs"], batch_time=0.5)  # type: ignore[arg-type]
 
 
 def test_a_run_without_an_end_has_an_optimum() -> None:

@@ -10,14 +10,13 @@ from brute_force import all_feasible_schedules, sound_horizon
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import Scripted, start_all
 from strategies import instances
 
 import hindsight
 import online
 from hindsight import AttainmentResult
-from instances import Instance, InvalidTypeError, InvalidValueError, ServiceLevel
-from online import Decision, MismatchError, NoScheduleError, compare, share_of_attainable
+from instances import Instance, ServiceLevel
+from online import compare, share_of_attainable
 from online.comparison import Interval, Records, compare_many, records_csv, summarise
 
 ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, name="alike")
@@ -83,30 +82,6 @@ def test_no_policy_has_more_of_the_attainable_than_an_enumeration_says(instance,
             assert kept == 0
 
 
-def hold_after_the_first_token(policy: Scripted, state: object) -> Decision:
-    if 1 <= state.round_index < 4:  # type: ignore[attr-defined]
-        return Decision(hold=[0], wake=state.round_index + 1)  # type: ignore[attr-defined]
-    return Decision(start=list(policy.waiting), wake=1)
-
-
-def test_what_is_not_bounded_has_no_share() -> None:
-    level = ServiceLevel(first_token=1)
-    one = Instance.from_arrays([1], [3], memory_limit=9)
-    held = online.simulate(one, Scripted(hold_after_the_first_token, pauses=True))
-    assert held.on_time(level).tolist() == [True]
-    with pytest.raises(NoScheduleError, match="without pauses fewer are on time"):
-        share_of_attainable(held, bounds(one, level, 1, 1))
-    with pytest.raises(online.IncompleteRunError):
-        share_of_attainable(
-            online.simulate(ALIKE, "fcfs", max_rounds=1), bounds(ALIKE, level, 1, 1)
-        )
-    with pytest.raises(MismatchError, match="different requests"):
-        share_of_attainable(online.simulate(one, Scripted(start_all)), bounds(ALIKE, level, 1, 1))
-    seconds = online.simulate(one, "fcfs", batch_time=online.UnitTime(1))
-    with pytest.raises(MismatchError, match="the run took"):
-        share_of_attainable(seconds, bounds(one, level, 1, 1))
-
-
 def test_a_comparison_counts_requests_on_time_beside_latencies() -> None:
     policies = ["fcfs", "mc-sf", "edf"]
     plain = compare(ALIKE, policies[:2])
@@ -138,12 +113,6 @@ def test_a_level_that_nobody_can_keep() -> None:
     assert str(found.records[0].of_attainable) == "[?, ?]"
 
 
-@pytest.mark.parametrize("policy", ["edf", "vllm:order=deadline", "sarathi:order=deadline"])
-def test_a_policy_by_deadline_is_refused_without_a_level(policy: str) -> None:
-    with pytest.raises(InvalidValueError, match="needs a service level"):
-        compare(ALIKE, ["fcfs", policy])
-
-
 def test_all_policies_are_those_by_deadline_too_under_a_level() -> None:
     tiny = Instance.from_arrays([1], [1], memory_limit=4)
     both = [
@@ -166,12 +135,6 @@ def test_policies_are_summed_over_instances_and_runs_that_preempt_have_no_share(
     assert (preempting.on_time, preempting.of_attainable) == (1, None)
     table = Records([preempting]).table()
     assert table.rows[0][table.columns.index("of the attainable")] == "-"
-
-
-@pytest.mark.parametrize("level", [4, "latency=4", [TWO_OF_THREE] * 3])
-def test_a_comparison_takes_one_level_for_all(level: object) -> None:
-    with pytest.raises(InvalidTypeError, match="level"):
-        compare(ALIKE, "fcfs", level=level)
 
 
 def test_a_failed_run_enters_no_share_on_time() -> None:

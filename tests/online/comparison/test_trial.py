@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from preempting import ELEVEN, Yielding
 
-from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from online import compare
 from online.comparison import (
     Interval,
@@ -47,8 +47,6 @@ def test_all_can_be_compared_with_the_preemptive_optimum() -> None:
     assert [replace(one, solve_seconds=None) for one in many] == [
         replace(found, solve_seconds=None)
     ]
-    with pytest.raises(InvalidTypeError, match="preemptive"):
-        compare(ELEVEN, ["fcfs"], preemptive="no")  # type: ignore[arg-type]
 
 
 def test_what_is_found_without_preemption_bounds_the_preemptive_optimum() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import pytest
 
@@ -120,17 +119,10 @@ def test_the_smoke_preset_is_two_hundred_trials() -> None:
     plan = make_plan(preset("smoke"))
     assert (len(plan.members), len(plan.trials), len(plan.documents)) == (200, 200, 20)
     assert max(len(document["requests"]) for document in plan.documents.values()) <= 6
-    with pytest.raises(UnknownNameError, match="unknown preset 'fire'; known: smoke"):
-        preset("fire")
 
 
 def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused before anything is drawn, in the time and memory of reading it."""
-    family = Family("uniform", {"n": 1}, range(600_000))
-    with pytest.raises(InvalidValueError, match="trials = 1200000 are more than 1000000"):
-        Experiment("e", [family], ["fcfs", "mc-sf"])
-    with pytest.raises(InvalidValueError, match="seeds = .* are more than 1000000"):
-        Family("uniform", {"n": 1}, itertools.count())
     monkeypatch.setattr(families, "MOST_TRIALS", 10)
     few = Family("uniform", {"n": 1}, range(2))
     # Two runs of one policy, and of the other, which draws, two for each seed.
@@ -138,15 +130,3 @@ def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -
     assert len(make_plan(fits).members) == 10
     with pytest.raises(InvalidValueError, match="trials = 12 are more than 10"):
         make_plan(dataclasses.replace(fits, policy_seeds=range(5)))
-
-
-def test_many_seeds_of_which_one_comes_twice() -> None:
-    with pytest.raises(InvalidValueError, match="seeds = 7 is given twice"):
-        Family("uniform", {"n": 1}, [*range(100_000), 7])
-
-
-def test_an_experiment_without_instances_says_what_to_write() -> None:
-    with pytest.raises(
-        InvalidValueError, match=r"instances = \[\] is missing: .*\[\[instances\]\]"
-    ):
-        parse_experiment('name = "none"\npolicies = ["fcfs"]\n')

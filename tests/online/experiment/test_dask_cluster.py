@@ -25,7 +25,6 @@ from experiment_processes import (
     wait_until,
 )
 
-from instances import InvalidValueError
 from online.experiment import (
     Experiment,
     Family,
@@ -227,8 +226,3 @@ def test_nobody_answers(
     assert printed.getvalue() == ""
     complain("after")
     assert "after" in printed.getvalue()
-
-
-def test_not_an_address(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValueError, match="scheduler = 'nowhere'"):
-        run_experiment(parse_experiment(TINY), tmp_path / "r.sqlite", scheduler="nowhere")

@@ -96,11 +96,6 @@ def test_what_is_no_level_is_named_in_a_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_level_is_no_text() -> None:
-    with pytest.raises(InvalidTypeError, match="level = 'latency' is no ServiceLevel"):
-        Experiment("e", [Family("uniform")], ["fcfs"], level="latency")  # type: ignore[arg-type]
-
-
 def test_the_key_changes_with_the_level_alone() -> None:
     base = dataclasses.replace(parse_experiment(TINY), policies=["fcfs"])
     levels = [None, ServiceLevel(4), ServiceLevel(5), ServiceLevel(first_token=4), SEVEN]

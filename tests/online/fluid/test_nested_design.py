@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from instances import InvalidValueError
 from online.fluid import (
     NestedPlan,
     PromptType,
@@ -124,10 +122,6 @@ def test_given_ends() -> None:
     assert group(TYPES).ends == (4, 8, 16)
 
 
-HEAVY = Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
-"""At d1 = 9.9e-5 not overloaded itself, but with margins of a fifth."""
-
-
 @given(
     rates=st.lists(st.floats(0.1, 9), min_size=1, max_size=5),
     # Above, some of these workloads are overloaded with their margins, and refused.
@@ -166,27 +160,3 @@ def test_a_batch_cap_is_used_up_but_for_one() -> None:
         sizes = [n * d for n, d in zip(plan.thresholds, (5, 4, 8), strict=True)]
         assert sum(sizes) <= cap
         assert sum(sizes) + 5 + 4 + 8 + 17 > cap
-
-
-@pytest.mark.parametrize(
-    ("call", "field"),
-    [
-        (lambda: group([*TYPES, PromptType(1, 9, 3)]), "prefill_length"),
-        (lambda: group(TYPES, 4), "segments"),
-        (lambda: group(TYPES, [4, 8]), "segments"),
-        (lambda: Segments(10, (4, 4), (1, 1)), "end"),
-        (lambda: Segments(10, (4, 5), (1, 0)), "arrival_rate"),
-        (lambda: Segments(10, (), ()), "ends"),
-        (lambda: NestedPlan(group(TYPES), (1, 1), 1, 0), "thresholds"),
-        (lambda: PLAN.memory_requirement(0, 0.1), "horizon"),
-        (lambda: PLAN.memory_requirement(10, 1), "overflow_probability"),
-        (lambda: nested_thresholds(group(TYPES), 1, 1), "load with margins"),
-        (lambda: nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins"),
-        (lambda: nested_thresholds(group(TYPES), 1, 0, margin=0), "margin"),
-        (lambda: decay_rate(1, 2, 1.5), "share"),
-    ],
-)
-def test_bad_values(call: Any, field: str) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        call()
-    assert caught.value.field == field

@@ -13,7 +13,7 @@ from seconds_cases import drawn_workload, exhaustive_optimum
 import hindsight
 import instances
 import online
-from instances import InvalidValueError, Workload
+from instances import Workload
 from instances.batch_time import AffineTime
 from online.comparison import Interval, PolicySpec
 from online.comparison.ratios import seconds_of
@@ -256,11 +256,3 @@ def test_progress_is_told(workload: Workload) -> None:
     assert any(news.text.startswith("best possible in [") for news in told)
     assert [news.done for news in told] == sorted(news.done for news in told)
     assert told[-1].total >= told[-1].done
-
-
-def test_bad_parameters_are_refused(workload: Workload) -> None:
-    for options in ({"time_limit": 0}, {"jobs": 0}, {"error": -1}, {"seed": -1}):
-        with pytest.raises(InvalidValueError):
-            measure_headroom(workload, TIME, SPECS, **options)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no-such"):
-        measure_headroom(workload, TIME, [PolicySpec("no-such")])

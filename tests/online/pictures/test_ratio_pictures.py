@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InvalidTypeError, InvalidValueError
 from online import pictures
 from online.comparison import Interval
 from online.pictures.histograms import certain_and_possible
@@ -85,23 +84,6 @@ def test_proved_ratios_leave_nothing_hatched() -> None:
     assert sum(bar.get_height() for bar in same.patches) == 3
 
 
-@pytest.mark.parametrize("bins", [0, [1.0], [1.0, 1.0], [2.0, 1.0]])
-def test_bad_bins_are_refused(bins: Any) -> None:
-    with pytest.raises(InvalidValueError, match="bins"):
-        pictures.ratio_histogram(RATIOS, bins=bins)
-
-
-def test_what_is_no_ratio_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match=r"1\.5 is no Interval"):
-        pictures.ratio_histogram([1.5])  # type: ignore[list-item]
-    with pytest.raises(InvalidValueError, match="is empty"):
-        pictures.ratio_histogram([])
-    with pytest.raises(InvalidValueError, match="is empty"):
-        pictures.ratio_distribution({"mc-sf": []})
-    with pytest.raises(InvalidValueError, match="not between 1 and 7"):
-        pictures.ratio_distribution({str(k): RATIOS for k in range(8)})
-
-
 def value_at(line: Any, x: float) -> float:
     """Of a line drawn with steps that hold from their left end."""
     xs, ys = line.get_data()
@@ -150,21 +132,3 @@ def test_curves_are_drawn_with_their_bars() -> None:
     assert len({line.get_color() for line in lines}) == 2
     assert len({line.get_marker() for line in lines}) == 2
     assert ax.get_ylabel() == "mean latency (rounds)"
-
-
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [({}, "is empty"), ({1: []}, "x = 1: samples"), ({1: [2.0, math.nan]}, "finite")],
-)
-def test_samples_that_say_nothing_are_refused(
-    samples: dict[float, list[float]], message: str
-) -> None:
-    with pytest.raises(InvalidValueError, match=message):
-        pictures.Curve.from_samples(samples)
-
-
-def test_a_confidence_is_a_share() -> None:
-    with pytest.raises(InvalidValueError, match="confidence"):
-        pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=95)
-    with pytest.raises(InvalidValueError, match="curves"):
-        pictures.latency_curves({})

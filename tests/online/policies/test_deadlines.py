@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import online
-from instances import Instance, InvalidValueError, ServiceLevel
+from instances import Instance, ServiceLevel
 
 ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
 """One fits at a time, for two rounds each."""
@@ -57,30 +57,6 @@ def test_a_request_that_becomes_late_while_it_waits_lets_others_pass_at_once() -
     }
     assert told["keep"].tolist() == [0, 7, 7]
     assert told["last"].tolist() == [0, 7, 4]
-
-
-@pytest.mark.parametrize("policy", ["edf", "least-slack", "vllm:order=deadline"])
-def test_without_a_service_level_it_is_refused_in_a_line(policy: str) -> None:
-    with pytest.raises(InvalidValueError, match="deadline = None is not known") as refused:
-        online.simulate(ALIKE, policy)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("level", "told"),
-    [
-        (of_each(1, 2), "differs from the number of requests, 3"),
-        ([1, 2, 3], "is not a ServiceLevel"),
-    ],
-)
-def test_levels_that_are_not_one_for_each_are_refused(level: list, told: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=told):
-        online.simulate(ALIKE, "edf", level=level)
-
-
-def test_late_is_last_or_keep() -> None:
-    with pytest.raises(InvalidValueError, match="neither last nor keep"):
-        online.make_policy("edf", late="drop")
 
 
 class Watching(online.PriorityPolicy):

@@ -108,23 +108,6 @@ def test_nothing_within_reach_tells_the_output_length() -> None:
     assert not any(isinstance(x, (Instance, Request)) for x in collected)
 
 
-def test_reaching_for_the_truth_is_an_error() -> None:
-    class Greedy(Spy):
-        def decide(self, state: Any) -> Decision:
-            return Decision(start=[min(self.requests, key=lambda q: q.output_length).index])
-
-    instance = Instance([Request(0, 3, 5, "alpha")], 30)
-    with pytest.raises(KnowledgeError, match=r"alpha.*\[1, 20\]"):
-        online.simulate(instance, Greedy(), predictions=Interval())
-    assert online.simulate(instance, Greedy()).total_latency == 5
-
-
-@pytest.mark.parametrize("bad", [(0, 1, 2), (3, 2, 4), (1, 5, 4)])
-def test_prediction_is_an_increasing_triple(bad: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="prediction"):
-        Prediction(*bad)
-
-
 def test_a_policy_cannot_write_to_the_machine() -> None:
     """State is documented as read-only: a policy that zeroes the memory must not get away."""
 

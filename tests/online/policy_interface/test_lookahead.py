@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from brute_force import Rows, rows_of
 from effort import examples
 from hypothesis import given, settings
@@ -124,35 +122,3 @@ def test_the_volume_is_of_the_prediction_and_not_of_the_hidden_truth() -> None:
 
 def test_the_former_name_is_the_same_class() -> None:
     assert LookaheadPrefixPolicy is online.PriorityPolicy
-
-
-@pytest.mark.parametrize(
-    ("nothing", "shown"),
-    [
-        (None, "None"),
-        (float("nan"), "nan"),
-        (np.float64("nan"), r"\S*nan\S*"),
-        ("1", "'1'"),
-        ((1, None), r"\(1, None\)"),
-        ((1, (2,)), r"\(1, \(2,\)\)"),
-        ([1], r"\[1\]"),
-        (1j, "1j"),
-        (Decimal(1), r"Decimal\('1'\)"),
-    ],
-)
-def test_a_priority_that_orders_nothing_is_told(nothing: object, shown: str) -> None:
-    # A method without a return gives None, which would pass for first come, first served.
-    class Forgetful(online.PriorityPolicy):
-        name = "forgetful"
-
-        def priority(self, request: VisibleRequest) -> object:
-            """Of one request alone."""
-            return nothing if request.prompt_length == 2 else 1.5
-
-    instance = Instance.from_arrays([3, 2], [2, 1], memory_limit=6)
-    message = (
-        f"^policy 'forgetful', round 1: the priority of request 1 is {shown}, "
-        "not a number or a tuple of numbers$"
-    )
-    with pytest.raises(online.PolicyError, match=message):
-        online.simulate(instance, Forgetful())

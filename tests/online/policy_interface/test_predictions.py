@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InvalidTypeError, InvalidValueError
 from online import (
     BucketPredictions,
     ExactPredictions,
@@ -41,8 +40,6 @@ def test_every_honest_model_tells_the_truth(output: int) -> None:
 def test_one_interval_for_all() -> None:
     """[C25] Section 2."""
     assert IntervalPredictions(1, 1000).predict(3, 17, RNG) == Prediction(1, 500, 1000)
-    with pytest.raises(InvalidValueError, match="outside"):
-        IntervalPredictions(2, 5).predict(3, 6, RNG)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +49,6 @@ def test_buckets(output: int, lower: int, upper: int) -> None:
     """[C25] Section 4.2."""
     told = BucketPredictions().predict(3, output, RNG)
     assert (told.lower, told.upper) == (lower, upper)
-
-
-def test_a_length_above_the_last_bucket() -> None:
-    with pytest.raises(InvalidValueError, match="last bucket"):
-        BucketPredictions((3, 5)).predict(3, 6, RNG)
 
 
 @given(st.integers(1, 1000), st.sampled_from(["0", "0.1", "0.5", "0.95", "0.99"]))
@@ -89,32 +81,6 @@ def test_some_noise_breaks_its_promise() -> None:
     assert 350 < broken < 550
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: IntervalPredictions(0, 3),
-        lambda: IntervalPredictions(4, 3),
-        lambda: BucketPredictions(()),
-        lambda: BucketPredictions((3, 3)),
-        lambda: ProportionalPredictions(1),
-        lambda: ProportionalPredictions(-0.1),
-        lambda: ProportionalPredictions(float("nan")),
-        lambda: NoisyPredictions(-1),
-        lambda: NoisyPredictions(1, wrong=2),
-    ],
-)
-def test_bad_values(build: object) -> None:
-    with pytest.raises(InvalidValueError):
-        build()  # type: ignore[operator]
-
-
-def test_bad_types() -> None:
-    with pytest.raises(InvalidTypeError):
-        ProportionalPredictions("0.5")  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError):
-        NoisyPredictions(1.5)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("error", [0.1, 0.5, 2.0])
 def test_relative_predictions_are_off_by_the_share_stated(error: float) -> None:
     model = RelativePredictions(error)
@@ -130,5 +96,3 @@ def test_a_relative_prediction_is_a_length() -> None:
     rng = np.random.default_rng(4)
     assert min(RelativePredictions(10).predict(3, 1, rng).point for _ in range(100)) == 1
     assert RelativePredictions(0).predict(3, 17, rng) == Prediction(17, 17, 17)
-    with pytest.raises(InvalidValueError, match="error"):
-        RelativePredictions(11)

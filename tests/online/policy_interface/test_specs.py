@@ -349,12 +349,6 @@ def test_every_door_says_what_is_no_policy(
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("door", SIMULATES)
-def test_none_is_no_policy_where_one_is_asked_for(door: str) -> None:
-    with pytest.raises(InvalidTypeError, match="policy = None is no policy"):
-        DOORS[door](None)
-
-
 def test_parameters_go_with_text_and_classes_and_not_with_objects() -> None:
     made: Any = make_policy("rules.py:LeastVolume(alpha=1)", alpha=0.2)
     assert made.alpha == 0.2

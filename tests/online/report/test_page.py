@@ -10,7 +10,7 @@ import pytest
 from trials_by_hand import trial_by_hand
 
 import instances
-from instances import Instance, InvalidTypeError, InvalidValueError, Request
+from instances import Instance, Request
 from online import simulate
 from online.report import build_report
 from online.report.page import DATA_ID, report_data
@@ -125,13 +125,6 @@ def test_no_name_becomes_markup(page: str, parsed: Page) -> None:
 
 def test_equal_records_give_equal_pages(page: str) -> None:
     assert build_report(RECORDS, title=HOSTILE, note="one & two") == page
-
-
-def test_there_must_be_something_to_report() -> None:
-    with pytest.raises(InvalidValueError, match="nothing to report"):
-        build_report([])
-    with pytest.raises(InvalidTypeError, match="is no Trial"):
-        build_report([1])  # type: ignore[list-item]
 
 
 def test_a_page_tells_what_its_optima_are_of() -> None:

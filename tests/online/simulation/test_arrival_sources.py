@@ -108,26 +108,3 @@ def test_an_answer_to_the_last_completion_is_not_cut_off_by_a_round_limit() -> N
     # Request 0 completes at round 3 and is answered at round 3: at a limit of 3, work remains.
     run = online.simulate(Reactive("completed", 0, rounds=1), "fcfs", max_rounds=3)
     assert run.status == "round-limit"
-
-
-def test_labels_and_impossible_requests() -> None:
-    class Labelled(Reactive):
-        def reset(self, rng: np.random.Generator) -> None:
-            super().reset(rng)
-            self.pending = [Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]
-
-    with pytest.raises(ValueError, match=r"whale.*18"):
-        online.simulate(Labelled("started", 1), "mc-sf")
-
-
-@pytest.mark.parametrize("bad", [Arrival(0, -1, 3), Arrival(0, 2, 0), Arrival(0, 1.5, 2)])  # type: ignore[arg-type]
-def test_a_source_is_checked_like_an_instance(bad: Arrival) -> None:
-    class Bad(Reactive):
-        def reset(self, rng: np.random.Generator) -> None:
-            super().reset(rng)
-            self.pending = [bad]
-            self.left = 0
-
-    with pytest.raises((ValueError, TypeError)) as caught:
-        online.simulate(Bad("started", 1), "mc-sf")
-    assert "length" in str(caught.value)

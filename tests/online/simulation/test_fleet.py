@@ -14,7 +14,6 @@ import scripted
 import online
 from instances import (
     Instance,
-    InvalidTypeError,
     InvalidValueError,
     MemoryRule,
     Request,
@@ -227,12 +226,6 @@ def test_conversations_stay_where_their_first_request_went(router: str, sticky: 
     assert (first[2], first[6]) == ((2, 0) if router == "round-robin" else (2, 2))
 
 
-def test_keys_that_are_not_there_are_refused() -> None:
-    fleet = Instance.from_arrays([2] * 3, [3] * 3, memory_limit=20, replicas=2)
-    with pytest.raises(InvalidValueError, match="sticky = 'session' is not in the metadata"):
-        online.simulate_fleet(fleet, "mc-sf", "random(sticky='session')")
-
-
 def test_predictions_do_not_depend_on_the_router() -> None:
     fleet = drawn(1, 2, in_seconds=False)
 
@@ -247,41 +240,6 @@ def test_predictions_do_not_depend_on_the_router() -> None:
         online.simulate_fleet(fleet, "mc-sf", router, predictions=NoisyPredictions(2))
         told.append(router.seen)
     assert told[0] == told[1]
-
-
-@pytest.mark.parametrize(
-    ("choice", "told"),
-    [
-        (2, r"router 'Scripted', request 0: replica = 2"),
-        (-1, r"router 'Scripted', request 0: replica = -1"),
-        (None, r"router 'Scripted', request 0: replica = None"),
-    ],
-)
-def test_a_choice_that_is_no_replica_is_refused(choice: Any, told: str) -> None:
-    fleet = Instance.from_arrays([2], [3], memory_limit=20, replicas=2)
-    with pytest.raises((InvalidValueError, InvalidTypeError), match=told):
-        online.simulate_fleet(fleet, "mc-sf", Scripted([choice]))
-
-
-def test_what_a_router_raises_names_it() -> None:
-    fleet = Instance.from_arrays([2], [3], memory_limit=20, replicas=2)
-    with pytest.raises(online.RouterError, match="router 'Scripted', request 0: IndexError"):
-        online.simulate_fleet(fleet, "mc-sf", Scripted([]))
-
-    class Draws(Scripted):
-        def reset(self, setup: Any) -> None:
-            setup.rng.random()
-
-    with pytest.raises(online.RouterError, match="router 'Draws' draws from Setup.rng"):
-        online.simulate_fleet(fleet, "mc-sf", Draws([]))
-
-
-def test_what_reacts_to_a_policy_has_one_replica() -> None:
-    class Source:
-        memory_limit, name, adaptive, replicas = 9, None, True, 2
-
-    with pytest.raises(InvalidTypeError, match="what reacts to a policy has one replica"):
-        online.simulate_fleet(Source(), "mc-sf", "random")  # type: ignore[arg-type]
 
 
 OWN = """

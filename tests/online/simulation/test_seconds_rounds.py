@@ -17,7 +17,7 @@ from instances.batch_time import (
     PiecewiseLinearTime,
     TiledTime,
 )
-from online import NoScheduleError, Run
+from online import Run
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
@@ -113,9 +113,3 @@ def test_an_instance_out_of_order_is_put_into_order() -> None:
     run = online.simulate(instance, "mc-sf", batch_time=TIME, service_model=TOKEN_PER_ROUND)
     assert run.seconds_schedule.workload.ids == (1, 2, 0)
     check(run)
-
-
-def test_a_run_in_rounds_has_none() -> None:
-    instance = Instance.from_arrays([3], [1], memory_limit=5)
-    with pytest.raises(NoScheduleError, match="counts rounds"):
-        _ = online.simulate(instance, "mc-sf").seconds_schedule

@@ -12,8 +12,8 @@ from answering_source import Arrival, Observation
 from scripted import Scripted, start_all
 
 import online
-from instances import Instance, InvalidValueError, Workload
-from online import Decision, Policy, PolicyError, UnitTime
+from instances import Instance, Workload
+from online import Decision, Policy, UnitTime
 from online.simulation import simulator
 
 # What these conditions keep from happening is mostly a run without end.
@@ -44,13 +44,6 @@ class Listed:
 
 
 # --- memory and tokens -------------------------------------------------------------------------
-
-
-def test_one_token_too_many_is_too_many() -> None:
-    """Two tokens each after round 1; in round 2 they hold six."""
-    instance = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
-    with pytest.raises(PolicyError, match="round 2: the batch holds 6 tokens, 1 above"):
-        online.simulate(instance, Scripted(start_all))
 
 
 @pytest.mark.parametrize(("how", "token"), [("evict", np.nan), ("preempt", 1.0)])
@@ -139,22 +132,6 @@ def test_source_predictions_and_policy_have_streams_of_their_own() -> None:
 # --- arrivals ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("batches", "time"),
-    [
-        # Before one that has been handed over, in one batch and in two; and ahead of time.
-        ([(3, [Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")])], 2),
-        ([(3, [Arrival(3, 1, 4)]), (4, [Arrival(2, 1, 1, "bad")])], 2),
-        ([(3, [Arrival(3, 1, 1), Arrival(4, 1, 1, "bad")])], 4),
-    ],
-)
-def test_arrivals_out_of_order_are_refused(
-    batches: list[tuple[float, list[Arrival]]], time: int
-) -> None:
-    with pytest.raises(InvalidValueError, match=f"'bad': arrival time = {time} is out of order"):
-        online.simulate(Listed(*batches), Scripted(start_all))
-
-
 def test_equal_arrival_times_are_in_order() -> None:
     source = Listed((3, [Arrival(3, 1, 1), Arrival(3, 1, 1)]), (4, [Arrival(4, 1, 1)]))
     assert online.simulate(source, Scripted(start_all)).start_rounds.tolist() == [3, 3, 4]
@@ -179,21 +156,6 @@ def test_a_round_limit_is_no_time_on_a_clock_of_seconds() -> None:
 
 
 # --- allotments of prompts ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("decision", "words"),
-    [
-        (Decision(start=[0], prefill={0: 2}, hold=[0]), "allotted prompt tokens and held"),
-        (Decision(start=[0], prefill={0: -1}), "was allotted -1 prompt tokens and has 4 left"),
-        (Decision(start=[0], prefill={0: 5}), "was allotted 5 prompt tokens and has 4 left"),
-        (Decision(start=[0], prefill={1: 1}), "was allotted prompt tokens but is not running"),
-    ],
-)
-def test_impossible_allotments_are_refused(decision: Decision, words: str) -> None:
-    instance = Instance.from_arrays([4, 4], [1, 1], memory_limit=9)
-    with pytest.raises(PolicyError, match=f"scripted.*round 1.*{words}"):
-        online.simulate(instance, Scripted(lambda p, s: decision))
 
 
 # --- waiting and waking ------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import pytest
 from answering_source import Grudge
 
 import online
-from instances import Instance, InvalidValueError, save
-from instances.batch_time import AffineTime
+from instances import Instance, save
 from online import PriorityPolicy
 from online.experiment import Experiment, InstanceFiles, read_results, run_experiment
 from online.policy_interface import VisibleRequest
@@ -78,16 +77,6 @@ def test_a_policy_that_keeps_tokens_has_no_ratio_and_others_have() -> None:
     assert kept.preemptive
     assert kept.ratio is None or kept.optimum_upper is None
     assert "preemptive=True counts every request alike" in str(kept.reason)
-    with pytest.raises(InvalidValueError, match="preemptive=True counts every request alike"):
-        online.compare(instance, "mc-sf", preemptive=True)
-
-
-def test_seconds_take_no_weights() -> None:
-    message = "with a batch time every request counts alike"
-    with pytest.raises(InvalidValueError, match=message):
-        online.simulate(INSTANCE, "mc-sf", batch_time=AffineTime(1.0))
-    with pytest.raises(InvalidValueError, match=message):
-        online.compare(INSTANCE, "mc-sf", batch_time=AffineTime(1.0))
 
 
 def test_results_of_an_experiment_keep_weights(tmp_path: Path) -> None:

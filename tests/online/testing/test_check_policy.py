@@ -262,19 +262,6 @@ def test_instances_of_ones_own() -> None:
     assert check_policy("h-sf", pair, hash_seed=False).notes[0].startswith("it needs exact output")
 
 
-@pytest.mark.parametrize(
-    ("policy", "options", "told"),
-    [
-        (OneByOne, {"by_design": ["rests"]}, "'rests' is not one of the checks"),
-        (OneByOne, {"instances": 0}, "instances = 0"),
-        (["fcfs", "mc-sf"], {}, "is not one policy"),
-    ],
-)
-def test_bad_arguments(policy: Any, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidValueError, match=told):
-        check_policy(policy, **options)
-
-
 def test_a_policy_that_refuses_everything_is_told() -> None:
     class Refuses(OneByOne):
         """Whatever it is."""

@@ -16,7 +16,7 @@ from tiny_fleets import tiny_fleet
 from tiny_problems import least_total_latency
 
 import online
-from instances import Instance, InvalidValueError, MemoryRule
+from instances import Instance
 from online import theory
 
 ALPHAS = [Fraction(k, 20) for k in range(1, 21)]
@@ -185,21 +185,6 @@ def test_theorem_3_4_claims_more_than_its_proof(alpha: Fraction) -> None:
         assert worst < theory.a_max_ratio_lower_bound(float(alpha))
 
 
-def test_bad_arguments() -> None:
-    for call in (
-        lambda: theory.a_min_ratio([], 0, 1),
-        lambda: theory.a_min_ratio([0.0], 0, 1),
-        lambda: theory.a_min_ratio([-1.0, 2.0], 0, 1),
-        lambda: theory.a_max_ratio_upper_bound(0.0),
-        lambda: theory.a_ell_ratio_bound(1.5),
-        lambda: theory.a_min_linear_geometric_ratio(2.0),
-        lambda: theory.rayleigh_maximum(0),
-        lambda: theory.equal_requests_dual(5, 5, 1, 9),
-    ):
-        with pytest.raises(InvalidValueError):
-            call()
-
-
 @given(instances(max_requests=5, max_memory=9, max_arrival=4))
 @settings(max_examples=examples(200))
 def test_the_volume_bound(instance: Instance) -> None:
@@ -213,14 +198,6 @@ def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     fleet = tiny_fleet(rng, 4, replicas=1 + seed % 3)
     best = least_total_latency(fleet)
     assert theory.volume_bound(fleet) <= best
-
-
-def test_lemmas_are_of_one_machine_that_counts_tokens() -> None:
-    for other in ({"replicas": 2}, {"memory_rule": MemoryRule(1, "next")}):
-        instance = Instance.from_arrays([1] * 3, [1] * 3, memory_limit=4, **other)
-        for lemma in (theory.optimum_lower_bound, theory.mc_sf_upper_bound):
-            with pytest.raises(InvalidValueError, match="replicas|tokens"):
-                lemma(instance)
 
 
 @given(
@@ -246,17 +223,6 @@ def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
     assert theory.optimum_lower_bound(instance) == Fraction(nested, 6 * limit) + Fraction(
         sum(outputs), 6
     )
-
-
-def test_the_lemmas_know_where_they_apply() -> None:
-    unequal = Instance.from_arrays([1, 2], [1, 1], memory_limit=9)
-    late = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
-    tight = Instance.from_arrays([1, 1], [4, 1], memory_limit=9)
-    for instance in (unequal, late):
-        with pytest.raises(InvalidValueError):
-            theory.optimum_lower_bound(instance)
-    with pytest.raises(InvalidValueError, match="twice"):
-        theory.mc_sf_upper_bound(tight)
 
 
 @given(st.integers(0, 8), st.integers(1, 8), st.integers(1, 60), st.integers(0, 60))

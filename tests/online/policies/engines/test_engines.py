@@ -247,27 +247,6 @@ def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> Non
     assert np.argsort(run.start_times, kind="stable").tolist() == starts
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("sglang", {"chunked_prefill_size": 15}),
-        ("tensorrt-llm", {"max_num_tokens": 15, "enable_chunked_prefill": True}),
-    ],
-)
-def test_prompts_are_not_cut_to_less_than_a_block(name: str, parameters: dict[str, Any]) -> None:
-    rule = MemoryRule(16, "next", "whole")
-    source = Workload([0.0], [20], [2], memory_limit=64, memory_rule=rule)
-    with pytest.raises(ValueError, match="= 15 is below a block of 16 tokens"):
-        online.simulate(source, online.make_policy(name, **parameters), batch_time=AffineTime(1.0))
-
-
-@pytest.mark.parametrize("name", ["sglang", "tensorrt-llm"])
-def test_service_models_with_prefill_rounds_are_refused(name: str) -> None:
-    source = Workload([0.0], [20], [2], memory_limit=64)
-    with pytest.raises(ValueError, match="service_model = 'prefill-round' has prefill rounds"):
-        online.simulate(source, name, batch_time=AffineTime(1.0), service_model=PREFILL_ROUND)
-
-
 @pytest.mark.parametrize(("conservativeness", "prompt"), [(1.0, 13_000), (10.0, 11_000)])
 def test_sglang_estimates_no_more_than_4096_tokens_of_output(
     conservativeness: float, prompt: int

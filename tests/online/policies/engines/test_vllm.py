@@ -14,7 +14,7 @@ from engine_recordings import FURTHER_SETTINGS, Recording, play, read_recordings
 from per_step_vllm import steps_of
 
 import online
-from instances import Instance, InvalidValueError, MemoryRule
+from instances import Instance
 
 
 def draw(seed: int) -> dict[str, Any]:
@@ -126,18 +126,3 @@ def test_a_prompt_that_is_not_to_be_cut_and_exceeds_the_budget() -> None:
     fits = Instance.from_arrays([8, 8], [1, 1], memory_limit=32)
     run = online.simulate(fits, online.make_policy("vllm", **settings))
     assert run.completion_rounds.tolist() == [1, 2]
-    too_long = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
-    with pytest.raises(InvalidValueError, match="is less than the 9 tokens of request 1, which"):
-        online.simulate(too_long, online.make_policy("vllm", **settings))
-
-
-def test_what_contradicts_the_instance() -> None:
-    instance = Instance.from_arrays(
-        [5], [3], memory_limit=32, memory_rule=MemoryRule(16, "next", "chunks")
-    )
-    with pytest.raises(InvalidValueError, match="not that of the memory rule, 16"):
-        online.simulate(instance, online.make_policy("vllm", block_size=8))
-    with pytest.raises(InvalidValueError, match="prefill rounds"):
-        online.simulate(instance, "vllm", service_model=online.PREFILL_ROUND)
-    with pytest.raises(InvalidValueError, match="prefill rounds"):
-        online.simulate(instance, "mc-sf", service_model=online.PREFILL_ROUND)

@@ -1,0 +1,244 @@
+"""Logs and traces that are refused, in one line that names the file, the row and the field."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_files import LOGS, openai_usage, sglang_bench, vllm_bench
+from refusals import assert_refused
+from trace_files import read
+
+from instances import FileFormatError, read_log
+from online.batch_time import fit_affine_time
+
+FIELD = Path(__file__).parents[1] / "data" / "field"
+NAMES = {"arrival": "t", "prompt": "in", "output": "out"}
+HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+LENGTHS = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n3,4,7,0.7\n"
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+MOONCAKE = '{"timestamp": 27482, "input_length": 374, "output_length": 44, "hash_ids": [0, 1, 2]}\n'
+TRACES = {
+    "vidur": HEADER + "0.5,374,44\n1.25,879,0\n",
+    "burstgpt": BURST + "5,ChatGPT,374,44,418,API log\n6.25,ChatGPT,879,0,879,API log\n",
+    "azure": AZURE + "2023-11-16 18:15:47.9305900,879,0\n",
+    "mooncake": MOONCAKE + MOONCAKE.replace("27482", "28732").replace("374", "879"),
+}
+"""Two requests in each format; the second is the one that is changed."""
+FAILED = (
+    {"finish_reason": {"type": "abort"}, "request_received_ts": 1, "prompt_tokens": 5},
+    {"metadata": {"request_start_ns": 1}, "metrics": {}, "error": {"code": 1}},
+    {"start_time": 1, "end_time": 2, "info": {}, "error": {"e": 1}},
+    {"start_timestamp": -1, "num_input_tokens": 5},
+    {"usage": {"prompt_tokens": 1}, "error": "late"},
+)
+UNIT = openai_usage(lambda one: round((1_700_000_000 + one.start) * 1000))
+NO_OUTPUTS = [
+    LOGS[kind].replace("completion_tokens", "other_tokens")
+    for kind in ("sglang-server", "openai-usage", "otlp, one a line")
+]
+UNKNOWN, TYPE = "fits no format; its columns are a", r"type 'trace:.*\(arrival=NAME"
+COLUMNS = "input_lens", "output_lens", "ttfts", "itls", "start_times", "errors"
+POD, NO_WORKER = {"worker": "pod"}, ("aiperf", "otlp", "guidellm", "vllm-bench", "openai-usage")
+GOOD = "t,in,out\n" + "0.5,10,20\n" * 1000
+CUT = gzip.compress(GOOD.encode())[:-9]
+CUT_AND_BAD = gzip.compress(GOOD.replace("10", "", 1).encode())[:-9]
+LATENCY = {"latency": "e"}
+UNTIMED = {"prompt": "in", "output": "out"}
+BOTH = HEADER.replace("\n", ",Timestamp,Request tokens,Response tokens\n0,10,20,7,30,40\n")
+GAPS: list[tuple[Any, str]] = [
+    ([0.1, -1], "what is no duration"),
+    ([float("nan")], "what is no duration"),
+    ([1e17], "what is no duration"),
+    ([[0.1]], "is not a list of numbers"),
+    (0.1, "is not a list of numbers"),
+    ([10**400], "is not a list of numbers"),
+    ([True, 0.5], "is not a list of numbers"),
+]
+Row = tuple[Any, str, str | bytes]
+
+
+def log(text: str | bytes, words: str, **options: Any) -> Row:
+    return partial(read_log, **options), words, text
+
+
+def trace(text: str | bytes, words: str, **options: Any) -> Row:
+    return partial(read, **options), words, text
+
+
+def of(kind: str, good: str, bad: str, words: str) -> Row:
+    """Change a log of a tool at one place."""
+    assert good in LOGS[kind]
+    return log(LOGS[kind].replace(good, bad, 1), words)
+
+
+def second(kind: str, good: str, bad: str, words: str) -> Row:
+    """Change the second request of a trace, whose row is named."""
+    before, found, after = TRACES[kind].rpartition(good)
+    assert found
+    return trace(before + bad + after, rf"row {3 - (kind == 'mooncake')}: .*{words}")
+
+
+def without(kind: str, name: str) -> Row:
+    """Rename a column of a trace."""
+    return trace(TRACES[kind].replace(name, "Other"), f"column '{name}' is missing.*type '")
+
+
+def bench(words: str, **changes: Any) -> Row:
+    return log(vllm_bench(**changes), words)
+
+
+ROWS: list[Row] = [
+    # Nothing in it, or nothing that could be a request.
+    *[log(text, ": is empty$") for text in ("", "\n\n")],
+    *[log("", ": is empty$", format=name) for name in ("azure", "mooncake", "otlp")],
+    *[trace(text, ": holds no record that has fields$") for text in ("{}\n", "[]", "[{}]")],
+    log("[] \n", "holds no record"),
+    *[log(text, "row 1: is not a JSON object") for text in ("[1]", "[[]]")],
+    log("null", "fits no format"),
+    *[log(text, "is cut off|row 1: is not JSON") for text in ("[", "{", '{"a"')],
+    *[log(text, "nested too deeply") for text in ("[" * 10**5, '{"a":' * 10**5)],
+    log('{"benchmarks": ' + "[" * 9999, "is not JSON"),
+    *[log(json.dumps([one]), r"is left of 1 \(1 failed, 0 without output l") for one in FAILED],
+    bench(r"is left of 5 \(5 failed, 0 w", errors=["late"] * 5, itls=[[], [0.5, 1], [], [1], []]),
+    *[log(text, r"is left of 5 \(1 failed, 4 without output length") for text in NO_OUTPUTS],
+    log('{"benchmarks": [], "other": 1}', "no request is left of 0"),
+    log('{"benchmarks": [{"requests": {"successful": null}}]}', "no request is left of 0"),
+    log('{"benchmarks": null}', "is not JSON"),
+    of("guidellm", '"benchmarks"', '"other"', "fits no format"),
+    # Files of another kind.
+    *[log(text, f"{UNKNOWN}.*{TYPE}") for text in ('{"a": 1, "b": 2}\n', "a: 1\nb:\n - 2\n")],
+    *[log(text, f"{UNKNOWN}.*{TYPE}") for text in ('{\n "a": 1\n}\n', '[{"a": 1}]', "a,b\n1,2\n")],
+    log("a;b;c\n1;2;3\n", r"are a, b, c; type 'trace:.*\(arrival=NAME, prompt=NAME, output=NAME"),
+    log('INFO:  10.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK\n', "a server's log"),
+    log("[2026-02-25 09:00:01 TP0] Decode batch. #running-req: 3\n", "a server's log"),
+    log("vllm:num_requests_running 3.0\n", "Prometheus"),
+    log("============ Serving Benchmark Result ============\n", "totals as text"),
+    log("2026-02-25 09:00:01,123 - INFO - request done\n", "log of text"),
+    log("2026-02-25 09:00:01,9,2\n2026-02-25 09:00:02,9,2\n", "no header line"),
+    log('{"load_summary": {"count": 5}, "successes": {}}', "per_request_lifecycle_metrics"),
+    log(b"PK\x03\x04\0\0\0\0", "ZIP"),
+    log(b"\x28\xb5\x2f\xfd\0\0\0\0", "Zstandard"),
+    log(b"BZh9\0\0\0\0", "bzip2"),
+    trace(HEADER.encode() + b"\n\xff\xfe\x00\n", "not a text file of rows"),
+    *[trace(f"{one}\n1,2\n", "fits no form") for one in ("a\x1b[31m,b", "a\u202eb,c", '"a\nb",c')],
+    trace(",".join(f"c{k}" for k in range(5000)) + "\n", "5000 in all"),
+    # A run of a benchmark.
+    bench("has no output_lens: every request needs its tokens", output_lens=None),
+    bench("has no input_lens", input_lens=None),
+    bench("ttfts has 6 entries and input_lens 5", ttfts=[0.5] * 6),
+    bench("errors has 1 entries", errors=[""]),
+    bench("output_lens 5 is not a list", output_lens=5),
+    bench("row 2: ttfts -0.5 is below 0", ttfts=[0.1, -0.5, 0, 0, 0]),
+    bench("row 2: ttfts 'x' is not a number", ttfts=[0.1, "x", 0, 0, 0]),
+    bench("row 2: ttfts True is not a number", ttfts=[0.1, True, 0, 0, 0]),
+    *[bench(f"row 2: itls .*{told}", itls=[[], bad, [], [], []]) for bad, told in GAPS],
+    bench(r"row 2: latencies 1e\+17 is above 1e\+16", latencies=[0.5, 1e17, 0.5, 0.5, 0.5]),
+    bench("row 3: start_times -3 is below 0", start_times=[1, 2, -3, 4, 5]),
+    bench(r"start_times 1e\+300 is not a time", start_times=[1, 2, 1e300, 4, 5], errors=None),
+    bench("is not a finite number", start_times=[1, 2, float("inf"), 4, 5]),
+    bench(r"--save-detailed \(vLLM\) or --output-details \(SGLang\)", **dict.fromkeys(COLUMNS)),
+    log(sglang_bench(), "has no start_times; sglang-bench", format="vllm-bench"),
+    log(sglang_bench(1.0) + sglang_bench(4.0), "2 runs.*run=1 to run=2"),
+    log(vllm_bench()[:-1] + ', "input_lens": [1, 2, 3, 4, 5]}', "'input_lens' is there twice"),
+    # A record of a tool.
+    of("aiperf", '"was_cancelled"', '"request_end_ns": 5, "was_cancelled"', "1: key 'req.* twice"),
+    of("aiperf", '"unit": "ms"', '"unit": "weeks"', "row 1: metrics.*unit = 'weeks' is no unit"),
+    of("aiperf", '"metrics": {"input', '"metrics": 5, "x": {"input', "row 1: metrics.input"),
+    of("aiperf", '"value": 125.0', '"value": -1', "row 1: metrics.*value = -1 is below 0"),
+    of("aiperf", "[500.0, 62.5]", "[500.0, true]", "row 2: metrics.inter_chunk_latency"),
+    of("aiperf", '"value": 125.0', '"value": "fast"', "'fast' is not a number"),
+    of("sglang-server", '"e2e_latency": 0.125', '"e2e_latency": NaN', "row 1: e2e_latency = nan"),
+    of("sglang-server", "1700000000.5", '"today"', "row 1: request_received_ts 'today'"),
+    of("sglang-server", "1700000000.5", "true", "row 1: request_received_ts True is not a time"),
+    of("inference-perf", '"end_time": 500.8125', '"end_time": 499', "row 2: end_time = 499"),
+    of("inference-perf", "500.75", "500", "row 2: info.*output_token_times = .* back in time"),
+    of("trtllm-bench", '"end_timestamp": 7000625', '"end_timestamp": 6000625', "row 1: end_time"),
+    of("openai-usage", "1700000000.5", '"2026-01-01T00:00:00Z"', "row 2: created 17000.* is not"),
+    of("openai-usage", "1700000001.25", '"2026-01-01"', "row 4: created '2026-01-01' is not a"),
+    of("openai-usage", "1700000001.25", "1700000001250", "row 4: .*250 is in another unit"),
+    log(UNIT.replace("1700000001250", "1700000001"), "row 4: .* 1700000001 is in another unit"),
+    of("openai-usage", '"created": 1700000000.5', '"made": 5', "created is missing; .*=NAME"),
+    of("guidellm", '"prompt_tokens": 396', '"prompt_tokens": []', "row 1: prompt_tokens"),
+    of("guidellm", '"successful": [', '"successful": [5, ', "row 1: is not a JSON object"),
+    of("otlp", '"scopeSpans": [', '"scopeSpans": {"a": 1}, "b": [', "is not JSON: expecting"),
+    log(LOGS["trtllm-bench"] + "\n[]", "goes on after its list"),
+    # A row of a trace.
+    second("vidur", "1.25", "x", "arrived_at 'x' is not a time"),
+    second("vidur", "1.25", "-1.25", "arrived_at '-1.25' is not a time"),
+    second("vidur", "1.25", "nan", "arrived_at 'nan'"),
+    second("vidur", "1.25", "1e99", "arrived_at '1e99'"),
+    second("vidur", "1.25", "0.25", "arrived_at goes back in time"),
+    second("vidur", "879", "879.5", "num_prefill_tokens '879.5' is not a whole number"),
+    second("vidur", "879", "9" * 5000, r"num_prefill_tokens 999\d*\.\.\. is above"),
+    second("vidur", "879", "2147483648", "num_prefill_tokens 2147483648 is above 2147483647"),
+    second("burstgpt", "6.25", "", "Timestamp is missing"),
+    second("burstgpt", "ChatGPT,879", "ChatGPT,", "Request tokens is missing"),
+    second("burstgpt", "ChatGPT,879,0,879", "ChatGPT,879", "Response tokens 'API log'"),
+    second("azure", "47.9305900", "47.9305900Z", "TIMESTAMP .* time zone"),
+    second("azure", "2023-11-16 18:15:47.9305900", "yesterday", "TIMESTAMP 'yesterday'"),
+    second("azure", "11-16", "11-31", "TIMESTAMP .* is not a time"),
+    second("azure", "15:47", "15:61", "TIMESTAMP .* is not a time"),
+    second("azure", "9305900", "-5", "TIMESTAMP .* is not a time"),
+    second("azure", "9305900", "\u00b2", "TIMESTAMP .* is not a time"),
+    second("azure", "15:47", "14:47", "TIMESTAMP goes back in time"),
+    second("azure", "879,0", "1e3,0", "ContextTokens '1e3' is not a whole number"),
+    second("azure", "879,0", "879,-1", "GeneratedTokens -1 is negative"),
+    second("azure", "879,0", "1,154,44", "has more cells than the header"),
+    second("mooncake", "28732", "-1", "timestamp -1 is not a time"),
+    second("mooncake", "28732", '"x"', "timestamp 'x' is not a time"),
+    second("mooncake", "28732", "NaN", "timestamp NaN is not a time"),
+    second("mooncake", "879", "879.5", "input_length 879.5 is not a whole number"),
+    second("mooncake", "879", "true", "input_length True is not a whole number"),
+    second("mooncake", "879", "[1]", r"input_length '?\[1\]'? is not a whole number"),
+    second("mooncake", '"output_length": 44', '"output": 0', "output_length is missing"),
+    second("mooncake", '"output_length": 44, ', '"output_length": 0, ]', "is not JSON"),
+    second("mooncake", "[0, 1, 2]", "[" * 100_000, "is not JSON"),
+    second("mooncake", "[0, 1, 2]", "9" * 5000, "is not JSON"),
+    trace(TRACES["vidur"] + "7" * 3_000_000, "row 4: is longer than"),
+    # Columns, and windows.
+    *[without("azure", name) for name in AZURE.split("\n")[0].split(",")],
+    without("vidur", "num_decode_tokens"),
+    without("burstgpt", "Response tokens"),
+    without("mooncake", "timestamp"),
+    trace(HEADER.replace("\n", ",arrived_at\n0,1,1,5\n"), "'arrived_at' is there twice"),
+    trace(BOTH, "several formats.*format=burstgpt.*format=vidur"),
+    trace(LENGTHS, "no arrival times.*arrived_at", start_seconds=1),
+    trace(LENGTHS, "no arrival times.*arrived_at", duration_seconds=5),
+    trace("in,out\n7,5\n", "no arrival times.*'arrival'", columns=UNTIMED, duration_seconds=3),
+    trace(HEADER, "no rows"),
+    trace(TRACES["vidur"], "no rows", start_seconds=10),
+    trace(TRACES["vidur"], "no rows", start_seconds=3, duration_seconds=5),
+    trace(HEADER + "0,0,3\n1,3000,3\n", "1 empty, 1 longer"),
+    log("t,in,out,e\n0,5,5,1_0\n", "is not a number", columns=NAMES | LATENCY),
+    log("t,in,out,e\n0,5,5,-15\n", "row 2: e .*= -15.0 is below 0", columns=NAMES | LATENCY),
+    log("t,in,out,e\n0,5,5,fast\n", "row 2: e .*is not a number", columns=NAMES | LATENCY),
+    log("t,in,out,x\n0,5,5,b\n", "column 'e' is missing", columns=NAMES | LATENCY),
+    log('[{"t": 1, "in": 5, "out": 3}, {"t": 1, "inp', "cut off", columns=NAMES, bad_rows="skip"),
+    log("t,in\n1,2\n", "column 'out' is missing", columns=NAMES, bad_rows="skip"),
+    log(CUT, "whole gzip file", columns=NAMES, bad_rows="skip"),
+    # A bad row before the cut is the subject of the error.
+    log(CUT_AND_BAD, r"row 2: in is missing; 1 of the first \d", columns=NAMES),
+    *[log(LOGS[kind], "which worker served it: 'pod' is miss", columns=POD) for kind in NO_WORKER],
+    log("t,in,out,x\n0,5,5,b\n", "column 'pod' is missing", columns=NAMES | POD),
+    # Rounds of which batch times are fitted.
+    (fit_affine_time, "kv_tokens", "tokens,seconds\n1,1\n"),
+    (fit_affine_time, "row 2", "tokens,kv_tokens,seconds\n1,2,0\n"),
+    (fit_affine_time, "1.5", "tokens,kv_tokens,seconds\n1.5,2,1\n"),
+    (fit_affine_time, "row 2", "tokens,kv_tokens,seconds\n1,2\n"),
+    (fit_affine_time, "no measurements", "tokens,kv_tokens,seconds\n"),
+]
+
+
+@pytest.mark.parametrize(("call", "words", "content"), ROWS, ids=[row[1][:40] for row in ROWS])
+def test_bad_logs_are_refused(tmp_path: Path, call: Any, words: str, content: str | bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    message = assert_refused(FileFormatError, call, words, path)
+    assert str(path) in message
+    assert len(message) < 2000

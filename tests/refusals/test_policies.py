@@ -1,0 +1,329 @@
+"""Policies, predictions and routers that are refused, and decisions that a run refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+from refusals import Rows, assert_refused, each, every, refused
+from scripted import Scripted, start_all
+
+import online
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    Request,
+    ServiceLevel,
+    UnknownNameError,
+    Workload,
+)
+from instances.batch_time import preset
+from instances.problem.arrival_source import Arrival
+from online import (
+    PREFILL_ROUND,
+    AffineTime,
+    BucketPredictions,
+    Decision,
+    IntervalPredictions,
+    KnowledgeError,
+    NoisyPredictions,
+    PolicyError,
+    Prediction,
+    ProportionalPredictions,
+    RelativePredictions,
+    RouterError,
+    UnitTime,
+    make_policy,
+    simulate,
+    simulate_fleet,
+)
+from online.testing import check_policy
+
+PRESET = preset("llama-2-70b-2xa100")
+NAN, INFINITE = float("nan"), float("inf")
+RNG = np.random.default_rng(0)
+SECOND = AffineTime(1.0)
+VLLM = MemoryRule(16, "next", "chunks")
+TINY = Instance.from_arrays([1, 1], [1, 2], memory_limit=5)
+TWO = Instance([Request(0, 1, 3, "first"), Request(0, 1, 3, "second")], 4)
+ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
+PROMPTS = Instance.from_arrays([4, 4], [1, 1], memory_limit=9)
+FLEET = Instance.from_arrays([2] * 3, [3] * 3, memory_limit=20, replicas=2)
+WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
+STORED = Instance.from_arrays([4, 5], [1, 1], memory_limit=8, memory_rule=MemoryRule(1, "next"))
+BLOCKS = Instance.from_arrays([5, 1], [1, 4], memory_limit=11, memory_rule=MemoryRule(4, "next"))
+PAGED = Instance.from_arrays([5], [3], memory_limit=32, memory_rule=VLLM)
+WORK = Workload([0.0], [2], [9], memory_limit=40)
+WHOLE = Workload([0.0], [20], [2], memory_limit=64, memory_rule=MemoryRule(16, "next", "whole"))
+UNEVEN = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
+CROWD = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
+SMALL = {"memory_limit": 8, "memory_rule": MemoryRule(4, "next")}
+LATE, BAD = Arrival(4, 1, 1), Arrival(2, 1, 1, "bad")
+PREFILL, ENGINES = PREFILL_ROUND, ("vllm", "mc-sf", "sglang", "tensorrt-llm")
+SHORT_CHUNKS = make_policy("sglang", chunked_prefill_size=15)
+FEW_TOKENS = make_policy("tensorrt-llm", max_num_tokens=15, enable_chunked_prefill=True)
+UNCUT = make_policy("vllm", max_num_batched_tokens=8, enable_chunked_prefill=False)
+PARAMETERS: dict[str, dict[str, list[Any]]] = {
+    "vllm": {"policy": ["lifo"], "watermark": [1.0], "max_num_batched_tokens": [0]}
+    | {"max_num_seqs": [0], "long_prefill_token_threshold": [-1], "block_size": [0]}
+    | {"prefill_schedule_interval": [0]},
+    "vllm-v0": {"max_num_seqs": [0], "max_num_batched_tokens": [0], "watermark": [1.0]},
+    "sarathi": {"preemption": ["swap"], "chunk_size": [0]} | {"ageing": [-1, INFINITE]},
+    "sglang": {"chunked_prefill_size": [0], "max_prefill_tokens": [0], "max_new_tokens": [0]}
+    | {"max_running_requests": [0], "schedule_conservativeness": [0]},
+    "tensorrt-llm": {"capacity_scheduler_policy": ["max_utilization"], "max_batch_size": [0]}
+    | {"max_num_tokens": [0]},
+    "a-min": {"overdue": ["shrink"]},
+    "edf": {"late": ["drop"]},
+    "two-point-switch": {"threshold": [2]},
+    "gsa": {"factor": [1]},
+    "alpha-protection": {"alpha": [1, -0.1]},
+    "alpha-beta-clearing": {"beta": [0]},
+    "sorted-f-dp": {"fit": ["both"]},
+    "sorted-f-scaled-dp": {"epsilon": [0], "scale": ["time"]},
+    "sorted-f-quantile": {"share": [1.5]},
+    "sorted-lp": {"relaxation": ["weak"]},
+}
+NO_ORDER = None, NAN, "1", (1, None), (1, (2,)), [1], 1j, Decimal(1)
+TYPED_PARAMETERS: dict[str, dict[str, list[Any]]] = {
+    "vllm": {"scheduler_reserve_full_isl": [1]},
+    "sarathi": {"watermark": ["0.1"], "ageing": ["1"]},
+    "tensorrt-llm": {"enable_chunked_prefill": [1]},
+    "gba": {"factor": ["2"]},
+}
+
+
+class Told(online.Router):
+    """Sends requests where it is told."""
+
+    def __init__(self, *choices: Any, draws: bool = False) -> None:
+        super().__init__(0.1)
+        self.choices, self.draws = choices, draws
+
+    def reset(self, setup: Any) -> None:
+        if self.draws:
+            setup.rng.random()
+
+    def route(self, request: Any, replicas: Any) -> int:
+        return self.choices[request.index]
+
+
+class ByTable(online.PriorityPolicy):
+    """Gives the second request the priority it is told."""
+
+    name = "by-table"
+
+    def __init__(self, second: Any) -> None:
+        self.second = second
+
+    def priority(self, request: Any) -> Any:
+        return self.second if request.index else 1.5
+
+
+class Source:
+    """An arrival source that hands over what it is given and checks nothing."""
+
+    name, adaptive, memory_limit = None, True, 12
+
+    def __init__(self, *batches: list[Arrival], **attributes: Any) -> None:
+        self.batches = batches
+        vars(self).update(attributes)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.left = list(self.batches)
+
+    def next_arrival(self) -> float | None:
+        return self.left[0][0].time if self.left else None
+
+    def release(self, now: float) -> list[Arrival]:
+        return self.left.pop(0) if self.left and self.left[0][0].time <= now else []
+
+    def observe(self, observation: object) -> None: ...
+
+
+def decides(instance: Instance = TWO, **decision: Any) -> Callable[[], Any]:
+    """Simulate a policy that decides this in every round."""
+    return lambda: simulate(instance, Scripted(lambda policy, state: Decision(**decision)))
+
+
+def scripted(rule: Any, instance: Instance = TWO, **options: Any) -> Callable[[], Any]:
+    return lambda: simulate(instance, Scripted(rule, **options))
+
+
+def released(*batches: list[Arrival], **attributes: Any) -> Callable[[], Any]:
+    return lambda: simulate(Source(*batches, **attributes), Scripted(start_all))
+
+
+def again(policy: Any, state: Any) -> Decision:
+    """Start the first request in every round."""
+    return Decision(start=[0], wake=state.round_index + 1)
+
+
+def hold_prompts(policy: Any, state: Any) -> Decision:
+    """Start all and hold them, a prompt token a round."""
+    started = list(policy.waiting)
+    return Decision(start=started, prefill=dict.fromkeys([*state.running, *started], 1))
+
+
+def reuse_three(policy: Any, state: Any) -> Decision:
+    """Start all with three tokens found again."""
+    return Decision(start=list(policy.waiting), reuse=dict.fromkeys(policy.waiting, 3))
+
+
+def shortest(policy: Any, state: Any) -> Decision:
+    """Start the request with the least output, which is not told."""
+    return Decision(start=[min(policy.seen, key=lambda request: request.output_length).index])
+
+
+def parameters(table: dict[str, dict[str, list[Any]]]) -> Rows:
+    return [
+        (partial(make_policy, name, **{field: value}), f"{field} = {value!r}")
+        for name, fields in table.items()
+        for field, values in fields.items()
+        for value in values
+    ]
+
+
+def waiting(thresholds: Any) -> Any:
+    return make_policy("wait", thresholds=thresholds)
+
+
+def nested(thresholds: Any) -> Any:
+    return make_policy("nested-wait", thresholds=thresholds)
+
+
+def segmented(thresholds: Any, ends: Any) -> Any:
+    return make_policy("nested-wait", thresholds=thresholds, segment_ends=ends)
+
+
+def routed(*choices: Any, **options: Any) -> Any:
+    return simulate_fleet(FLEET, "mc-sf", Told(*choices, **options))
+
+
+def leveled(level: Any) -> Any:
+    return simulate(ALIKE, "edf", level=level)
+
+
+def prioritized(priority: Any) -> Any:
+    return simulate(TINY, ByTable(priority))
+
+
+def uncertain(policy: Any) -> Any:
+    return simulate(TINY, policy, predictions=IntervalPredictions(1, 4))
+
+
+def timed(clock: Any) -> Any:
+    return simulate(WORK, "mc-sf", batch_time=clock)
+
+
+VALUES: Rows = [
+    *parameters(PARAMETERS),
+    *each(waiting, "'wait'.* = 0 is below 1", 0, {(1, 1): 0}, {(0, 1): 1}),
+    *each(waiting, "'wait': thresholds = {} is empty", {}),
+    *each(nested, "'nested-wait': thresholds = .* is empty", []),
+    *each(nested, "'nested-wait': segment_ends = .* do not end 2 segments", [2, 1]),
+    (lambda: segmented([1, 0], [2]), "'nested-wait': thresholds = 0 is below 1"),
+    (lambda: segmented([2, 1], [4, 4]), r"'nested-wait': segment_ends = \[4, 4\] do not grow"),
+    (lambda: segmented([2], [1, 2]), r"'nested-wait': segment_ends = \[1, 2\] do not end 1"),
+    # Runs.
+    *each(lambda name: simulate(ALIKE, name), "deadline = None is not known", "edf", "least-slack"),
+    (lambda: simulate(ALIKE, "vllm:order=deadline"), "deadline = None is not known"),
+    (lambda: leveled([ServiceLevel(latency=1)] * 2), "differs from the number of requests, 3"),
+    (lambda: simulate(FLEET, "mc-sf"), "replicas = 2"),
+    (lambda: simulate(WEIGHTED, "mc-sf", batch_time=SECOND), "every request counts alike"),
+    (lambda: simulate(PAGED, make_policy("vllm", block_size=8)), "not that of the memory rule, 16"),
+    *each(lambda name: simulate(PAGED, name, service_model=PREFILL), "prefill rounds", *ENGINES),
+    (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
+    (
+        lambda: simulate(WHOLE, SHORT_CHUNKS, batch_time=SECOND),
+        "= 15 is below a block of 16",
+    ),
+    (lambda: simulate(WHOLE, FEW_TOKENS, batch_time=SECOND), "= 15 is below a block of 16"),
+    (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
+    *every("length", released([Arrival(0, -1, 3)]), released([Arrival(0, 2, 0)])),
+    (released([Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")]), "'bad': .* time = 2 is out of order"),
+    (released([Arrival(3, 1, 1), Arrival(4, 1, 1, "bad")]), "'bad': .* time = 4 is out of order"),
+    (released([Arrival(3, 1, 4)], [LATE, BAD]), "'bad': .* time = 2 is out of order"),
+    (released([Arrival(0, 5, 5)], **SMALL), "10 exceeds memory_limit = 8 with block_size 4"),
+    # Predictions.
+    (lambda: IntervalPredictions(2, 5).predict(3, 6, RNG), "outside"),
+    (lambda: BucketPredictions((3, 5)).predict(3, 6, RNG), "last bucket"),
+    (lambda: IntervalPredictions(0, 3), "lower = 0 is below 1"),
+    (lambda: IntervalPredictions(4, 3), "upper = 3 is below 4"),
+    (lambda: BucketPredictions(()), "upper_ends = .* is empty"),
+    (lambda: BucketPredictions((3, 3)), "upper_ends = 3 is below 4"),
+    *each(ProportionalPredictions, "spread = {}", 1, -0.1),
+    (lambda: ProportionalPredictions(NAN), "spread"),
+    (lambda: NoisyPredictions(-1), "delta = -1 is below 0"),
+    (lambda: NoisyPredictions(1, wrong=2), "wrong = 2 is above 1"),
+    (lambda: RelativePredictions(11), "error = 11 is above 10"),
+    *[(partial(Prediction, *bad), "prediction") for bad in ((0, 1, 2), (3, 2, 4), (1, 5, 4))],
+    # Routers and the test kit.
+    (lambda: simulate_fleet(FLEET, "mc-sf", "random(sticky='session')"), "'session' is not in the"),
+    *each(routed, "router 'Told', request 0: replica = {}", 2, -1),
+    (lambda: check_policy("fcfs", by_design=["rests"]), "'rests' is not one of the checks"),
+    (lambda: check_policy("fcfs", 0), "instances = 0"),
+    (lambda: check_policy(["fcfs", "mc-sf"]), "is not one policy"),
+]
+TYPES: Rows = [
+    *parameters(TYPED_PARAMETERS),
+    *each(waiting, "'wait': thresholds = 5 is not a pair", {5: 1}),
+    *each(waiting, r"'wait', type \(1, 1\): threshold = 1.5", {(1, 1): 1.5}),
+    *each(waiting, "'wait': thresholds = '3'", "3"),
+    *each(nested, "'nested-wait': thresholds = 1.0", [1.0]),
+    *each(leveled, "is not a ServiceLevel", [1, 2, 3]),
+    *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", PRESET, UnitTime),
+    (lambda: simulate(WORK, "vllm"), r"in seconds: give batch_time .*AffineTime\(0\.05"),
+    (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is no "),
+    *each(lambda given: simulate(TINY, "fcfs", predictions=given), "^predictions = .* is no ", "x"),
+    (lambda: simulate(TINY, "fcfs", predictions=IntervalPredictions), "^predictions = .* is no "),
+    (lambda: simulate(TINY, "fcfs", service_model="prefill"), "^service_model = .* is no "),
+    *every("length", released([Arrival(0, 1.5, 2)])),
+    (lambda: ProportionalPredictions("0.5"), "spread"),
+    (lambda: NoisyPredictions(1.5), "delta"),
+    *each(routed, "router 'Told', request 0: replica = {}", None),
+    (lambda: simulate_fleet(Source(replicas=2), "mc-sf", "random"), "to a policy has one replica"),
+    *each(make_policy, "policy = None is no policy", None),
+]
+UNKNOWN: Rows = [(lambda: make_policy("sarathi", order="sjf"), "unknown order 'sjf'; known: fcfs")]
+DECISIONS: Rows = [
+    (decides(start=[0, 0]), "scripted.*round 1.*'first'"),
+    (decides(start=[0], evict=[1]), "scripted.*round 1.*'second'"),
+    (decides(start=[0], hold=[1]), "scripted.*round 1.*'second'"),
+    *[(decides(start=[one]), f"scripted.*round 1.*{one}") for one in (7, -1, "first")],
+    (scripted(again), "scripted.*round 2.*'first'"),
+    (decides(PROMPTS, start=[0], prefill={0: 2}, hold=[0]), "1.*allotted prompt tokens and held"),
+    (decides(PROMPTS, start=[0], prefill={0: -1}), "1.*allotted -1 prompt tokens and has 4 left"),
+    (decides(PROMPTS, start=[0], prefill={0: 5}), "1.*allotted 5 prompt tokens and has 4 left"),
+    (decides(PROMPTS, start=[0], prefill={1: 1}), "1.*allotted prompt tokens but is not running"),
+    (scripted(start_all, CROWD), "round 2: the batch holds 6 tokens, 1 above"),
+    (scripted(hold_prompts, STORED, pauses=True), "1 tokens above"),
+    (
+        scripted(start_all, BLOCKS, counts_memory=True),
+        "3 blocks of 4 tokens, and there are 2",
+    ),
+    (scripted(reuse_three, ALIKE, counts_memory=True), "to reuse 3 tokens of 0 processed before"),
+    (scripted(reuse_three, ALIKE), "by a policy that counts no memory"),
+    *each(prioritized, "^policy 'by-table', round 1: .* request 1 is {}, not a number", *NO_ORDER),
+]
+TRUTH: Rows = [
+    *each(lambda name: uncertain(name), "only known to lie in", "h-sf", "a-random"),
+    (lambda: uncertain(Scripted(shortest)), r"request 0.*\[1, 4\]"),
+]
+ROUTERS: Rows = [
+    (routed, "router 'Told', request 0: IndexError"),
+    (lambda: routed(draws=True), "router 'Told' draws from Setup.rng"),
+]
+TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, PolicyError: DECISIONS}
+
+
+@refused({**TABLE, KnowledgeError: TRUTH, RouterError: ROUTERS, UnknownNameError: UNKNOWN})
+def test_bad_policies_and_decisions_are_refused(
+    error: type[Exception], call: Any, words: str
+) -> None:
+    assert_refused(error, call, words)

@@ -1,0 +1,287 @@
+"""Ratios, comparisons, experiments, pictures and closed forms: arguments that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from refusals import Rows, assert_refused, each, refused
+from scripted import Scripted
+
+import hindsight
+import online
+from hindsight import AttainmentResult
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    Request,
+    ServiceLevel,
+    UnknownNameError,
+    Workload,
+)
+from online import (
+    AffineTime,
+    Decision,
+    IncompleteRunError,
+    MismatchError,
+    NoScheduleError,
+    compare,
+    fluid,
+    pictures,
+    ratio,
+    share_of_attainable,
+    simulate,
+    theory,
+)
+from online.comparison import Interval, PolicySpec, compare_many
+from online.experiment import Experiment, Family, parse_experiment, preset, run_experiment
+from online.fluid import (
+    NestedPlan,
+    PromptType,
+    Segments,
+    WaitPlan,
+    equilibrium,
+    group,
+    nested_thresholds,
+    wait_thresholds,
+)
+from online.fluid import batch_service_queue as queue
+from online.headroom import measure_headroom
+from online.report import build_report
+from online.simulation import summarize
+
+NAN, INFINITE = float("nan"), float("inf")
+SECOND = AffineTime(1.0, 0.5)
+LEVEL, SOON = ServiceLevel(latency=4), ServiceLevel(first_token=1)
+SMALL = Instance.from_arrays([2, 1], [1, 2], memory_limit=10)
+OTHER = Instance.from_arrays([1], [1], memory_limit=4)
+ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
+ONE = Instance.from_arrays([1], [3], memory_limit=9)
+FLEET = Instance([Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)], 14, replicas=2)
+WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
+TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10)
+WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
+EXACT = Interval(Fraction(1), Fraction(1))
+MOST = Family("uniform", {"n": 1}, range(600_000))
+FEW = Family("uniform", {"n": 1}, range(2))
+EMPTY = 'name = "none"\npolicies = ["fcfs"]\n'
+EXPERIMENT = Experiment("e", [FEW], ["fcfs"])
+LEMMAS = theory.optimum_lower_bound, theory.mc_sf_upper_bound
+NEXT = Instance.from_arrays([1], [1], memory_limit=4, memory_rule=MemoryRule(1, "next"))
+LATE = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
+TIGHT = Instance.from_arrays([1, 1], [4, 1], memory_limit=9)
+PAIR = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
+KEEPING = online.make_policy("vllm-v0", preemption="recompute")
+THREE = [PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 16)]
+GROUPED = group(THREE)
+HEAVY = Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
+PLAN = NestedPlan(GROUPED, (12, 7, 3), 1.0, 0.0005)
+EXAMPLE, UNIT, FULL = [PromptType(4, 1, 1)], [PromptType(1, 1, 1)], [PromptType(1 / 0.15, 1, 1)]
+MANY = [*[PromptType(0.001, 62, k) for k in range(1, 200)], PromptType(10, 62, 200)]
+
+
+def bounds(problem: Any) -> Any:
+    """Bounds of an optimum in rounds."""
+    return SimpleNamespace(instance=problem, upper_bound=5, lower_bound=4)
+
+
+def timed_bounds(work: Any = TWO, clock: Any = SECOND) -> Any:
+    """Bounds of an optimum in seconds."""
+    return SimpleNamespace(workload=work, batch_time=clock, upper_bound=5, lower_bound=4)
+
+
+class Drifting:
+    """Every round is longer than the one before."""
+
+    rounds = 0
+
+    def durations(self, stretch: Any) -> Any:
+        self.rounds += stretch.rounds
+        return np.full(stretch.rounds, float(self.rounds))
+
+
+def run(problem: Any = SMALL, policy: Any = "fcfs", **options: Any) -> Any:
+    return simulate(problem, policy, **options)
+
+
+def timed(**options: Any) -> Any:
+    return simulate(TWO, "fcfs", **{"batch_time": SECOND, **options})
+
+
+def attainable(problem: Instance) -> AttainmentResult:
+    return AttainmentResult(problem, SOON, "drop", 1, 1, None, "", True, "stalled", 0.0)
+
+
+def hold_after_the_first_token(policy: Any, state: Any) -> Decision:
+    if 1 <= state.round_index < 4:
+        return Decision(hold=[0], wake=state.round_index + 1)
+    return Decision(start=list(policy.waiting), wake=1)
+
+
+def held() -> Any:
+    return simulate(ONE, Scripted(hold_after_the_first_token, pauses=True))
+
+
+def compared(**options: Any) -> Callable[[], Any]:
+    return lambda: compare(SMALL, "fcfs", **options)
+
+
+VALUES: Rows = [
+    (lambda: ratio(timed(), timed_bounds(), preemptive=True), "preemptive = True"),
+    # Comparisons.
+    *each(lambda names: compare_many([SMALL], names), "is given twice", ["mc-sf", "mc-sf"]),
+    *each(lambda names: compare_many([SMALL], names), "is empty", []),
+    (lambda: compare(SMALL, PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
+    (lambda: compare_many([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
+    (lambda: compare(FLEET, "mc-sf"), "replicas = 2 needs a router"),
+    (lambda: compare(FLEET, "mc-sf", routers=["random"] * 2), "'random' is given twice"),
+    (compared(routers="round-robin"), "but there is one machine"),
+    (lambda: compare(TWO, "fcfs", batch_time=SECOND, preemptive=True), "beside batch_time"),
+    (lambda: compare(WEIGHTED, "mc-sf", preemptive=True), "preemptive=True counts every request"),
+    (lambda: compare(WEIGHTED, "mc-sf", batch_time=SECOND), "every request counts alike"),
+    *each(lambda name: compare(ALIKE, ["fcfs", name]), "needs a service level", "edf"),
+    *each(lambda name: compare(ALIKE, name), "service level", "vllm:order=deadline"),
+    *each(lambda name: compare(ALIKE, name), "service level", "sarathi:order=deadline"),
+    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], time_limit=0), "time_limit"),
+    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], jobs=0), "jobs"),
+    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], error=-1), "error"),
+    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], seed=-1), "seed"),
+    # Experiments.
+    (lambda: Experiment("e", [MOST], ["fcfs", "mc-sf"]), "trials = 1200000 are more than 1000000"),
+    (lambda: Family("uniform", {"n": 1}, count()), "seeds = .* are more than 1000000"),
+    (lambda: Family("uniform", {"n": 1}, [*range(9), 7]), "seeds = 7 is given twice"),
+    *each(parse_experiment, r"instances = \[\] is missing: .*\[\[instances\]\]", EMPTY),
+    *each(lambda at: run_experiment(EXPERIMENT, "r", scheduler=at), "scheduler = {}", "nowhere"),
+    # Pictures and reports.
+    *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
+    *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", [1.0, 1.0]),
+    (lambda: pictures.ratio_histogram([]), "is empty"),
+    (lambda: pictures.ratio_distribution({"mc-sf": []}), "is empty"),
+    (lambda: pictures.ratio_distribution({str(k): [EXACT] for k in range(8)}), "between 1 and 7"),
+    *each(pictures.Curve.from_samples, "is empty", {}),
+    *each(pictures.Curve.from_samples, "x = 1: samples", {1: []}),
+    *each(pictures.Curve.from_samples, "finite", {1: [2.0, NAN]}),
+    (lambda: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=95), "confidence"),
+    (lambda: pictures.latency_curves({}), "curves"),
+    (lambda: build_report([]), "nothing to report"),
+    *each(lambda slos: summarize(run(), slos), "slos", {"latency": 1.0}, {"ttft": -1}),
+    # The fluid model.
+    *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
+    (lambda: PromptType(1, 0, 1), "prefill_length = "),
+    (lambda: PromptType(1, 1, 0), "decode_length = "),
+    (lambda: equilibrium([], 1, 0), "types = "),
+    (lambda: equilibrium(UNIT, 0, 0), "d0 = "),
+    (lambda: equilibrium(UNIT, 1, -0.1), "d1 = "),
+    (lambda: equilibrium(FULL, 0.4, 0.05), "load = "),
+    (lambda: fluid.is_stable(UNIT, 1, 0, 0), "memory_limit = "),
+    (lambda: group([*THREE, PromptType(1, 9, 3)]), "prefill_length = "),
+    *each(lambda ends: group(THREE, ends), "segments = ", 4, [4, 8]),
+    (lambda: Segments(10, (4, 4), (1, 1)), "end = "),
+    (lambda: Segments(10, (4, 5), (1, 0)), "arrival_rate = "),
+    (lambda: Segments(10, (), ()), "ends = "),
+    (lambda: NestedPlan(GROUPED, (1, 1), 1, 0), "thresholds = "),
+    (lambda: PLAN.memory_requirement(0, 0.1), "horizon = "),
+    (lambda: PLAN.memory_requirement(10, 1), "overflow_probability = "),
+    (lambda: nested_thresholds(GROUPED, 1, 1), "load with margins = "),
+    (lambda: nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins = "),
+    (lambda: nested_thresholds(group(MANY), 1.0, 1.1 / fluid.token_load(MANY)), "load"),
+    (lambda: nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
+    (lambda: fluid.decay_rate(1, 2, 1.5), "share = "),
+    (lambda: queue(1, 1, 1), "utilization = "),
+    (lambda: queue(0, 1, 1), "arrival_rate = "),
+    (lambda: queue(1, NAN, 2), "service_time = "),
+    (lambda: queue(1, 1, 2, 3), "smallest_batch = "),
+    (lambda: queue(1, 1, 0), "batch_size = "),
+    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
+    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
+    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
+    (lambda: WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
+    (lambda: WaitPlan(tuple(EXAMPLE), (0,), 0.4, 0.05), "threshold = "),
+    (lambda: fluid.batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
+    (lambda: WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "types = "),
+    # Closed forms.
+    *[(partial(lemma, FLEET), "replicas") for lemma in LEMMAS],
+    *[(partial(lemma, NEXT), "tokens") for lemma in LEMMAS],
+    (lambda: theory.optimum_lower_bound(SMALL), "prompt_lengths = '' are not all equal"),
+    (lambda: theory.optimum_lower_bound(LATE), "arrival_times = '' are not all 0"),
+    (lambda: theory.mc_sf_upper_bound(TIGHT), "twice"),
+    *each(theory.geometric_slicing_ratio, "factor", 1, 0.5, INFINITE),
+    *each(lambda x: theory.a_min_ratio(x, 0, 1), "^x = ", [], [0.0], [-1.0, 2.0]),
+    *each(theory.a_max_ratio_upper_bound, "alpha = 0.0 is not above 0", 0.0),
+    *each(theory.a_ell_ratio_bound, "alpha = 1.5 is above 1", 1.5),
+    *each(theory.a_min_linear_geometric_ratio, "q = 2.0 is above 1", 2.0),
+    *each(theory.rayleigh_maximum, "u = 0 is below 1", 0),
+    (lambda: theory.equal_requests_dual(5, 5, 1, 9), "memory_limit = 9 is below 10"),
+    *each(lambda x: theory.fluid_latency(x, 0, 1, 5, "h-sf"), "^x = ", [], [-1.0, 2.0]),
+    *each(lambda count: theory.fluid_latency([1.0], 0, 1, count, "h-sf"), "batches = ", 0, NAN),
+    (lambda: theory.fluid_latency([1.0], 0, 1, 5, "mc-sf"), "rule = 'mc-sf' is none of h-sf"),
+    (lambda: theory.h_sf_latency([0.0], 0, 1), "^x = "),
+    (lambda: theory.a_ell_two_point_ratio(1.5, 1.0), "alpha = 1.5 is above 1"),
+]
+TYPES: Rows = [
+    (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
+    (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
+    (lambda: ratio("mc-sf", bounds(SMALL)), "^run = 'mc-sf' is not a Run of online.simulate$"),
+    (
+        lambda: ratio(online.simulate_fleet(FLEET, "mc-sf", "random"), bounds(SMALL)),
+        "is of several replicas: online.compare",
+    ),
+    *each(compare, "policies", 3)[:0],
+    (lambda: compare([1], ["mc-sf"]), "no arrival source"),
+    (lambda: compare(TWO, "fcfs", batch_time=0.5), "is not a batch time"),
+    (lambda: compare(WORK, "vllm"), "in seconds: give batch_time"),
+    (lambda: compare_many([SMALL, WORK], "vllm"), "in seconds: give batch_time"),
+    *[(compared(level=level), "level") for level in (4, "latency=4", [LEVEL] * 3)],
+    (compared(preemptive="no"), "preemptive"),
+    (lambda: Experiment("e", [FEW], ["fcfs"], level="latency"), "'latency' is no ServiceLevel"),
+    (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
+    (lambda: build_report([1]), "is no Trial"),
+    *each(lambda slos: summarize(run(), slos), "slos", {"ttft": "1"}),
+    (lambda: PromptType("1", 1, 1), "arrival_rate"),
+    (lambda: equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
+    (lambda: queue("1", 1, 2), "arrival_rate"),
+]
+UNKNOWN: Rows = [
+    (lambda: compare(SMALL, "x"), "unknown policy 'x'; known: "),
+    (lambda: measure_headroom(TWO, SECOND, ["no-such"]), "no-such"),
+    (lambda: compare(FLEET, "mc-sf", routers="nope"), "unknown router 'nope'; known: by-price"),
+    (lambda: preset("fire"), "unknown preset 'fire'; known: smoke"),
+]
+OTHERS: Rows = [
+    (lambda: ratio(run(), bounds(OTHER)), "different instances"),
+    (lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)), "different inst"),
+    (lambda: ratio(run(batch_time=SECOND), bounds(SMALL)), "run is in seconds"),
+    (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
+    (lambda: ratio(timed(), timed_bounds(WORK)), "different workloads"),
+    (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), r"AffineTime\(d0=1.0, d1=0.0"),
+    (
+        lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)),
+        "different instances",
+    ),
+    (lambda: share_of_attainable(run(ONE), attainable(ALIKE)), "different requests"),
+    (lambda: share_of_attainable(run(ONE, batch_time=SECOND), attainable(ONE)), "the run took"),
+    (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "not of the preemptive optimum"),
+]
+INCOMPLETE: Rows = [
+    (lambda: ratio(run(max_rounds=1), bounds(SMALL)), "1 of 2 requests unserved"),
+    (lambda: ratio(timed(max_rounds=1), timed_bounds()), "unserved"),
+    (lambda: share_of_attainable(run(ALIKE, max_rounds=1), attainable(ALIKE)), "3 of 3 requests"),
+]
+NONE: Rows = [
+    (lambda: run().seconds_schedule, "counts rounds"),
+    (lambda: timed(batch_time=Drifting()).seconds_schedule, "asked again"),
+    (lambda: share_of_attainable(held(), attainable(ONE)), "without pauses fewer are on time"),
+]
+TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
+
+
+@refused({**TABLE, MismatchError: OTHERS, IncompleteRunError: INCOMPLETE, NoScheduleError: NONE})
+def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
+    assert_refused(error, call, words)
