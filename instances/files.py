@@ -40,15 +40,13 @@ _TOO_DEEP = f"is nested more than {DEEPEST} deep"
 _LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 
 
-def read_bytes(path: str | os.PathLike[str], magic: bytes | None = None) -> bytes:
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The whole of a text file, which may be a pipe, and is not held where it cannot be one.
 
     Parameters
     ----------
     path : str or os.PathLike
         The file.
-    magic : bytes or None, default None
-        What begins so is no text, and may be read nevertheless.
 
     Raises
     ------
@@ -61,7 +59,7 @@ def read_bytes(path: str | os.PathLike[str], magic: bytes | None = None) -> byte
     with open(path, "rb") as stream:
         while chunk := stream.read(CHUNK):
             content += chunk
-            if b"\0" in chunk and (magic is None or not content.startswith(magic)):
+            if b"\0" in chunk:
                 raise FileFormatError(path, "not UTF-8 text: it holds NUL bytes")
             if len(content) > LARGEST_TEXT:
                 raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")

@@ -51,17 +51,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         The file is not JSON, not a certificate, of another version, or too large.
     """
     with open(path, "rb") as stream:
-        return certificate_in(stream.read(LARGEST_FILE + 1), path)
-
-
-def certificate_in(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Parse the content of a certificate file.
-
-    Raises
-    ------
-    FileFormatError
-        See `read_certificate`.
-    """
+        content = stream.read(LARGEST_FILE + 1)
     if content.startswith(XZ_MAGIC):
         decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY)
         try:

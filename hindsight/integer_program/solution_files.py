@@ -69,18 +69,7 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     instance.require_one_replica()
-    return solution_in(read_bytes(path), path, instance)
-
-
-def solution_in(content: bytes, path: str | os.PathLike[str], instance: Instance) -> Schedule:
-    """Read a solution from the content of a file.
-
-    Raises
-    ------
-    FileFormatError
-        See `read_solution`.
-    """
-    values, objective = _read(content, path)
+    values, objective = _read(read_bytes(path), path)
     schedule = Schedule(instance, _start_times(values, path, instance))
     violations = schedule.violations()
     if violations:

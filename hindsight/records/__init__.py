@@ -1,1 +1,1 @@
-"""Records of the library: verification without a solver, improvement, and submission."""
+"""Records of the library: verification without a solver, and improvement."""

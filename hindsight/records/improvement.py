@@ -63,16 +63,13 @@ class Gain:
         The record before; None if there was none.
     after : Record
         The record now.
-    found : str, default ""
-        Description of the submission, whether or not it is better.
     claimed_bound : int or float or None, default None
-        Bound that the submitted solve claims, whether or not it is kept.
+        Bound that the solve claims, whether or not it is kept.
     """
 
     entry: LibraryEntry
     before: Record | None
     after: Record
-    found: str = ""
     claimed_bound: Bound | None = None
 
     @property

@@ -82,7 +82,7 @@ class RecordVerdict:
 
 
 class RefusedRecordError(ValueError):
-    """A record, or a submission for one, does not hold; the message says why."""
+    """A record does not hold; the message says why."""
 
 
 def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:

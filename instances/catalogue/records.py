@@ -523,18 +523,13 @@ class RecordStore:
         for entry in entries:
             with suppress(FileFormatError):
                 record = self.record(entry)
-                if record and lacks_certificate(record):
+                path = None if record is None else record.certificate
+                if path is not None and not path.exists():
                     raise MissingCertificatesError(
                         f"the certificate of {entry.name} is not installed: the package comes "
                         "without certificates. Clone the repository, and verify there or with "
                         "--records CLONE/instances/catalogue"
                     )
-
-
-def lacks_certificate(record: Record) -> bool:
-    """Return whether the package was installed without the certificate that a record names."""
-    is_missing = record.certificate is not None and not record.certificate.exists()
-    return is_missing and not (PACKAGE / "certificates").is_dir()
 
 
 @contextmanager

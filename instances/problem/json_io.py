@@ -301,22 +301,7 @@ def load_schedule(
     InvalidValueError, InvalidTypeError
         A field the model cannot hold.
     """
-    return schedule_from(parse_json(read_bytes(path), path), path)
-
-
-def schedule_from(
-    document: Any, path: str | os.PathLike[str]
-) -> Schedule | PreemptiveSchedule | FleetSchedule:
-    """The same of what a file holds.
-
-    Raises
-    ------
-    FileFormatError
-        Not a schedule of one kind.
-    InvalidValueError, InvalidTypeError
-        A field the model cannot hold.
-    """
-    name = str(path)
+    document, name = parse_json(read_bytes(path), path), str(path)
     kinds = ("start_times", "stretches")
     _check_keys(document, name, SCHEDULE_FORMAT, ("instance",), (*kinds, "assignment"))
     given = [key for key in kinds if key in document]

@@ -17,7 +17,7 @@ import typer
 
 import instances
 from hindsight.outcomes.results import percent
-from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
+from instances import InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.validation import as_number
 from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table, table_of
@@ -51,7 +51,6 @@ class Action(StrEnum):
     SHOW = "show"
     VERIFY = "verify"
     IMPROVE = "improve"
-    SUBMIT = "submit"
 
 
 class Show(Protocol):
@@ -61,21 +60,18 @@ class Show(Protocol):
         """See `json_output.answer`."""
 
 
-def library(  # noqa: PLR0913
-    action: Annotated[
-        Action, typer.Argument(help="What is done: list, show, verify, improve or submit.")
-    ],
+def library(
+    action: Annotated[Action, typer.Argument(help="What is done: list, show, verify or improve.")],
     names: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[NAMES]...",
-            help="Instances, sets, or patterns such as 'j25-*-n2*'; default: all, of show none. "
-            "With submit, a file.",
+            help="Instances, sets, or patterns such as 'j25-*-n2*'; default: all, of show none.",
         ),
     ] = None,
     largest: Annotated[
         int | None,
-        typer.Option(min=1, help="Only instances of at most so many requests; not with submit."),
+        typer.Option(min=1, help="Only instances of at most so many requests."),
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -85,15 +81,6 @@ def library(  # noqa: PLR0913
         int | None, typer.Option(min=1, help="verify, improve: processes; default: 1.")
     ] = None,
     records: OwnRecords = None,
-    instance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="submit: the instance; of a solution file it must be said."
-        ),
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="WHO", help="submit: whom the record is to name.")
-    ] = None,
     wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int:
@@ -104,29 +91,22 @@ def library(  # noqa: PLR0913
     spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
     exit status 1 if attempts failed, or if records cannot be read, whose instances are left out.
     list, show, improve and leaderboard take records as they are: verify those that came from
-    elsewhere (--records). submit takes a schedule, also that of an instance that solve --out wrote,
-    a certificate or the solution file of another solver, checks it and says what it improves: exit
-    status 1 if it does not hold. leaderboard, which has options of its own, puts every policy
-    beside these records.
+    elsewhere (--records). leaderboard, which has options of its own, puts every policy beside these
+    records.
     """
     check_json(json_file)
     for option, value, takers in (
-        ("--instance", instance, {Action.SUBMIT}),
-        ("--by", by, {Action.SUBMIT}),
         ("--time-limit", time_limit, {Action.IMPROVE}),
         ("--jobs", jobs, {Action.VERIFY, Action.IMPROVE}),
-        ("--largest", largest, {*Action} - {Action.SUBMIT}),
     ):
         if value is not None and action not in takers:
             raise InvalidValueError(None, option, value, f"means nothing to {action}")
     show: Show = partial(answer, json_file, "library", wide=wide)
-    if action in (Action.IMPROVE, Action.SUBMIT):
+    if action is Action.IMPROVE:
         store = RecordStore(records)
         store.require_writable()
     else:
         store = record_store(records)
-    if action is Action.SUBMIT:
-        return _submit(names or [], store, instance, by, show)
     if action is Action.SHOW and not names:
         fail("show needs a name, a set or a pattern: list tells what there is")
     chosen = [
@@ -407,30 +387,6 @@ def _gained(gain: Gain) -> dict[str, Any]:
     return {"before": known, **_about(gain.entry, gain.after)}
 
 
-def _submit(
-    names: Sequence[str], store: RecordStore, name: str | None, by: str | None, show: Show
-) -> int:
-    if len(names) != 1:
-        given = f"not {len(names)}" if names else "and none is given"
-        fail(f"submit takes one file, {given}")
-    from hindsight.records.submission import submit
-    from hindsight.records.verification import RefusedRecordError
-
-    entry = None if name is None else instances.library(name)
-    if entry is not None and not isinstance(entry.instance, Instance):
-        reason = "has times in seconds: submit its certificate, which names it, without this option"
-        raise InvalidValueError(None, "--instance", name, reason)
-    try:
-        gains = submit(names[0], store, entry, by=by)
-    except RefusedRecordError as error:
-        reject(error)
-        return FAILED_STATUS
-    found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
-    show(found, *(f"{gain.entry.name}: {_told(gain)}" for gain in gains))
-    _tell_of_refuted(gains)
-    return 0
-
-
 def _tell_of_refuted(gains: Sequence[Gain]) -> None:
     for gain in gains:
         if gain.refuted_claim is not None:
@@ -438,12 +394,3 @@ def _tell_of_refuted(gains: Sequence[Gain]) -> None:
                 f"{gain.entry.name}: a solve claimed {gain.refuted_claim}, and a schedule of "
                 f"{gain.after.upper_bound} shows it wrong; the claim is dropped"
             )
-
-
-def _told(gain: Gain) -> str:
-    if gain.before is None:
-        return f"{gain.found} holds, and is its first record: {gain.after.interval}"
-    known = gain.before.interval
-    if gain.improves:
-        return f"{gain.found} holds, and improves {known} to {gain.after.interval}"
-    return f"{gain.found} holds, and is no better than {known}"

@@ -69,7 +69,7 @@ OwnRecords = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Records of your own, over those of the package; improve and submit write them.",
+        help="Records of your own, over those of the package; improve writes them.",
     ),
 ]
 

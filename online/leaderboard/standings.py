@@ -130,7 +130,7 @@ def _ratio(entry: LibraryEntry, figure: Latency, optimum: Interval) -> Interval:
 
 
 def beaten(scores: Sequence[Score], records: Records) -> list[str]:
-    """Name records that a policy's run is better than: its schedule can be submitted."""
+    """Name records that a policy's run is better than."""
     lines = []
     for name, (figure, policy) in _best(scores).items():
         upper = _ends(records(name)).upper

@@ -13,7 +13,7 @@ import pytest
 from forked_scripts import COMMAND, ForkedScripts, Ok, fields
 from library_records import OPEN, bare_record, listed_record, records_file
 
-from instances import RecordStore, Schedule, library, save, save_schedule
+from instances import RecordStore, library, save
 from instances.catalogue import records
 from online.commands.library import _fields
 from online.commands.sources import parse_source, read_instance
@@ -122,26 +122,6 @@ def test_what_a_terminal_obeys_is_printed_as_text(forked: ForkedScripts, empty: 
     lines = refused.stderr.splitlines()
     assert len(lines) == 2
     assert all(line.startswith("rejected: ") and line.isprintable() for line in lines)
-
-
-def test_what_is_handed_in_is_taken_or_rejected(forked: ForkedScripts, empty: Path) -> None:
-    entry, record = bare_record(RecordStore(empty / "other"))
-    assert isinstance(record.schedule, Schedule)
-    save_schedule(record.schedule, empty / "schedule.json")
-    arguments = ("library", "submit", "schedule.json", "--records", "own", "--by", "me")
-    taken = forked.run(COMMAND, *arguments, cwd=empty)
-    assert (taken.returncode, taken.stderr) == (0, "")
-    # The record that comes along is an optimum.
-    assert taken.stdout == (
-        f"{OPEN}: a schedule of {record.upper_bound} holds, and is no better than "
-        f"{record.upper_bound}\n"
-    )
-    # There was nothing to be put there.
-    assert not (empty / "own").exists()
-    save_schedule(Schedule(entry.problem, entry.problem.arrival_times), empty / "schedule.json")
-    rejected = forked.run(COMMAND, *arguments, cwd=empty)
-    assert rejected.returncode == 1
-    assert rejected.stderr.startswith("rejected: the schedule is infeasible: ")
 
 
 @pytest.mark.slow

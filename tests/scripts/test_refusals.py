@@ -166,12 +166,7 @@ library show nothing | unknown instance or set of the library
 library show j25-m1 --largest 9 | leaves no instance
 library verify --records none | Not a directory
 library list x --time-limit 3 | means nothing to list
-library verify x --by me | means nothing to verify
 library show x --jobs 4 | means nothing to show
-library submit x --largest 3 | means nothing to submit
-library submit --records own | takes one file
-library submit x --records own | No such file
-library submit x --instance seconds-azure-code-n20-00 --records own | has times in seconds
 library leaderboard preemptive-j25-m1-n10-* j26 | unknown instance or set of the library 'j26'
 library leaderboard --policy mine | unknown policy 'mine'
 library leaderboard --out nowhere/t.txt | nowhere/t.txt

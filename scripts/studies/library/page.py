@@ -191,10 +191,7 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
             "told lengths exactly."
             for group in equal_policies(scores)
         ),
-        *(
-            f"Better than its record, and worth a submission: {line}."
-            for line in beaten(scores, known.records.get)
-        ),
+        *(f"Better than its record: {line}." for line in beaten(scores, known.records.get)),
     ]
     parts.append(READING)
     if notes:

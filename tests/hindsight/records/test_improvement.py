@@ -17,7 +17,6 @@ from hindsight.certificates.writing import bound_of_prices
 from hindsight.configurations.proofs import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, compressed, take_result
-from hindsight.records.submission import submit
 from hindsight.records.verification import RefusedRecordError, verify_record
 from hindsight.seconds.minorants import affine_minorants
 from hindsight.seconds.results import SecondsProof, rounded_down
@@ -223,12 +222,6 @@ def test_a_record_in_seconds_has_a_certificate(
     assert (verdict.kind, verdict.has_certificate, verdict.proof) == ("open", True, after.proof)
     assert not take_result(entry, result, store).improves
     assert after.certificate is not None
-    other = RecordStore(tmp_path / "other")
-    with pytest.raises(RefusedRecordError, match="has no schedule yet"):
-        submit(after.certificate, other)
-    take_result(entry, replace(result, proof=None), other)
-    (gain,) = submit(after.certificate, other)
-    assert (gain.improves, gain.after.lower_bound) == (True, after.lower_bound)
     document = hindsight.read_certificate(after.certificate)
     slower = {**document, "batch_time": [0.06, 0.00028, 1.1e-07]}
     after.certificate.write_bytes(compressed(slower))
