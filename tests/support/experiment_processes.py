@@ -112,6 +112,21 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
         database.close()
 
 
+def tables(path: Path) -> dict[str, bytes]:
+    """What ``table.py`` prints of a results file, in every format."""
+    forms = [("text",), ("csv",), ("markdown",), ("latex",), ("csv", "--trials")]
+    return {
+        " ".join(form): subprocess.run(
+            [sys.executable, ROOT / "scripts" / "table.py", path, "--format", *form],
+            env=environment(),
+            check=True,
+            capture_output=True,
+            timeout=SECONDS,
+        ).stdout
+        for form in forms
+    }
+
+
 def _children(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
