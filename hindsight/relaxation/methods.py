@@ -267,33 +267,6 @@ def _first_rounds(instance: Instance, clock: Clock) -> int:
     return schedule.makespan
 
 
-def relax_within(
-    instance: Instance,
-    first_horizon: int,
-    *,
-    time_limit: float | None,
-    threads: int | None,
-    should_stop: Callable[[], bool],
-) -> Relaxation | None:
-    """Solve `relax` under a clock; return None if it cannot finish in time.
-
-    ``first_horizon`` is the makespan of some feasible schedule.
-    """
-    entries = first_horizon * (len(instance) + 1)
-    if entries > 2 * LARGEST_RELAXATION:
-        return None
-    try:
-        return relax(
-            instance,
-            method="lp",
-            time_limit=None if time_limit is None else max(0.0, time_limit),
-            threads=threads,
-            should_stop=should_stop,
-        )
-    except SolverError:
-        return None
-
-
 def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
     count = count_starts(instance, rounds)
     if count + rounds > 20 * LARGEST_RELAXATION:

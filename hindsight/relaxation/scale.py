@@ -254,17 +254,19 @@ class ScaleRelaxation:
 
     def expected_starts(self) -> FloatArray:
         """Return the mean start of each request, of a list schedule if there are no prices."""
-        if self.mean_starts is not None:
-            return self.mean_starts[self.classes.class_of]
-        if self.ascent is not None:
-            return self.ascent.now.windows.mean_starts[self.classes.class_of]
+        means = self.mean_starts
+        if means is None and self.ascent is not None:
+            means = self.ascent.now.windows.mean_starts
+        classes = self.classes
+        if means is not None:
+            # Rounding may put a mean a little before its arrival.
+            return np.maximum(means, classes.arrival_times)[classes.class_of]
         stop = self.clock.must_stop if len(self.instance) > MOMENTARY else None
         schedule = prefix_schedule_within(self.instance, PRIORITIES["volume"], stop)
         starts = (schedule or one_after_another(self.instance)).start_times
         # Identical requests share a mean.
-        classes = self.classes
-        means: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
-        return means[classes.class_of]
+        shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
+        return shared[classes.class_of]
 
     def result(self) -> Relaxation:
         """Return the present result."""

