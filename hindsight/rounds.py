@@ -138,11 +138,12 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
                 prices=None if proved is None else opening.prices_of(proved[1]),
             )
             _run(task.strategies, problem, state)
-            is_open = not state.is_settled and state.stop_reason != "interrupted"
+            is_open = not state.is_proved and state.stop_reason != "interrupted"
             if is_open and state.objective == "total_latency":
                 flow_bound = small_transportation_bound(opening.instance)
                 state.raise_lower(flow_bound or 0, certified=True)
         state.raise_kept_error()
+        state.refuse_false_claims()
         state.proof = opening.restored_proof(state.proof)
         if proved is not None and proved[0] == state.certified_lower_bound + state.offset:
             # The search proved no more than these prices do.
@@ -159,7 +160,7 @@ def _take_bounds(
         value = bound.of(instance)
         if isinstance(value, int):
             state.own_bounds[bound.label] = value, False
-            state.raise_conditional(value - state.offset, (bound.label,))
+            state.refuse_false_claims()
             continue
         proved = proved_value(bound, value, instance, state.objective)
         state.own_bounds[bound.label] = proved, True

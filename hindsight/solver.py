@@ -144,10 +144,10 @@ def solve(  # noqa: PLR0913
     `SecondsResult`, an interval around the least total latency in seconds of every scheduler
     (`hindsight.seconds.solving`).
 
-    User-defined bounds are claims. What rests on them is reported separately as
-    ``conditional_lower_bound``; ``lower_bound`` is proved without them, and no claim ends a search.
-    Prices are a proof, and are evaluated. With ``model``, a `build_model` with rows of your own,
-    that model is solved instead, and the result is a `ModelResult`.
+    Numbers of user-defined bounds are claims, which ``own_bounds`` of the result has;
+    ``lower_bound`` is proved without them, and no claim ends a search. Prices are a proof, and are
+    evaluated. With ``model``, a `build_model` with rows of your own, that model is solved instead,
+    and the result is a `ModelResult`.
 
     Parameters
     ----------

@@ -3,16 +3,13 @@
 A bound is a function of an instance. It returns one of two things:
 
 * A number, an integer or a fraction: a *claim* that no schedule of the goal costs less. Costs are
-integers, so it is rounded up. Nothing here proves it. `hindsight.solve` reports it as
-``conditional_lower_bound`` with the name of the bound; ``lower_bound`` and
-``certified_lower_bound`` do not use it. It ends no search for a proof, but it ends a user's
-strategy once a schedule reaches it.
+integers, so it is rounded up. Nothing here proves it: `hindsight.solve` reports it in
+``own_bounds`` and does not use it.
 * Prices (`hindsight.outcomes.proofs`): a *proof*. Whatever the numbers are, the checker of
 certificates evaluates exactly the bound that they prove, so they count as certified and can be
 written into a certificate.
 
-A false claim may end such a strategy too early with a schedule that is not optimal; the result then
-names it as a condition. A claim that exceeds the cost of a known schedule is refused.
+A claim that exceeds the cost of a known schedule is refused.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .proofs import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
-StopReason = Literal["proof", "conditions", "gap", "time-limit", "interrupted", "size", "stalled"]
+StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
 Objective = Literal["total_latency", "makespan"]
 OBJECTIVES = ("total_latency", "makespan")
 Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
@@ -29,13 +29,6 @@ Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
 PREEMPTIVE: Goal = "preemptive_total_latency"
 
 Number = TypeVar("Number", int, float)
-
-
-def claim(bound: int | None, conditions: tuple[str, ...]) -> str:
-    """Format a conditional bound with its conditions; return "" if there are none."""
-    if not conditions:
-        return ""
-    return f"{bound} if {' and '.join(conditions)} {'holds' if len(conditions) == 1 else 'hold'}"
 
 
 def cost_of(schedule: AnySchedule | FleetSchedule, objective: Goal) -> int:
@@ -104,10 +97,9 @@ class SolveResult:
     certified_lower_bound : int
         Lower bound proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : StopReason
-        ``"proof"``, ``"conditions"`` (the bounds meet if ``conditions`` hold), ``"gap"`` (the
-        gap asked for is reached), ``"time-limit"``, ``"interrupted"``, or, if there was no time
-        limit or a single method was requested, ``"size"`` (the model would not fit the time or
-        memory left) or ``"stalled"`` (no progress for long).
+        ``"proof"``, ``"gap"`` (the gap asked for is reached), ``"time-limit"``, ``"interrupted"``,
+        or, if there was no time limit or a single method was requested, ``"size"`` (the model would
+        not fit the time or memory left) or ``"stalled"`` (no progress for long).
     runtime : float
         Seconds.
     nodes : int
@@ -126,10 +118,6 @@ class SolveResult:
         of one replica. See `hindsight.certificates.writing`. None if there are none.
     objective : Objective
         Objective that all bounds refer to: ``"total_latency"`` or ``"makespan"``.
-    conditional_lower_bound : int or None
-        A larger bound than ``lower_bound``, valid if ``conditions`` hold; nothing here proves them.
-    conditions : tuple[str, ...]
-        User-defined bounds: ``"bound 'name'"``.
     own_bounds : Mapping[str, tuple[int, bool]]
         Value of each user-defined bound by its name, ``"bound 'name'"``, and whether prices prove
         it.
@@ -149,25 +137,19 @@ class SolveResult:
     log: tuple[Progress, ...]
     proof: Proof | None = None
     objective: Objective = "total_latency"
-    conditional_lower_bound: int | None = None
-    conditions: tuple[str, ...] = ()
     own_bounds: Mapping[str, tuple[int, bool]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         cost = f"{self.objective} {_interval(self.lower_bound, self.upper_bound)}"
-        if self.conditions:
-            cost += f", at least {claim(self.conditional_lower_bound, self.conditions)}"
         return f"{type(self).__name__}({self.instance!r}, {self.status}, {cost})"
 
     def _repr_html_(self) -> str:
         lower, upper = self.lower_bound, self.upper_bound
-        at_least = claim(self.conditional_lower_bound, self.conditions)
         facts = {
             "requests": len(self.instance),
             "status": f"{self.status} ({self.stop_reason})",
             self.objective.replace("_", " "): f"{_interval(lower, upper)} rounds",
             "certified lower bound": self.certified_lower_bound,
-            **({"at least": at_least} if at_least else {}),
             "gap": percent(self.gap),
             "runtime": f"{self.runtime:.3g} s",
         }

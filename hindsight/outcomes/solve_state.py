@@ -53,10 +53,6 @@ class SolveState:
         Difference between costs of the original instance, which are reported, and of ``instance``.
     lower_bound, certified_lower_bound : int
         Bounds proved, and proved in exact arithmetic.
-    conditional_lower_bound : int
-        Bound claimed by user-defined bounds; valid if ``conditions`` hold.
-    conditions : tuple[str, ...]
-        Conditions of that bound.
     phase : str
         Label for progress reports.
     nodes : int
@@ -83,8 +79,6 @@ class SolveState:
     offset: int = 0
     lower_bound: int = 0
     certified_lower_bound: int = 0
-    conditional_lower_bound: int = 0
-    conditions: tuple[str, ...] = ()
     phase: str = "heuristics"
     nodes: int = 0
     stop_reason: StopReason = "stalled"
@@ -119,20 +113,11 @@ class SolveState:
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
     @property
-    def is_settled(self) -> bool:
-        """Tell whether the bounds meet, proved or under `conditions`."""
-        return self._schedule is not None and self.upper_bound == self._claimed
-
-    @property
     def is_close(self) -> bool:
         """Tell whether the bounds are within the requested gap."""
         if self.gap == 0 or self._schedule is None:
             return False
         return self.upper_bound - self.lower_bound <= self.gap * self.upper_bound
-
-    @property
-    def _claimed(self) -> int:
-        return max(self.lower_bound, self.conditional_lower_bound)
 
     def apart(
         self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
@@ -164,8 +149,6 @@ class SolveState:
         """Record why a phase ended without a proof."""
         if self.is_proved:
             self.stop_reason = "proof"
-        elif self.is_settled:
-            self.stop_reason = "conditions"
         else:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
@@ -180,8 +163,6 @@ class SolveState:
             The schedule is infeasible, belongs to another instance, or beats a proved lower bound.
         InvalidTypeError
             It is not a schedule of the required kind.
-        InvalidValueError
-            It beats a conditional lower bound.
         """
         if self.objective == PREEMPTIVE and isinstance(schedule, Schedule):
             schedule = PreemptiveSchedule.from_schedule(schedule)
@@ -203,7 +184,6 @@ class SolveState:
             raise ScheduleCheckError(
                 f"a schedule of {cost} contradicts a lower bound of {self.lower_bound}"
             )
-        self._require_held(cost)
         self._schedule = cast(Any, schedule)
         self._report()
         return True
@@ -235,32 +215,19 @@ class SolveState:
             self.root_bound, self.proof = bound, proof
         self.raise_lower(bound, certified=True)
 
-    def raise_conditional(self, bound: int, conditions: tuple[str, ...]) -> None:
-        """Take a lower bound that is valid if ``conditions`` hold, if it is the best.
+    def refuse_false_claims(self) -> None:
+        """Refuse a number of a user-defined bound that exceeds the cost of the best schedule.
 
         Raises
         ------
         InvalidValueError
-            It exceeds the cost of a feasible schedule, so the conditions do not hold.
-        InvalidTypeError
-            The bound is neither an integer nor a fraction, or ``conditions`` is a single string.
+            There is one.
         """
-        if isinstance(conditions, str):
-            raise InvalidTypeError(None, "conditions", conditions, "is one text, not several")
-        bound = math.ceil(as_exact(bound, None, "lower bound"))
-        if bound > self._claimed:
-            self.conditional_lower_bound, self.conditions = bound, tuple(conditions)
-            self._require_held(self.upper_bound)
-            if self.is_close:
-                self.clock.interrupt()
-
-    def _require_held(self, cost: int) -> None:
-        if cost < self.conditional_lower_bound:
-            what = self.objective.replace("_", " ")
-            reason = f"exceeds the {what} of a schedule, {cost}: " + " or ".join(self.conditions)
-            raise InvalidValueError(
-                None, "lower bound", self.conditional_lower_bound, f"{reason} does not hold"
-            )
+        cost, what = self.upper_bound + self.offset, self.objective.replace("_", " ")
+        for label, (bound, is_proved) in self.own_bounds.items():
+            if not is_proved and bound > cost:
+                reason = f"exceeds the {what} of a schedule, {cost}: {label} does not hold"
+                raise InvalidValueError(None, "lower bound", bound, reason)
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:
@@ -297,7 +264,6 @@ class SolveState:
             A round by which every optimal schedule completes.
         """
         offset = self.offset
-        is_claimed = self.conditional_lower_bound > self.lower_bound
         return (PreemptiveResult if self.objective == PREEMPTIVE else SolveResult)(
             instance=instance,
             schedule=cast(Any, schedule),
@@ -311,8 +277,6 @@ class SolveState:
             log=tuple(self.log),
             proof=self.proof,
             objective="makespan" if self.objective == "makespan" else "total_latency",
-            conditional_lower_bound=self.conditional_lower_bound + offset if is_claimed else None,
-            conditions=self.conditions if is_claimed else (),
             own_bounds=self.own_bounds,
         )
 

@@ -37,7 +37,7 @@ def check_bound(
     * valid: no schedule of its goal costs less.
     * repeats: the same instance has the same bound.
 
-    A bound that passes is not proved: its claims remain conditions of the results that use it.
+    A bound that passes is not proved: its claims stay claims in the results that use it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def check_bound(
             tight.append(sound(case) == best(case))
     notes = []
     if tight:
-        claim = "a number, which results call a condition"
+        claim = "a number, which results call claimed"
         notes = [
             f"it reaches the optimum on {sum(tight)} of {len(tight)} instances",
             f"it returns {'prices, which are certified' if priced else claim}",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.outcomes.results import claim, percent
+from hindsight.outcomes.results import percent
 from instances import Instance, InvalidValueError, Schedule, UnknownNameError
 from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval
@@ -115,8 +115,8 @@ def solve(  # noqa: PLR0913
     The search starts from the best schedule that the file carries, as one that --out wrote does, or
     that the library has of a name, for the goal asked for.
 
-    A claim of a bound of your own is shown as a conditional lower bound; the other bounds hold
-    without it. docs/own-bounds.md has how to write them.
+    Values of bounds of your own are shown by name; claimed ones count for nothing else.
+    docs/own-bounds.md has how to write them.
     """
     given = {"--crosscheck": crosscheck, "--out": out, "--export": export}
     given |= {"--formulation": formulation != "dense", "--certificate": certificate}
@@ -292,9 +292,6 @@ def _record(result: SolveResult) -> dict[str, Any]:
         "certified_gap": result.certified_gap,
         "runtime_seconds": result.runtime,
     }
-    if result.conditions:
-        record["conditional_lower_bound_rounds"] = result.conditional_lower_bound
-        record["conditions"] = list(result.conditions)
     if result.own_bounds:
         record["own_bounds"] = [
             {"name": name, "lower_bound_rounds": bound, "proved": proved}
@@ -321,9 +318,6 @@ def _fields(found: Mapping[str, Any], note: str, ended: str | None) -> dict[str,
         f"{of}lower bound": str(low),
         f"{of}certified lower bound": str(found["certified_lower_bound_rounds"]),
     }
-    if "conditions" in found:
-        claimed = claim(found["conditional_lower_bound_rounds"], tuple(found["conditions"]))
-        fields[f"{of}conditional lower bound"] = claimed
     for one in found.get("own_bounds", ()):
         kind = "proved by its prices" if one["proved"] else "claimed"
         fields[of + one["name"]] = f"{one['lower_bound_rounds']}, {kind}"

@@ -59,16 +59,3 @@ def test_bounds_are_whole(state: SolveState, certified: bool) -> None:
     state.raise_lower(Fraction(9, 4), certified=certified)  # type: ignore[arg-type]
     assert state.lower_bound == 3
     assert state.certified_lower_bound == (3 if certified else 0)
-
-
-def test_conditions_are_several_texts(state: SolveState) -> None:
-    with pytest.raises(InvalidTypeError, match="is one text"):
-        state.raise_conditional(5, "a claim")  # type: ignore[arg-type]
-    state.raise_conditional(5, ("a claim",))
-    assert (state.conditional_lower_bound, state.conditions) == (5, ("a claim",))
-
-
-def test_a_claim_within_the_gap_ends_nothing(state: SolveState) -> None:
-    state.gap = 0.5
-    state.raise_conditional(state.upper_bound - 1, ("a claim",))
-    assert not state.clock.must_stop()
