@@ -17,7 +17,6 @@ import numpy as np
 from hindsight.runtime.clock import Slices
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
-from instances.validation import check_ranges, ranged
 
 from .beam_kernels import PARENT, Ahead, Beam, Best, RankedRequests, Search, grow, reference_fluid
 
@@ -41,13 +40,10 @@ class BeamSettings:
         Share of the memory that the fluid of unplaced requests can use.
     """
 
-    width: int = ranged(minimum=1)
-    choices: int = ranged(minimum=1)
-    preference: float = ranged(1.0, minimum=0)
-    efficiency: float = ranged(1.0, above=0)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
+    width: int
+    choices: int
+    preference: float = 1.0
+    efficiency: float = 1.0
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:

@@ -24,7 +24,6 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.runtime.clock import Slices
 from instances import Instance
 from instances.arrays import IntArray
-from instances.validation import check_ranges, ranged
 
 from .ruin_and_recreate_kernels import (
     Moves,
@@ -84,17 +83,14 @@ class CycleSettings:
         Probability that a request is also tried at its next start that fits.
     """
 
-    most: int = ranged(8, minimum=2)
-    reach: float = ranged(1.0, above=0)
-    weight: float = ranged(0.0, minimum=0)
-    hot: float = ranged(0.1, above=0)
-    cold: float = ranged(0.003, above=0)
-    priced_until: float = ranged(0.8, above=0)
-    blink: float = ranged(0.01, minimum=0, maximum=0.9)
-    second: float = ranged(0.3, minimum=0, maximum=1)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
+    most: int = 8
+    reach: float = 1.0
+    weight: float = 0.0
+    hot: float = 0.1
+    cold: float = 0.003
+    priced_until: float = 0.8
+    blink: float = 0.01
+    second: float = 0.3
 
 
 class RuinAndRecreate:

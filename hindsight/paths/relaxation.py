@@ -43,7 +43,6 @@ from hindsight.configurations.proofs import PathStage
 from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.runtime.adam import Adam
 from instances.arrays import FloatArray, IntArray
-from instances.validation import check_ranges, ranged
 
 from .graph import PricedInstance, StoppedError, TooLargeError
 from .layer_kernels import FAR, PathGraph
@@ -95,12 +94,9 @@ class Climb:
         First step, in rounds; the last is a tenth of it.
     """
 
-    iterations: int = ranged(50, minimum=1)
-    heats: tuple[float, float] = ranged((1.0, 0.2), above=0)
-    rate: float = ranged(1.0, above=0)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
+    iterations: int = 50
+    heats: tuple[float, float] = (1.0, 0.2)
+    rate: float = 1.0
 
 
 class PathRelaxation:

@@ -40,9 +40,8 @@ from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock, never
-from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
-from instances.validation import ranged
 
 from .strategy import Problem, Strategy
 
@@ -120,10 +119,10 @@ class Beams(Strategy):
         CycleSettings(12, 2.0, 1.0, hot=0.03),
         CycleSettings(8, 1.0, 0.0, hot=0.03),
     )
-    first_moves: int = ranged(50, minimum=1)
-    most_moves: int = ranged(12_800, minimum=1)
-    patience: int = ranged(6, minimum=1)
-    exploring: float = ranged(0.2, minimum=0, maximum=1)
+    first_moves: int = 50
+    most_moves: int = 12_800
+    patience: int = 6
+    exploring: float = 0.2
     first_rounds: tuple[tuple[str, BeamSettings], ...] = (
         ("volume", BeamSettings(4, 16)),
         ("start", BeamSettings(4, 16, 0.75)),
@@ -147,33 +146,14 @@ class Beams(Strategy):
         for preference in (0.0, 0.5, 0.75, 1.0)
         for efficiency in (0.93, 0.97, 1.0)
     )
-    first_tails: int = ranged(50, minimum=0)
-    relaxation_share: float = ranged(0.25, above=0, maximum=1)
-    relaxation_tolerance: float = ranged(1e-3, above=0)
-    ample: float = ranged(0.97, minimum=0)
-    guide_share: float = ranged(0.25, above=0, maximum=1)
-    guide_tolerance: float = ranged(1e-2, above=0)
+    first_tails: int = 50
+    relaxation_share: float = 0.25
+    relaxation_tolerance: float = 1e-3
+    ample: float = 0.97
+    guide_share: float = 0.25
+    guide_tolerance: float = 1e-2
 
     name: ClassVar[str] = "beams"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        first = [settings for _, settings in self.first_rounds]
-        for name, given, kind in (
-            ("cycles", self.cycles, CycleSettings),
-            ("first_rounds", first, BeamSettings),
-            ("guided", self.guided, BeamSettings),
-            ("again", self.again, BeamSettings),
-            ("tails", self.tails, BeamSettings),
-        ):
-            if not all(isinstance(settings, kind) for settings in given):
-                raise InvalidTypeError("Beams", name, given, f"are not all {kind.__name__}")
-        if all(cycle.weight > 0 for cycle in self.cycles):
-            raise InvalidValueError("Beams", "cycles", self.cycles, "all need memory prices")
-        for ranking, _ in self.first_rounds:
-            if ranking not in RANKINGS:
-                reason = f"is not one of {', '.join(RANKINGS)}"
-                raise InvalidValueError("Beams", "first_rounds", ranking, reason)
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Run beams, with the relaxation for a bound and a further order after the first beams.

@@ -41,7 +41,6 @@ from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock, never
 from instances import Schedule
 from instances.arrays import IntArray
-from instances.validation import ranged
 
 from .beams import Beams, LargeSearch
 from .strategy import Problem, Strategy
@@ -106,22 +105,22 @@ class Configurations(Strategy):
         Most entries of the epoch prices, T (M + 1)^2; larger instances are refused.
     """
 
-    moves: int = ranged(100_000, minimum=1)
-    move_slice: int = ranged(10_000, minimum=1)
-    ruin_shares: tuple[float, float] = ranged((0.05, 0.25), minimum=0, maximum=1)
-    fewest_ruined: int = ranged(36, minimum=1)
-    relaxation_tolerance: float = ranged(1e-3, minimum=0)
-    corridor_states: int = ranged(40_000, minimum=1)
-    states: int = ranged(150_000, minimum=1)
-    most_states: int = ranged(1_500_000, minimum=1)
-    few_requests: int = ranged(28, minimum=0)
-    search_growth: int = ranged(3, minimum=1)
-    worthwhile_gain: float = ranged(0.001, minimum=0)
-    first_step: float = ranged(0.002, minimum=0)
-    ascent: int = ranged(60, minimum=1)
-    first_width: int = ranged(8, minimum=1)
-    fades: tuple[float, ...] = ranged((1.0, 1.0, 0.5, 0.25), above=0)
-    largest_price_array: int = ranged(20_000_000, minimum=0)
+    moves: int = 100_000
+    move_slice: int = 10_000
+    ruin_shares: tuple[float, float] = (0.05, 0.25)
+    fewest_ruined: int = 36
+    relaxation_tolerance: float = 1e-3
+    corridor_states: int = 40_000
+    states: int = 150_000
+    most_states: int = 1_500_000
+    few_requests: int = 28
+    search_growth: int = 3
+    worthwhile_gain: float = 0.001
+    first_step: float = 0.002
+    ascent: int = 60
+    first_width: int = 8
+    fades: tuple[float, ...] = (1.0, 1.0, 0.5, 0.25)
+    largest_price_array: int = 20_000_000
 
     name: ClassVar[str] = "configurations"
 

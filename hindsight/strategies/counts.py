@@ -25,7 +25,6 @@ from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.beside import Beside
 from instances import Schedule
 from instances.arrays import FloatArray, IntArray
-from instances.validation import ranged
 
 from .beams import Beams, LargeSearch
 from .mip import IntegerProgram
@@ -61,15 +60,15 @@ class Counts(Strategy):
     """
 
     beams: Beams = field(default_factory=Beams)
-    ruin_cycles: int = ranged(7, minimum=1)
-    few_requests: int = ranged(128, minimum=0)
-    moves: int = ranged(500_000, minimum=1)
-    move_slice: int = ranged(10_000, minimum=1)
-    patience: int = ranged(100_000, minimum=1)
-    search_share: float = ranged(0.7, minimum=0, maximum=1)
-    undisturbed: float = ranged(10.0, minimum=0)
-    longest_search: float = ranged(900.0, minimum=0)
-    largest_program: int = ranged(500_000, minimum=0)
+    ruin_cycles: int = 7
+    few_requests: int = 128
+    moves: int = 500_000
+    move_slice: int = 10_000
+    patience: int = 100_000
+    search_share: float = 0.7
+    undisturbed: float = 10.0
+    longest_search: float = 900.0
+    largest_program: int = 500_000
 
     name: ClassVar[str] = "counts"
 

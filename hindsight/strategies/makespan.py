@@ -26,7 +26,6 @@ from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import never
 from instances import Instance, Schedule
-from instances.validation import ranged
 
 from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
 from .strategy import Problem, Strategy
@@ -72,8 +71,8 @@ class Makespan(Strategy):
         with reason ``"size"``.
     """
 
-    largest_probe: int = ranged(2_000_000, minimum=0)
-    build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
+    largest_probe: int = 2_000_000
+    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
 
     # This is the integer program's method for the makespan, and is requested by its name.
     name: ClassVar[str] = "mip"

@@ -28,7 +28,6 @@ from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock
 from instances import FleetSchedule, Schedule
 from instances.arrays import FloatArray
-from instances.validation import ranged
 
 from .strategy import Problem, Strategy, starts_left
 
@@ -55,9 +54,9 @@ class IntegerProgram(Strategy):
         HiGHS's bounds are rounded up to integers after subtracting this.
     """
 
-    most_starts: int | None = ranged(None, minimum=0)
-    build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
-    bound_tolerance: float = ranged(1e-4, minimum=0, below=1)
+    most_starts: int | None = None
+    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
+    bound_tolerance: float = 1e-4
 
     name: ClassVar[str] = "mip"
 

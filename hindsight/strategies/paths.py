@@ -20,7 +20,6 @@ from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (
-    MOST_NODES,
     PricedInstance,
     Room,
     TooLargeError,
@@ -34,7 +33,6 @@ from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, Schedule
 from instances.arrays import IntArray
-from instances.validation import ranged
 
 from .configurations import Configurations, ConfigurationSearch
 from .strategy import Problem, Strategy
@@ -91,14 +89,14 @@ class Paths(Strategy):
     """
 
     configurations: Configurations = field(default_factory=Configurations)
-    settled: float = ranged(0.0035, minimum=0)
-    converged: float = ranged(0.002, minimum=0)
-    searched_states: int = ranged(150_000, minimum=1)
-    few_nodes: int = ranged(5_000_000, minimum=1)
-    most_nodes: int = ranged(200_000_000, minimum=1, maximum=MOST_NODES)
-    memory_share: float = ranged(0.6, above=0, maximum=1)
-    expected: tuple[float, float] = ranged((300_000.0, 0.05), above=0)
-    table_bytes: int = ranged(400_000_000, minimum=1)
+    settled: float = 0.0035
+    converged: float = 0.002
+    searched_states: int = 150_000
+    few_nodes: int = 5_000_000
+    most_nodes: int = 200_000_000
+    memory_share: float = 0.6
+    expected: tuple[float, float] = (300_000.0, 0.05)
+    table_bytes: int = 400_000_000
     climb: Climb = field(default_factory=Climb)
 
     name: ClassVar[str] = "paths"

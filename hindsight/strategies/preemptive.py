@@ -29,7 +29,6 @@ from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.runtime.beside import Beside
 from instances import PreemptiveSchedule
 from instances.arrays import FloatArray
-from instances.validation import ranged
 
 from .strategy import Problem, Strategy
 
@@ -74,19 +73,19 @@ class Preemptive(Strategy):
         Phases after which every solve ends.
     """
 
-    largest_order_work: int = ranged(10_000_000, minimum=0)
-    largest_price_work: int = ranged(400_000_000, minimum=0)
-    largest_table_work: int = ranged(100_000_000, minimum=0)
-    slice_tokens: int = ranged(3_000_000, minimum=1)
-    most_moves: int = ranged(100_000, minimum=1)
-    coldest: float = ranged(0.3, above=0)
-    ascent: int = ranged(200, minimum=1)
-    heat: float = ranged(0.03, above=0)
-    beam: int = ranged(300, minimum=1)
-    states: int = ranged(20_000, minimum=1)
-    most_states: int = ranged(2_000_000, minimum=1)
-    phases: int = ranged(6, minimum=1)
-    most_phases: int = ranged(64, minimum=1)
+    largest_order_work: int = 10_000_000
+    largest_price_work: int = 400_000_000
+    largest_table_work: int = 100_000_000
+    slice_tokens: int = 3_000_000
+    most_moves: int = 100_000
+    coldest: float = 0.3
+    ascent: int = 200
+    heat: float = 0.03
+    beam: int = 300
+    states: int = 20_000
+    most_states: int = 2_000_000
+    phases: int = 6
+    most_phases: int = 64
 
     name: ClassVar[str] = "preemptive"
     objectives: ClassVar[tuple[Goal, ...]] = (PREEMPTIVE,)

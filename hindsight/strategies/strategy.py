@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.cores import available_cores
-from instances import Instance, InvalidTypeError
-from instances.validation import check_ranges
+from instances import Instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +78,6 @@ class Strategy(ABC):
     name: ClassVar[str]
 
     objectives: ClassVar[tuple[Goal, ...]] = ("total_latency",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        for one in fields(cast(Any, self)):
-            # Parameters of another class are made by that class.
-            kind, given = one.default_factory, getattr(self, one.name)
-            if isinstance(kind, type) and not isinstance(given, kind):
-                owner = type(self).__name__
-                raise InvalidTypeError(owner, one.name, given, f"is not {kind.__name__}")
 
     def refusal(self, problem: Problem) -> str | None:
         """Return why it cannot solve a problem with one of its objectives, or None if it can."""

@@ -96,7 +96,7 @@ def _smaller(instance: Instance) -> Iterator[Instance]:
             continue
 
 
-def instance_lines(instance: Instance, name: str = "instance") -> str:
+def instance_lines(instance: Instance) -> str:
     """Return Python code that creates the instance."""
     rows = ", ".join(
         f"({one.arrival_time}, {one.prompt_length}, {one.output_length}, {one.id!r}"
@@ -109,6 +109,6 @@ def instance_lines(instance: Instance, name: str = "instance") -> str:
         counted += f", metadata={{{ALLOW_ZERO_PROMPT_LENGTH!r}: True}}"
     return (
         f"rows = [{rows}]  # arrival, prompt, output, id{', weight' * instance.is_weighted}\n"
-        f"{name} = Instance([Request(*row) for row in rows],"
+        f"instance = Instance([Request(*row) for row in rows],"
         f" memory_limit={instance.memory_limit}{counted})"
     )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
 from hindsight.seconds.solving import require_instance
@@ -18,9 +17,6 @@ from instances.validation import as_integer
 from .cases import drawn_instances, instance_lines, smallest
 from .enumeration import optimum
 from .verdicts import CheckReport, NotTriedError, Reason, Verdict, verdict_on
-
-if TYPE_CHECKING:
-    pass
 
 REFUSALS = (InvalidValueError, InvalidTypeError)
 
@@ -148,19 +144,18 @@ def _call(given: object) -> str:
 
 def _verdict(
     cases: list[Instance],
-    call: str | None,
+    call: str,
     name: str,
     asks: str,
     reason: Callable[[Instance], Reason],
 ) -> Verdict:
     """Run a check; if it fails, add a call that shows it on a smaller instance."""
 
-    def lines(found: Instance) -> str | None:
+    def lines(found: Instance) -> str:
         imports = "import hindsight\nfrom instances import Instance, Request"
-        return None if call is None else f"{imports}\n{instance_lines(found)}\n{call}"
+        return f"{imports}\n{instance_lines(found)}\n{call}"
 
-    shrunk = smallest if call is not None else lambda instance, fails: instance
-    return verdict_on(cases, name, asks, reason, attrgetter("digest"), shrunk, lines)
+    return verdict_on(cases, name, asks, reason, attrgetter("digest"), smallest, lines)
 
 
 def _refusal(action: Callable[[], object]) -> Reason:

@@ -36,24 +36,16 @@ def optimum(instance: Instance, goal: Goal) -> int:
         for last in count(max(a + o for a, o in ends)):
             if any(fits(instance, s) for s in product(*(range(a, last - o + 1) for a, o in ends))):
                 return last
-    return optimal_schedules(instance)[0]
+    return _least_total_latency(instance)
 
 
-def optimal_schedules(instance: Instance) -> tuple[int, list[Starts]]:
-    """Return the least total latency, and the starts of *every* optimal schedule.
-
-    Schedules are without preemption. Every way to wait K rounds in all, each counted by its
-    request's weight, is tried for growing K.
-    """
+def _least_total_latency(instance: Instance) -> int:
+    """Try every way to wait K rounds in all, counted by the requests' weights, for growing K."""
     weights, arrivals = instance.weights.tolist(), instance.arrival_times.tolist()
     for waiting in count():
-        found = [
-            starts
-            for waits in _shares(waiting, weights)
-            if fits(instance, starts := tuple(map(sum, zip(arrivals, waits, strict=True))))
-        ]
-        if found:
-            return waiting + sum(one.weight * one.output_length for one in instance), found
+        for waits in _shares(waiting, weights):
+            if fits(instance, tuple(map(sum, zip(arrivals, waits, strict=True)))):
+                return waiting + int(instance.weights @ instance.output_lengths)
     raise AssertionError
 
 

@@ -76,7 +76,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Verdicts of all checks of one bound, cut or strategy.
+    """Verdicts of all checks of one bound or policy.
 
     Attributes
     ----------
