@@ -13,7 +13,7 @@ from online.policy_interface.specs import PolicySpec
 from online.worst_cases.archive import archive_path, describe, load, save
 from online.worst_cases.drafts import Space
 from online.worst_cases.scoring import Case, Target
-from online.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
+from online.worst_cases.search import EVALUATIONS, SearchState, search
 
 from .console import INTERRUPTED_STATUS, fail, progress_bar, say
 from .options import Policies, Seed, chosen_policies, importing
@@ -34,12 +34,6 @@ def worst_case(  # noqa: PLR0913
     ] = None,
     max_requests: Annotated[int, typer.Option(min=1, help="Largest n.")] = 12,
     max_memory: Annotated[int, typer.Option(min=2, help="Largest M.")] = 64,
-    either_order: Annotated[
-        bool,
-        typer.Option(
-            "--either-order", help="Count the cheaper of both orders in which ties can be listed."
-        ),
-    ] = False,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="No new round after this; default: one round.")
     ] = None,
@@ -51,13 +45,6 @@ def worst_case(  # noqa: PLR0913
     no_shapes: Annotated[
         bool, typer.Option("--no-shapes", help="Never begin with the known traps' shape.")
     ] = False,
-    hints: Annotated[
-        list[Path] | None,
-        typer.Option(help="Archive of another policy whose cases to begin with; repeatable."),
-    ] = None,
-    exhaustive: Annotated[
-        bool, typer.Option("--exhaustive", help="Try every instance: for tiny limits only.")
-    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; results do not depend on it.")] = 1,
 ) -> int:
     """Search for small instances that maximise policies' proved competitive ratios.
@@ -67,25 +54,16 @@ def worst_case(  # noqa: PLR0913
     """
     specs = chosen_policies(policy)
     spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
-    targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
-    if exhaustive:
-        if archive is not None or minutes is not None or hints:
-            fail("--exhaustive tries every instance: it takes no --archive, --minutes or --hints")
-        for target in targets:
-            _exhaust(target)
-        return 0
+    targets = [Target(spec, space) for spec in specs for space in spaces]
     if archive is None:
         fail("--archive FOLDER is missing")
-    drafts = tuple(
-        case.draft for path in hints or [] for standing in load(path) for case in standing.cases
-    )
     archive.mkdir(exist_ok=True)
     archives = {archive_path(archive, spec): _loaded(archive, spec) for spec in specs}
     todo = []
     for target in targets:
         known = archives[archive_path(archive, target.spec)]
         fresh = SearchState(target, seed, not no_shapes)
-        todo.append(replace(known.get(target.setting, fresh), hints=drafts))
+        todo.append(known.get(target.setting, fresh))
     with progress_bar(len(todo)) as update:
 
         def keep(standing: SearchState) -> None:
@@ -140,16 +118,3 @@ def _line(standing: SearchState) -> str:
 
 def _ratio(case: Case) -> str:
     return rounded(case.ratio) + (f" to the {case.compared_with}" if case.preemptive else "")
-
-
-def _exhaust(target: Target) -> None:
-    try:
-        found = worst_of_all(target)
-    except ValueError as error:
-        fail(f"{target.spec.label}, {target.setting}: {error}")
-    case = found.case
-    say(
-        f"{target.spec.label}, {target.setting}: {case.total}/{case.runs * case.optimum} = "
-        f"{_ratio(case)} is the worst of all {found.instances} instances ({found.endless} endless, "
-        f"{found.solved} solved), on {describe(case.draft)}"
-    )

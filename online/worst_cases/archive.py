@@ -118,7 +118,9 @@ def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[S
                 f"is of another edition of {own.label}, or of one in no file: use another folder"
             )
             raise FileFormatError(path, reason)
-        return [_standing(own, part) for part in document["searches"]]
+        # Releases up to 0.2.0 also searched for the cheaper of both orders of listing.
+        parts = [part for part in document["searches"] if not part.get("either_order")]
+        return [_standing(own, part) for part in parts]
     except FileFormatError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -130,7 +132,6 @@ def _search_document(standing: SearchState) -> dict[str, Any]:
     counts = ("seed", "shapes", "rounds", "evaluations", "unproved")
     return {
         "space": asdict(standing.target.space),
-        "either_order": standing.target.either_order,
         "knowledge": standing.target.knowledge,
         **{name: getattr(standing, name) for name in counts},
         "cases": [_case_document(case) for case in standing.cases],
@@ -168,9 +169,7 @@ def _whole(value: Any, minimum: int = 0) -> int:
 def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> SearchState:
     endless = part["endless"]
     return SearchState(
-        Target(
-            spec, Space(**part["space"]), as_flag(part["either_order"], "archive", "either_order")
-        ),
+        Target(spec, Space(**part["space"])),
         _whole(part["seed"]),
         as_flag(part["shapes"], "archive", "shapes"),
         _whole(part["rounds"]),

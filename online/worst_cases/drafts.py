@@ -1,4 +1,4 @@
-"""Small instances as drafts that can be drawn, changed, crossed and enumerated.
+"""Small instances as drafts that can be drawn, changed and crossed.
 
 For searches over instances: every operator returns a draft inside the given space, whatever it was
 handed, so that chains of changes need no bookkeeping. Nothing here knows a policy or an optimum.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
 from typing import NamedTuple
 
 import numpy as np
@@ -191,26 +190,6 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
         if near not in seen:
             seen.add(near)
             yield near
-
-
-def all_drafts(space: Space) -> Iterator[Draft]:
-    """List every draft of the space, orders of appearance included; for tiny spaces.
-
-    There are (M^2 / 2)^n for each M and n, times the arrival times.
-    """
-
-    def suits(lengths: Sequence[tuple[int, int]]) -> bool:
-        return not space.equal_prompts or len({s for s, _ in lengths}) == 1
-
-    for limit in range(2, space.max_memory + 1):
-        kinds = [(s, o) for s in range(1, limit) for o in range(1, limit - s + 1)]
-        for count in range(1, space.max_requests + 1):
-            times = range(space.latest_arrival + 1)
-            for later in combinations_with_replacement(times, count - 1):
-                arrivals = (0, *later)
-                for lengths in filter(suits, product(kinds, repeat=count)):
-                    rows = zip(arrivals, lengths, strict=True)
-                    yield Draft(limit, tuple((a, s, o) for a, (s, o) in rows))
 
 
 Changed = tuple[int, list[Row]]

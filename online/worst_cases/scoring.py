@@ -60,15 +60,10 @@ class Target:
         The policy.
     space : Space
         The instances.
-    either_order : bool
-        Whether the policy's cost is the smaller of those with the requests listed in the draft's
-        order and in the opposite one: what hurts then does not hang on how ties in order of
-        appearance fall.
     """
 
     spec: PolicySpec
     space: Space
-    either_order: bool = False
 
     @property
     def knowledge(self) -> str:
@@ -82,7 +77,7 @@ class Target:
         times = f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once"
         limits = f"{times}, n <= {space.max_requests}, M <= {space.max_memory}"
         prompts = "equal prompts, " if space.equal_prompts else ""
-        return prompts + limits + (", either order" if self.either_order else "")
+        return prompts + limits
 
 
 @dataclass(frozen=True)
@@ -116,24 +111,11 @@ class Costs:
 def policy_costs(target: Target, draft: Draft, seeds: range = REPORT_SEEDS) -> Costs:
     """Run the target's policy: once if it is deterministic, else with each of ``seeds``.
 
-    With ``either_order`` the cheaper of the two orders counts, and one that never ends counts as
-    infinitely dear.
-
     Raises
     ------
     PolicyError
         The policy broke a rule.
     """
-    given = _costs_in_order(target, draft, seeds)
-    if not target.either_order:
-        return given
-    opposite = _costs_in_order(target, draft.reversed(), seeds)
-    if given.total is None or opposite.total is None:
-        return opposite if given.total is None else given
-    return min(given, opposite, key=lambda costs: costs.total or 0)
-
-
-def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
     instance = draft.instance()
     outputs = instance.output_lengths
     interval = IntervalPredictions(int(outputs.min()), int(outputs.max()))
@@ -162,17 +144,17 @@ def lower_bound(instance: Instance) -> int:
     return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
 
 
-def upper_bound(instance: Instance, moves: int = MOVES, *, preemptive: bool = False) -> int:
-    """Total latency of a schedule annealed for ``moves``, which may be a preemptive one."""
+def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
+    """Anneal a schedule, which may be a preemptive one; return its total latency."""
     from hindsight.heuristics.annealing import LocalSearch
     from hindsight.preemption.orders import OrderSearch
 
     search = LocalSearch(instance)
-    search.run(moves)
+    search.run(MOVES)
     if not preemptive:
         return search.best_cost
     hot = float(instance.output_lengths.mean())
-    return min(search.best_cost, OrderSearch(instance, 0).anneal(moves, hot, 0.3).total_latency)
+    return min(search.best_cost, OrderSearch(instance, 0).anneal(MOVES, hot, 0.3).total_latency)
 
 
 @dataclass
@@ -262,7 +244,7 @@ class Case:
         return Fraction(self.total, self.runs * self.optimum)
 
 
-def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
+def prove(target: Target, draft: Draft) -> Case | None:
     """Prove the policy's ratio on a draft; None where a run or the proof fails.
 
     Raises
@@ -286,7 +268,7 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
         raise KeyboardInterrupt
     if result.status != "optimal":
         return None
-    certificate = _certificate(result) if certify else None
+    certificate = _certificate(result)
     return Case(draft, costs.total, costs.runs, result.upper_bound, certificate, costs.preemptive)
 
 

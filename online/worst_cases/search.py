@@ -25,18 +25,8 @@ from hindsight.runtime.clock import Clock
 from instances.validation import as_integer, as_time_limit
 from online.runtime.processes import WorkerPool
 
-from .drafts import Draft, all_drafts, crossed, mutated, neighbours, random_draft, shaped_draft
-from .scoring import (
-    REPORT_SEEDS,
-    Case,
-    Scorer,
-    Target,
-    lower_bound,
-    policy_costs,
-    prove,
-    size_of,
-    upper_bound,
-)
+from .drafts import Draft, crossed, mutated, neighbours, random_draft, shaped_draft
+from .scoring import Case, Scorer, Target, prove, size_of
 
 ISLANDS = 4
 """Populations in a round."""
@@ -96,8 +86,6 @@ class SearchState:
         Proved, best first, at most `KEPT`; of equal ratios the smaller instance.
     endless : tuple[Draft, str] or None
         The smallest draft on which the policy never serves some request, with the status.
-    hints : tuple[Draft, ...]
-        Drafts to begin with besides the cases: what hurts one policy may hurt another.
     """
 
     target: Target
@@ -108,7 +96,6 @@ class SearchState:
     unproved: int = 0
     cases: tuple[Case, ...] = ()
     endless: tuple[Draft, str] | None = None
-    hints: tuple[Draft, ...] = ()
 
     def after(self, landings: Sequence[IslandResult]) -> SearchState:
         """Return the state after one more round, for which the best that landed is proved."""
@@ -141,9 +128,7 @@ class SearchState:
 
     def elites(self, index: int) -> tuple[Draft, ...]:
         """Return the drafts that an island of the next round begins with, if any."""
-        hints = (self.target.space.repaired(*draft) for draft in self.hints)
-        known = dict.fromkeys([*(case.draft for case in self.cases), *hints])
-        return tuple(known) if index % 2 == 0 else ()
+        return tuple(case.draft for case in self.cases) if index % 2 == 0 else ()
 
 
 Island = tuple[SearchState, int, int]
@@ -296,70 +281,3 @@ def _polish(scorer: Scorer, start: Scored, evaluations: int) -> Scored:
             if scorer.evaluations >= last:
                 break
     return score, draft
-
-
-@dataclass(frozen=True)
-class Exhausted:
-    """The worst of all instances of a space.
-
-    Attributes
-    ----------
-    case : Case
-        With the largest ratio; of equal ones the smallest.
-    instances : int
-        In the space.
-    solved : int
-        Whose optimum a solve had to prove; for the others bounds were enough.
-    endless : int
-        Instances on which the policy never serves some request; they are not in ``case``.
-    """
-
-    case: Case
-    instances: int
-    solved: int
-    endless: int
-
-
-def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
-    """Try every instance of a tiny space: the policy's worst ratio there, proved.
-
-    An instance is passed over only where a lower bound on its optimum shows that its ratio does not
-    exceed the largest one found.
-
-    Raises
-    ------
-    ValueError
-        An optimum was not proved in time, or no run served every request.
-    """
-    best: tuple[Fraction, Draft] | None = None
-    optima: dict[tuple[Draft, bool], int] = {}
-    count = solved = endless = 0
-    for draft in all_drafts(target.space):
-        count += 1
-        costs = policy_costs(target, draft, REPORT_SEEDS)
-        if costs.mean is None:
-            endless += 1
-            continue
-        instance = draft.instance()
-        floor = best[0] if best is not None else Fraction(0)
-        bound = lower_bound(instance)
-        if costs.mean / bound <= floor:
-            continue
-        twin = Draft(draft.memory_limit, tuple(sorted(draft.rows))), costs.preemptive
-        if twin not in optima:
-            optima[twin] = bound
-            if upper_bound(instance, 200) > bound:
-                solved += 1
-                optima[twin] = _proved(target, draft, certify=False).optimum
-        if costs.mean / optima[twin] > floor:
-            best = costs.mean / optima[twin], draft
-    if best is None:
-        raise ValueError("no run served every request")
-    return Exhausted(_proved(target, best[1], certify=certify), count, solved, endless)
-
-
-def _proved(target: Target, draft: Draft, *, certify: bool) -> Case:
-    case = prove(target, draft, certify=certify)
-    if case is None:
-        raise ValueError(f"the optimum of {draft} was not proved in time")
-    return case

@@ -138,7 +138,6 @@ ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
 check bound a --by-design b | --by-design = 'b' means nothing to a bound
 headroom ../log.csv {M} --share 0.5 | --share needs --slo and several replicas
-worst-case --policy mc-sf --exhaustive --archive a | it takes no --archive, --minutes or --hints
 headroom x | Missing option '--batch-time': Seconds of a round
 headroom ../log.csv --batch-time affine:1,0,0 | --memory-limit is needed
 headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'

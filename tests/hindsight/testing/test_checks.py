@@ -12,13 +12,10 @@ from unittest.mock import patch
 
 import pytest
 from brute_force import (
-    all_feasible_schedules,
     is_feasible_by_definition,
     optimal_makespan,
     optimal_total_latency,
     rows_of,
-    sound_horizon,
-    total_latency_by_definition,
 )
 from preemptive_by_definition import preemptive_optimum
 

@@ -46,7 +46,7 @@ def test_archives_round_trip(case: Case, tmp_path: Path) -> None:
     standings = [
         SearchState(TARGET, 3, False, 2, 100, 1, (case,), (Draft(6, ((0, 1, 3),)), "livelock")),
         SearchState(
-            Target(TARGET.spec, Space(5, 9, 9, True), True), cases=(replace(case, preemptive=True),)
+            Target(TARGET.spec, Space(5, 9, 9, True)), cases=(replace(case, preemptive=True),)
         ),
     ]
     path = archive_path(tmp_path, TARGET.spec)
@@ -123,7 +123,6 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, text: str, said: str) -> 
     [
         (("seed",), "1"),
         (("shapes",), "yes"),
-        (("either_order",), "no"),
         (("rounds",), "x"),
         (("evaluations",), 1.5),
         (("unproved",), None),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 from effort import examples
@@ -15,7 +13,6 @@ from instances import InvalidTypeError, InvalidValueError
 from online.worst_cases.drafts import (
     Draft,
     Space,
-    all_drafts,
     crossed,
     mutated,
     neighbours,
@@ -83,24 +80,6 @@ def test_a_seed_says_everything() -> None:
 
     assert chain(4) == chain(4)
     assert chain(4) != chain(5)
-
-
-@pytest.mark.parametrize(
-    ("space", "count"),
-    [
-        # M = 2, 3, 4 have 1, 3, 6 pairs (s, o).
-        (Space(1, 4), 1 + 3 + 6),
-        (Space(2, 4), 1 + 3 + 6 + 1 + 9 + 36),
-        (Space(3, 3, 2), sum(k**n * comb(n + 1, 2) for k in (1, 3) for n in (1, 2, 3))),
-        # Equal prompts, M = 4: 3, 2, 1 outputs for s = 1, 2, 3.
-        (Space(2, 4, 0, True), (1 + 1) + (3 + 4 + 1) + (6 + 9 + 4 + 1)),
-    ],
-)
-def test_the_enumeration_is_complete(space: Space, count: int) -> None:
-    drafts = list(all_drafts(space))
-    assert len(drafts) == len(set(drafts)) == count
-    for draft in drafts:
-        assert_inside(draft, space)
 
 
 def test_repair_shortens_prompts_before_outputs() -> None:

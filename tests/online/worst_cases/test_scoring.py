@@ -40,8 +40,8 @@ OVERFLOW = Draft(6, ((0, 1, 3), (0, 1, 3)))
 """Both start at once beside a protected quarter; round 3 would hold 8, for ever and ever."""
 
 
-def target(name: str, *, either_order: bool = False, space: Space | None = None) -> Target:
-    return Target(PolicySpec(name), space or Space(12, 64, 64), either_order)
+def target(name: str, *, space: Space | None = None) -> Target:
+    return Target(PolicySpec(name), space or Space(12, 64, 64))
 
 
 def test_a_deterministic_policy_runs_once() -> None:
@@ -69,15 +69,6 @@ def test_interval_policies_are_told_the_interval_of_all() -> None:
     assert target("mc-sf").knowledge == "exact"
 
 
-def test_either_order_counts_the_cheaper() -> None:
-    # Equal outputs: MC-SF takes them as listed.
-    draft = Draft(9, ((0, 8, 1), *[(0, 1, 1)] * 4))
-    assert policy_costs(target("mc-sf"), draft).total == 1 + 4 * 2
-    assert policy_costs(target("mc-sf"), draft.reversed()).total == 4 + 2
-    for given_draft in (draft, draft.reversed()):
-        assert policy_costs(target("mc-sf", either_order=True), given_draft).total == 4 + 2
-
-
 def test_a_run_that_never_ends_has_no_cost_and_no_ratio() -> None:
     costs = policy_costs(target("alpha-protection"), OVERFLOW)
     assert (costs.total, costs.mean, costs.status) == (None, None, "livelock")
@@ -96,7 +87,7 @@ def test_bounds_and_scores_stay_on_their_side(instance: Instance) -> None:
     draft = Draft.of(instance)
     draft = Space(5, 9, 9).repaired(*draft)
     optimum, _ = optimal_total_latency(draft.instance())
-    assert lower_bound(draft.instance()) <= optimum <= upper_bound(draft.instance(), 200)
+    assert lower_bound(draft.instance()) <= optimum <= upper_bound(draft.instance())
     run = simulate(draft.instance(), "mc-sf").total_latency
     score = Scorer(target("mc-sf")).score(draft)
     assert 0 < score <= Fraction(run, optimum)
@@ -128,8 +119,8 @@ def test_a_draft_outside_the_space_is_refused() -> None:
 
 def test_settings_have_names() -> None:
     space = Space(5, 16, 16, True)
-    name = "equal prompts, arrivals <= 16, n <= 5, M <= 16, either order"
-    assert target("mc-sf", either_order=True, space=space).setting == name
+    name = "equal prompts, arrivals <= 16, n <= 5, M <= 16"
+    assert target("mc-sf", space=space).setting == name
 
 
 def test_a_policy_that_breaks_a_rule_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
