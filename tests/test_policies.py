@@ -29,7 +29,6 @@ VARIANTS = [
     "edf:late=keep",
     "gba:factor=2.5",
     "gsa:factor=3",
-    "least-slack:late=keep",
     "sarathi:chunk_size=3,watermark=0",
     "sarathi:chunk_size=4,max_num_seqs=3,preemption=recompute",
     "sarathi:order=shortest-output,ageing=0.5,watermark=0",

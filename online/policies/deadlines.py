@@ -1,10 +1,9 @@
-"""Orders by deadline, for runs with a service level: earliest deadline, and least slack first."""
+"""Order by deadline, for runs with a service level."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Literal
 
@@ -22,8 +21,13 @@ from online.policy_interface.policy import (
 )
 
 
-class DeadlinePolicy(PriorityPolicy):
-    """An order of the requests that can be on time, up to the first that does not fit.
+@register_policy("edf")
+class EarliestDeadlineFirst(PriorityPolicy):
+    """Earliest deadline first, up to the first request that does not fit.
+
+    No guarantee. The rule of Liu and Layland (1973), optimal on one machine that preempts and is
+    not overloaded. The deadline is the earlier of those of the first and of the last token. Ties
+    go in order of appearance.
 
     A request can be on time as long as a start now, and rounds of its own from then on, would bring
     out its first and its last token by their deadlines. Its output length is the point of its
@@ -33,8 +37,8 @@ class DeadlinePolicy(PriorityPolicy):
     Parameters
     ----------
     late : {"last", "keep"}, default "last"
-        Place of those that can no longer be on time: behind all that can, or where the order puts
-        them. Late requests have the earliest deadlines: kept in front they make others late while
+        Place of those that can no longer be on time: behind all that can, or by their deadlines.
+        Late requests have the earliest deadlines: kept in front they make others late while
         they gain nothing, and under overload next to none is on time.
     """
 
@@ -52,18 +56,15 @@ class DeadlinePolicy(PriorityPolicy):
         self._latest: dict[int, float] = {}
         self._time = 0.0
 
-    @abstractmethod
-    def place(self, request: VisibleRequest) -> float:
-        """Time that orders those that can be on time, and then those that cannot."""
-
     def latest_start(self, request: VisibleRequest) -> float:
         """Latest start with which the request can be on time: its deadline less its own time."""
         first, last = self._own_times(request)
         return min(request.first_token_deadline - first, request.deadline - last)
 
     def priority(self, request: VisibleRequest) -> tuple[bool, float]:
-        """Whether it comes behind the others, and its place among its own."""
-        return self._is_put_last(request.index), self.place(request)
+        """Whether it comes behind the others, and its deadline."""
+        deadline = min(request.first_token_deadline, request.deadline)
+        return self._is_put_last(request.index), deadline
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue them."""
@@ -115,47 +116,3 @@ class DeadlinePolicy(PriorityPolicy):
         alone = BatchStretch(rounds, 1, prompt, 1, prompt + 1, 1, new_squares=prompt * prompt)
         ends = np.cumsum(self._batch_time.durations(alone))
         return float(ends[self._service.prefill_rounds]), float(ends[-1])
-
-
-@register_policy("edf")
-class EarliestDeadlineFirst(DeadlinePolicy):
-    """Earliest deadline first, up to the first request that does not fit.
-
-    No guarantee. The rule of Liu and Layland (1973), optimal on one machine that preempts and is
-    not overloaded. The deadline is the earlier of those of the first and of the last token. Ties
-    go in order of appearance.
-
-    Parameters
-    ----------
-    late : {"last", "keep"}, default "last"
-        See `DeadlinePolicy`.
-    """
-
-    def __init__(self, late: Literal["last", "keep"] = "last") -> None:
-        super().__init__(late)
-
-    def place(self, request: VisibleRequest) -> float:
-        """Return the deadline."""
-        return min(request.first_token_deadline, request.deadline)
-
-
-@register_policy("least-slack")
-class LeastSlackFirst(DeadlinePolicy):
-    """Least slack first, up to the first request that does not fit.
-
-    The slack is the time to the deadline less the time that the request takes by itself, as far as
-    that is predicted: how long it can wait and still be on time. All slacks fall alike as time
-    passes, so the order is that of the latest starts. No guarantee. Ties go in order of appearance.
-
-    Parameters
-    ----------
-    late : {"last", "keep"}, default "last"
-        See `DeadlinePolicy`.
-    """
-
-    def __init__(self, late: Literal["last", "keep"] = "last") -> None:
-        super().__init__(late)
-
-    def place(self, request: VisibleRequest) -> float:
-        """Return the latest start."""
-        return self._latest[request.index]

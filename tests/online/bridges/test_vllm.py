@@ -95,7 +95,7 @@ def add(server: Server, *lengths: tuple[int, int]) -> list[Request]:
         "tensorrt-llm",
         "vllm:asynchronous=False,prefix_caching=False",
         "sarathi:preemption=recompute,watermark=0,chunk_size=24",
-        "least-slack",
+        "edf",
     ],
 )
 def test_the_engine_takes_the_steps_of_the_simulation(
