@@ -260,7 +260,6 @@ def serve_tensorrt_llm(
     capacity: str,
     seqs: int,
     budget: int,
-    chunks: bool,
     d0: float,
     d1: float,
     key: Key | None = None,
@@ -272,10 +271,6 @@ def serve_tensorrt_llm(
     record = Record(requests, memory, d0, d1)
     place: Key = key or (lambda one: (one.number,))
     started: list[One] = []
-
-    def share_of(todo: int, left: int) -> int:
-        return todo if todo <= left else left - left % memory.block if left > 0 else 0
-
     while any(one.end < 0 for one in requests):
         started = [one for one in started if one.end < 0]
         pending = [one for one in record.arrived(started) if one.end < 0]
@@ -283,33 +278,13 @@ def serve_tensorrt_llm(
         if not started and not pending:
             record.clock = record.next_arrival()
             continue
-        paused = False
-        while True:
-            decoding = [one for one in started if not one.todo]
-            left = budget - len(decoding)
-            shares: list[tuple[One, int]] = []
-            for one in started:
-                if one.todo:
-                    stalled = capacity == "STATIC_BATCH" and decoding
-                    shares.append((one, 0 if stalled else share_of(one.todo, left)))
-            assert len(shares) <= 1
-            planned = sum(one.held_next(memory) for one in decoding)
-            for one, share in shares:
-                if share == one.todo:
-                    planned += one.held_next(memory)
-                else:
-                    stored = one.prompt + one.kept
-                    if memory.by_chunks:
-                        stored -= one.todo - share
-                    planned += memory.whole(stored)
-            if planned <= memory.room:
-                break
+        closed = capacity == "STATIC_BATCH" and bool(started)
+        while sum(one.held_next(memory) for one in started) > memory.room:
             started.pop().thrown_out()
-            paused = True
-        left -= sum(share for _, share in shares)
-        closed = paused or any(share < one.todo for one, share in shares)
-        if capacity == "STATIC_BATCH" and decoding:
             closed = True
+        decoding = started[:budget]
+        planned = sum(one.held_next(memory) for one in started)
+        left = budget - len(started)
         reserved = sum(one.reserved for one in started)
         newcomers: list[One] = []
         for one in pending:
@@ -322,24 +297,17 @@ def serve_tensorrt_llm(
                     break
                 if capacity != "MAX_UTILIZATION" and reserved + peak > memory.room:
                     break
-            share = one.size()
-            if chunks:
-                share = share_of(share, left)
-                if share < one.size() and share == 0:
-                    break
-                closed = share < one.size()
-            elif share > left and (newcomers or share <= budget):
+            if one.size() > left and (newcomers or one.size() <= budget):
                 break
             one.enter(record.clock)
             one.reserved = peak
             started.append(one)
-            shares.append((one, share))
             newcomers.append(one)
             reserved += peak
             planned += entering
-            left -= share
-        for one, share in shares:
-            one.todo -= share
-        running = decoding[:budget] + [one for one, _ in shares if not one.todo]
-        record.run(running, len(decoding[:budget]) + sum(share for _, share in shares))
+            left -= one.size()
+        prompts = sum(one.todo for one in newcomers)
+        for one in newcomers:
+            one.todo = 0
+        record.run(decoding + newcomers, len(decoding) + prompts)
     return requests, record.profile, record.ends

@@ -66,7 +66,6 @@ SMALL = {"memory_limit": 8, "memory_rule": MemoryRule(4, "next")}
 LATE, BAD = Arrival(4, 1, 1), Arrival(2, 1, 1, "bad")
 PREFILL, ENGINES = PREFILL_ROUND, ("vllm", "mc-sf", "sglang", "tensorrt-llm")
 SHORT_CHUNKS = make_policy("sglang", chunked_prefill_size=15)
-FEW_TOKENS = make_policy("tensorrt-llm", max_num_tokens=15, enable_chunked_prefill=True)
 UNCUT = make_policy("vllm", max_num_batched_tokens=8, enable_chunked_prefill=False)
 PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "vllm": {"policy": ["lifo"], "watermark": [1.0], "max_num_batched_tokens": [0]}
@@ -93,7 +92,6 @@ NO_ORDER = None, NAN, "1", (1, None), (1, (2,)), [1], 1j, Decimal(1)
 TYPED_PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "vllm": {"scheduler_reserve_full_isl": [1]},
     "sarathi": {"watermark": ["0.1"], "ageing": ["1"]},
-    "tensorrt-llm": {"enable_chunked_prefill": [1]},
     "gba": {"factor": ["2"]},
 }
 
@@ -231,7 +229,7 @@ VALUES: Rows = [
     (lambda: segmented([2, 1], [4, 4]), r"'nested-wait': segment_ends = \[4, 4\] do not grow"),
     (lambda: segmented([2], [1, 2]), r"'nested-wait': segment_ends = \[1, 2\] do not end 1"),
     # Runs.
-    *each(lambda name: simulate(ALIKE, name), "deadline = None is not known", "edf", "least-slack"),
+    (lambda: simulate(ALIKE, "edf"), "deadline = None is not known"),
     (lambda: simulate(ALIKE, "vllm:order=deadline"), "deadline = None is not known"),
     (lambda: leveled([ServiceLevel(latency=1)] * 2), "differs from the number of requests, 3"),
     (lambda: simulate(FLEET, "mc-sf"), "replicas = 2"),
@@ -243,7 +241,6 @@ VALUES: Rows = [
         lambda: simulate(WHOLE, SHORT_CHUNKS, batch_time=SECOND),
         "= 15 is below a block of 16",
     ),
-    (lambda: simulate(WHOLE, FEW_TOKENS, batch_time=SECOND), "= 15 is below a block of 16"),
     (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
     *every("length", released([Arrival(0, -1, 3)]), released([Arrival(0, 2, 0)])),
     (released([Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")]), "'bad': .* time = 2 is out of order"),

@@ -40,7 +40,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sarathi", {"order": "shortest-job", "ageing": 0.5}),
     ("sglang", {"chunked_prefill_size": 3, "max_new_tokens": 1, "order": "priority"}),
     ("tensorrt-llm", {"capacity_scheduler_policy": "MAX_UTILIZATION", "max_num_tokens": 3}),
-    ("tensorrt-llm", {"enable_chunked_prefill": True, "max_num_tokens": 3}),
+    ("tensorrt-llm", {"max_num_tokens": 3}),
     ("a-min", {"overdue": "reserve"}),
     ("a-max", {"fit": "peaks"}),
     # The log below knows of no tokens that are found again.

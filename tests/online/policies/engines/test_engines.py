@@ -185,13 +185,12 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=named)
 @pytest.mark.parametrize("capacity", CAPACITY)
 def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
-    paused = chunked = 0
+    paused = 0
     seeds = examples(120, 320)
     for seed in range(seeds):
         rows, limit = draw(seed)
         rng = np.random.default_rng([82, seed])
         budget, seqs = int(rng.integers(rule.block_size, 25)), int(rng.integers(1, 9))
-        chunks = seed % 2 == 0
         d0, d1 = clock_of(seed)
         longest, limited, predictions = announced(seed, rows, limit)
         order, key = ordered(seed)
@@ -202,7 +201,6 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
             capacity=capacity,
             seqs=seqs,
             budget=budget,
-            chunks=chunks,
             d0=d0,
             d1=d1,
             key=key,
@@ -212,7 +210,6 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
             capacity_scheduler_policy=capacity,
             max_batch_size=seqs,
             max_num_tokens=budget,
-            enable_chunked_prefill=chunks,
             order=order,
             **limited,
         )
@@ -222,9 +219,7 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
         if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
             assert not run.evictions
         paused += run.evictions
-        chunked += sum(chunks and prompt > budget for _, prompt, _ in rows)
     assert paused > 10 * seeds / 120
-    assert chunked > 20 * seeds / 120
 
 
 @pytest.mark.parametrize("name", ["vllm-v0", "sarathi", "sglang", "tensorrt-llm"])
