@@ -63,32 +63,21 @@ class Gain:
         The record before; None if there was none.
     after : Record
         The record now.
-    claimed_bound : int or float or None, default None
-        Bound that the solve claims, whether or not it is kept.
     """
 
     entry: LibraryEntry
     before: Record | None
     after: Record
-    claimed_bound: Bound | None = None
 
     @property
     def improves(self) -> bool:
-        """Tell whether a bound improved, or was claimed before and is now proved."""
+        """Tell whether a bound improved."""
         before, after = self.before, self.after
         return (
             before is None
             or after.upper_bound < before.upper_bound
             or after.lower_bound > before.lower_bound
-            or (after.claimed_bound or 0) > max(before.claimed_bound or 0, after.lower_bound)
         )
-
-    @property
-    def refuted_claim(self) -> Bound | None:
-        """Return the largest bound claimed by a solve if the best known schedule refutes it."""
-        known = None if self.before is None else self.before.claimed_bound
-        claim = max(known or 0, self.claimed_bound or 0)
-        return claim if claim > self.after.upper_bound else None
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:
@@ -108,8 +97,7 @@ def record_of(
     """Create a record from a result, with the certificate of its bound.
 
     If the result's bound is above the known one, a certificate is written and checked, and the
-    bound it proves becomes the verified bound. A larger bound that the solve proved in exact
-    arithmetic is kept as a claim.
+    bound it proves becomes the verified bound.
 
     Parameters
     ----------
@@ -140,7 +128,7 @@ def record_of(
         schedule: Any = result.schedule.without_waiting()
         exact: Bound = rounded_down(result.certified_lower_bound)
     elif isinstance(result, AttainmentResult):
-        schedule, exact = result.schedule, entry.n - result.upper_bound if result.certified else 0
+        schedule, exact = result.schedule, 0
     else:
         schedule, exact = result.schedule, result.certified_lower_bound
     lower, proof = closed_form_bound(entry)
@@ -153,8 +141,7 @@ def record_of(
         found = _certified(entry, result, verified, time_limit)
         if goal != "seconds" or found[0] > lower:
             lower, proof, certificate = found
-    record = checked_record(entry, schedule, lower, proof, method)
-    return record.claiming(exact, record.found) if exact > lower else record, certificate
+    return checked_record(entry, schedule, lower, proof, method), certificate
 
 
 def _goal_of(result: AnyResult) -> tuple[str, str]:
@@ -244,7 +231,7 @@ def take_result(
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
     """Merge a result, and the certificate of its bound, into the store."""
     known = store.record(entry)
-    return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
+    return Gain(entry, known, store.put(found, proof))
 
 
 def attempt(

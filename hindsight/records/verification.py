@@ -32,7 +32,7 @@ from instances import (
 )
 from instances.batch_time import BatchTime
 from instances.batch_time.presets import preset
-from instances.catalogue.records import LATE, Bound, Credit, rounds_of
+from instances.catalogue.records import LATE, Bound, rounds_of
 from instances.errors import FileFormatError
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
@@ -86,7 +86,7 @@ class RefusedRecordError(ValueError):
 
 
 def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
-    """Check everything that a record states, except bounds that it calls claims.
+    """Check everything that a record states.
 
     The instance is generated and compared with its digest; the schedule is checked and its cost
     recomputed; the certificate is checked, or the closed form computed if there is none.
@@ -132,9 +132,9 @@ def checked_record(
     RefusedRecordError
         The schedule is infeasible.
     """
-    own = Credit(datetime.now(UTC).date().isoformat(), method, package_version())
-    upper = cost(schedule, entry.goal, entry.level)
-    record = Record(entry, upper, rounds_of(schedule), own, lower_bound, proof, own)
+    today = datetime.now(UTC).date().isoformat()
+    upper, rounds = cost(schedule, entry.goal, entry.level), rounds_of(schedule)
+    record = Record(entry, upper, rounds, lower_bound, proof, today, method, package_version())
     check_schedule(entry, record)
     return record
 

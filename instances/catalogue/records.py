@@ -1,9 +1,7 @@
 """Records of the library's instances: a file for each set, a certificate for each bound.
 
-A record has two halves that improve by themselves: the best schedule, as the rounds in which
-requests run, and the best lower bound that is verified without a solver. A solve may have proved
-more than its certificate proves by itself; that is kept beside it, and called what it is, a claim.
-Records lie in layers: a folder of one's own over the package's, of which the better halves count.
+A record has the best schedule, as the rounds in which requests run, and the best lower bound that
+is verified without a solver.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
@@ -32,7 +30,7 @@ from instances.problem.workload import Workload
 from instances.validation import LARGEST_INTEGER, as_integer, as_name, as_number
 
 FORMAT = "llm-hindsight/library-records"
-VERSION = 1
+VERSION = 2
 PACKAGE = Path(__file__).resolve().parent
 
 LOCK = ".lock"
@@ -46,6 +44,9 @@ LATE = "late_requests"
 
 MICROSECONDS = 10**6
 """In a second: what bounds in seconds are shown in."""
+
+NAMES = ("proof", "date", "method", "version")
+"""Entries of a record that are texts."""
 
 Bound: TypeAlias = int | float
 """Rounds, or seconds: rounded outward."""
@@ -89,34 +90,6 @@ class Named(Protocol):
         """The instance."""
 
 
-@dataclass(frozen=True)
-class Credit:
-    """Credit for a half of a record: its source.
-
-    Attributes
-    ----------
-    date : str
-        Of the day, as 2026-11-22.
-    method : str
-        What found it.
-    version : str
-        Of this package, which checked it.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        What is no text for a line.
-    """
-
-    date: str
-    method: str
-    version: str
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            as_name(getattr(self, one.name), "credit", one.name)
-
-
 @dataclass(frozen=True, eq=False)
 class Record:
     """Record of the optimum of a library instance: the best known schedule and bounds.
@@ -130,21 +103,16 @@ class Record:
         up, or late requests.
     rounds : Mapping[str, list]
         The schedule as its file has it.
-    found : Credit
-        Of the schedule.
     lower_bound : int or float
         Verified: by the certificate or, where there is none, computed anew in closed form.
     proof : str
         The kind of its certificate's proof, or the name of the closed form.
-    proved : Credit
-        Of the lower bound.
+    date, method, version : str
+        Of the last improvement: its day, as 2026-11-22, what found it, and the version of this
+        package that checked it.
     certificate : Path or None
         The certificate, compressed; None where no kind of certificate is of this goal, or none was
         needed.
-    claimed_bound : int or float or None
-        A larger bound that a solve proved in exact arithmetic, but no certificate by itself.
-    claimed : Credit or None
-        Of that.
     attempts : int
         How often it was tried to improve.
     """
@@ -152,13 +120,12 @@ class Record:
     entry: Named
     upper_bound: Bound
     rounds: Mapping[str, list[Any]]
-    found: Credit
     lower_bound: Bound
     proof: str
-    proved: Credit
+    date: str
+    method: str
+    version: str
     certificate: Path | None = None
-    claimed_bound: Bound | None = None
-    claimed: Credit | None = None
     attempts: int = 0
 
     def __repr__(self) -> str:
@@ -188,37 +155,10 @@ class Record:
         lower = self._shown(self.lower_bound, math.floor)
         return f"[{lower}, {self._shown(self.upper_bound, math.ceil)}]"
 
-    @property
-    def claim(self) -> str:
-        """Show the claimed bound as ``interval`` does the verified one; empty without one."""
-        return "" if self.claimed_bound is None else self._shown(self.claimed_bound, math.floor)
-
     def _shown(self, bound: Bound, outward: Callable[[float], int]) -> str:
         if self.entry.goal == "seconds":
             return f"{outward(bound * MICROSECONDS) / MICROSECONDS:.6f}"
         return f"{bound}"
-
-    @property
-    def credits(self) -> tuple[Credit, ...]:
-        """List the credits of schedule, bound and claim, newest first."""
-        own = [self.found, self.proved, *([self.claimed] if self.claimed else [])]
-        return tuple(sorted(own, key=lambda one: one.date, reverse=True))
-
-    @property
-    def date(self) -> str:
-        """Return the date of the last improvement."""
-        return self.credits[0].date
-
-    @property
-    def method(self) -> str:
-        """Name what found the schedule and, where it is another, what proved the bound."""
-        both = [self.found.method, self.proved.method]
-        return "; ".join(dict.fromkeys(both))
-
-    @property
-    def version(self) -> str:
-        """Return the version of this package at the last improvement."""
-        return self.credits[0].version
 
     @cached_property
     def schedule(self) -> AnySchedule | SecondsSchedule:
@@ -231,43 +171,25 @@ class Record:
         """
         return schedule_of(self.entry, self.rounds)
 
-    def claiming(self, bound: Bound, credit: Credit) -> Record:
-        """Add a bound that a solve proved and no certificate does."""
-        return replace(self, claimed_bound=bound, claimed=credit)
-
     def tried(self, attempts: int) -> Record:
         """Set the number of attempts to improve it, as far as a file may count."""
         return replace(self, attempts=min(attempts, LARGEST_INTEGER))
 
-    def contradicts(self, other: Record) -> bool:
-        """Tell whether a verified bound of one is above the other's schedule."""
-        return max(self.lower_bound, other.lower_bound) > min(self.upper_bound, other.upper_bound)
-
     def merged(self, other: Record) -> Record:
-        """Take the better half of each; this one's where they are equal.
+        """Take the better schedule and the better bound; this one's where they are equal.
 
-        A claim above the better schedule is refuted, and falls; of the others the larger stays.
+        Date, method and version are the other's if it improves something.
         """
-        mine = self
-        if other.upper_bound < mine.upper_bound:
-            mine = replace(
-                mine, upper_bound=other.upper_bound, rounds=other.rounds, found=other.found
-            )
-        if (other.lower_bound, other.certified) > (mine.lower_bound, mine.certified):
-            mine = replace(
-                mine,
-                lower_bound=other.lower_bound,
-                proof=other.proof,
-                proved=other.proved,
-                certificate=other.certificate,
-            )
-        claims = ((one.claimed_bound or 0, one.claimed) for one in (self, other))
-        standing = (one for one in claims if mine.lower_bound < one[0] <= mine.upper_bound)
-        bound, claimed = max(standing, key=lambda one: one[0], default=(None, None))
+        schedule = other if other.upper_bound < self.upper_bound else self
+        is_better = (other.lower_bound, other.certified) > (self.lower_bound, self.certified)
+        bound = other if is_better else self
         return replace(
-            mine,
-            claimed_bound=bound,
-            claimed=claimed,
+            self if schedule is bound is self else other,
+            upper_bound=schedule.upper_bound,
+            rounds=schedule.rounds,
+            lower_bound=bound.lower_bound,
+            proof=bound.proof,
+            certificate=bound.certificate,
             attempts=max(self.attempts, other.attempts),
         )
 
@@ -306,17 +228,17 @@ def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | 
 
 
 class RecordStore:
-    """Records in a folder over those of the package, or the package's alone.
+    """Records in a folder, each in place of the package's, or the package's alone.
 
     Parameters
     ----------
     folder : str or os.PathLike or None, default None
-        Where they are written, and read first; None: the package's own.
+        Where they are written, and read; the package's records count for all other instances. None
+        is the package's own folder.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = PACKAGE if folder is None else Path(folder)
-        self._layers = (PACKAGE,) if folder is None else (self.folder, PACKAGE)
         self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
 
     def record(self, entry: Named) -> Record | None:
@@ -325,45 +247,32 @@ class RecordStore:
         Raises
         ------
         FileFormatError
-            A file that is damaged, cannot be read, or has bounds that contradict its own schedule
-            or the package's.
+            A file that is damaged, cannot be read, or has bounds that contradict its own schedule.
         """
-        known: Record | None = None
-        for layer in self._layers:
-            found = self._records(layer, entry.set).get(entry.name)
-            if found is None or found.get("digest") != entry.digest:
-                continue
-            record = self._record(entry, found, layer)
-            if known is not None and known.contradicts(record):
-                raise FileFormatError(
-                    self._file(self.folder, entry.set),
-                    f"the record of {entry.name}: its bounds {known.interval} contradict the "
-                    f"package's, {record.interval}",
-                )
-            known = record if known is None else known.merged(record)
-        return known
+        folder, found = self._stored(entry)
+        if found is None or found.get("digest") != entry.digest:
+            return None
+        return self._record(entry, found, folder)
 
     def stale(self, entry: Named) -> str | None:
         """Return the digest of a record of that name which is of another instance."""
-        for layer in self._layers:
-            found = self._records(layer, entry.set).get(entry.name)
-            if found is not None and found.get("digest") != entry.digest:
-                return str(found.get("digest"))
-        return None
+        _, found = self._stored(entry)
+        digest = entry.digest if found is None else found.get("digest")
+        return None if digest == entry.digest else str(digest)
 
     def unknown(self, set_name: str, names: frozenset[str]) -> list[str]:
-        """List names with a record in a set's files that are not among ``names``."""
-        return [
-            name
-            for layer in self._layers
-            for name in self._records(layer, set_name)
-            if name not in names
-        ]
+        """List names with a record in a set's file that are not among ``names``."""
+        return [name for name in self._records(self.folder, set_name) if name not in names]
+
+    def _stored(self, entry: Named) -> tuple[Path, dict[str, Any] | None]:
+        """Return the folder with the record of that name, the package's if none has it."""
+        found = self._records(self.folder, entry.set).get(entry.name)
+        if found is not None:
+            return self.folder, found
+        return PACKAGE, self._records(PACKAGE, entry.set).get(entry.name)
 
     def put(self, record: Record, certificate: bytes | None = None) -> Record:
         """Keep what is better than what is there; each file is replaced whole, or not at all.
-
-        A claim above a schedule, known or new, falls alone: the rest was checked, and it was not.
 
         Parameters
         ----------
@@ -384,7 +293,7 @@ class RecordStore:
         FileFormatError
             The file there is damaged, or cannot be read.
         InvalidValueError
-            Its bounds, those that are verified, contradict those known.
+            Its bounds contradict those known.
         """
         entry = record.entry
         path = self._file(self.folder, entry.set)
@@ -396,19 +305,16 @@ class RecordStore:
             own = self.folder / "certificates" / f"{entry.name}.json.xz"
             if certificate is not None:
                 record = replace(record, certificate=own)
-            better = (known or record).merged(record)
+            better = record if known is None else known.merged(record)
             if better.lower_bound > better.upper_bound:
                 others = "each other" if known is None else str(known.interval)
                 raise InvalidValueError(
                     entry.name, "bounds", record.interval, f"contradict {others}"
                 )
-            if certificate is not None and better.proved is record.proved:
-                proof: bytes | None = certificate
-            elif better.certificate not in (None, own) and own.exists():
-                # A better one has come with the package since this was written, and hides behind.
-                proof = better.certificate.read_bytes()
-            else:
-                proof = None
+            proof = certificate if better.certificate is own else None
+            theirs = better.certificate
+            if theirs is not None and theirs != own and theirs.exists():
+                proof = theirs.read_bytes()
             if proof is not None:
                 own.parent.mkdir(parents=True, exist_ok=True)
                 # Before the record: a certificate that proves more than it says does no harm.
@@ -444,11 +350,11 @@ class RecordStore:
                 raise PermissionError(errno.EACCES, reason, str(folder))
 
     @staticmethod
-    def _file(layer: Path, set_name: str) -> Path:
-        return layer / "records" / f"{set_name}.json"
+    def _file(folder: Path, set_name: str) -> Path:
+        return folder / "records" / f"{set_name}.json"
 
-    def _records(self, layer: Path, set_name: str) -> dict[str, Any]:
-        path = self._file(layer, set_name)
+    def _records(self, folder: Path, set_name: str) -> dict[str, Any]:
+        path = self._file(folder, set_name)
         before = self._read.get(path)
         try:
             stamp = path.stat().st_mtime_ns
@@ -472,8 +378,8 @@ class RecordStore:
         self._read[path] = stamp, records
         return records
 
-    def _record(self, entry: Named, found: Mapping[str, Any], layer: Path) -> Record:
-        path = self._file(layer, entry.set)
+    def _record(self, entry: Named, found: Mapping[str, Any], folder: Path) -> Record:
+        path = self._file(folder, entry.set)
         number: Callable[..., Bound] = as_number if entry.goal == "seconds" else as_integer
 
         def bound(field: str, maximum: Bound = LARGEST_INTEGER) -> Bound:
@@ -484,31 +390,29 @@ class RecordStore:
             if not isinstance(rows, list):
                 raise TypeError("the schedule is no list")
             upper = bound("upper_bound")
-            has_claim = found.get("claimed_bound") is not None
             if upper == 0 and entry.goal != LATE:
                 raise InvalidValueError(None, "upper_bound", upper, "is the cost of no schedule")
+            texts = {name: as_name(found[name], None, name) for name in NAMES}
+            is_certified = bool(found.get("certificate"))
             return Record(
                 entry,
                 upper,
                 {str(kind): rows},
-                Credit(**found["found"]),
                 bound("lower_bound", upper),
-                as_name(found["proof"], None, "proof"),
-                Credit(**found["proved"]),
-                self._certificate(entry.name, layer) if found.get("certificate") else None,
-                bound("claimed_bound", upper) if has_claim else None,
-                Credit(**found["claimed"]) if has_claim else None,
-                as_integer(found.get("attempts", 0), None, "attempts", minimum=0),
+                certificate=self._certificate(entry.name, folder) if is_certified else None,
+                attempts=as_integer(found.get("attempts", 0), None, "attempts", minimum=0),
+                **texts,
             )
         except KeyError as error:
             raise FileFormatError(path, f"the record of {entry.name} lacks {error}") from error
         except (AttributeError, OSError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
 
-    def _certificate(self, name: str, layer: Path) -> Path:
-        """Return the certificate's path: beside the record, in the package, or in the folder."""
-        paths = [one / "certificates" / f"{name}.json.xz" for one in (layer, PACKAGE, self.folder)]
-        return next((path for path in paths if path.exists()), paths[1])
+    @staticmethod
+    def _certificate(name: str, folder: Path) -> Path:
+        """Return the certificate's path: beside the record, or in the package."""
+        own, package = (one / "certificates" / f"{name}.json.xz" for one in (folder, PACKAGE))
+        return own if own.exists() else package
 
     def require_certificates(self, entries: Iterable[Named]) -> None:
         """Check that certificates can be read where the package came without them.
@@ -553,14 +457,10 @@ def _document(record: Record) -> dict[str, Any]:
     document: dict[str, Any] = {
         "digest": record.entry.digest,
         "upper_bound": record.upper_bound,
-        "found": asdict(record.found),
         "lower_bound": record.lower_bound,
-        "proof": record.proof,
-        "proved": asdict(record.proved),
+        **{name: getattr(record, name) for name in NAMES},
         "certificate": record.certified,
     }
-    if record.claimed is not None:
-        document |= {"claimed_bound": record.claimed_bound, "claimed": asdict(record.claimed)}
     if record.attempts:
         document["attempts"] = record.attempts
     return document | {"schedule": dict(record.rounds)}

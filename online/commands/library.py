@@ -161,16 +161,13 @@ def _entry_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | N
     rows = []
     for entry in entries:
         record = known[entry.name]
-        told = "no record"
-        if record is not None:
-            told = f"{record.status} ({record.claim} claimed)" if record.claim else record.status
         row = {
             "instance": entry.name,
             "n": str(entry.n),
             "goal": GOALS[entry.goal],
             "optimum": record.interval if record else "",
             "gap": percent(record.gap) if record else "",
-            "status": told,
+            "status": record.status if record else "no record",
             "proof": record.proof if record else "",
             "date": record.date if record else "",
         }
@@ -201,22 +198,15 @@ def _fields(entry: LibraryEntry, of: instances.LibrarySet, record: Record | None
     }
     if record is None:
         return fields | {"record": "none"}
-    found, proved, claim = record.found, record.proved, record.claimed
     how = "certificate" if record.certified else "closed form, no certificate"
-    less = ", its certificate proves less" if record.certified else ""
     fields |= {
         "optimum": record.interval,
         "status": record.status,
         "gap": percent(record.gap),
-        "upper bound": f"{record.upper_bound}, {found.method}, {found.date}, {found.version}",
-        "verified lower bound": f"{record.lower_bound}, {how}: {record.proof}, {proved.method}, "
-        f"{proved.date}, {proved.version}",
+        "upper bound": str(record.upper_bound),
+        "verified lower bound": f"{record.lower_bound}, {how}: {record.proof}",
+        "found": f"{record.method}, {record.date}, {record.version}",
     }
-    if claim is not None:
-        fields["claimed lower bound"] = (
-            f"{record.claim}, by a solve in exact arithmetic{less}; "
-            f"{claim.method}, {claim.date}, {claim.version}"
-        )
     if record.certificate is not None:
         missing = f"not installed; the repository has {CERTIFICATES}/{record.certificate.name}"
         fields["certificate"] = str(_readable(record) or missing)
@@ -257,7 +247,6 @@ def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
         "status": record.status,
         "optimum": [record.lower_bound, record.upper_bound],
         "gap": record.gap,
-        "claimed_lower_bound": record.claimed_bound,
         "proof": record.proof,
         "certificate": _readable(record),
         "date": record.date,
@@ -354,7 +343,6 @@ def _improve(
         f"{len(better)} improved, {closed} closed, {len(lost)} failed"
     )
     show(found, *([_gain_table(better)] if better else []), line)
-    _tell_of_refuted(gains)
     for failure in lost:
         complain(f"{failure.name}: {failure.reason}")
     for line in refused:
@@ -373,11 +361,10 @@ def _gain_table(gains: Sequence[Gain]) -> Table:
             "gap before": "" if gain.before is None else percent(gain.before.gap),
             "gap now": percent(gain.after.gap),
             "proof": gain.after.proof,
-            "claimed": gain.after.claim,
         }
         for gain in gains
     ]
-    main = ("instance", "now", "gap now", "before", "gap before", "proof", "claimed")
+    main = ("instance", "now", "gap now", "before", "gap before", "proof")
     return table_of("", rows, text=("instance", "proof"), main=main)
 
 
@@ -385,12 +372,3 @@ def _gained(gain: Gain) -> dict[str, Any]:
     before = gain.before
     known = None if before is None else [before.lower_bound, before.upper_bound]
     return {"before": known, **_about(gain.entry, gain.after)}
-
-
-def _tell_of_refuted(gains: Sequence[Gain]) -> None:
-    for gain in gains:
-        if gain.refuted_claim is not None:
-            complain(
-                f"{gain.entry.name}: a solve claimed {gain.refuted_claim}, and a schedule of "
-                f"{gain.after.upper_bound} shows it wrong; the claim is dropped"
-            )

@@ -69,7 +69,7 @@ OwnRecords = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Records of your own, over those of the package; improve writes them.",
+        help="Folder of records in place of the package's; improve writes there.",
     ),
 ]
 

@@ -32,7 +32,7 @@ def verify_records(
     entries : Iterable[LibraryEntry]
         Of the library.
     folder : Path or None, default None
-        Of records over the package's.
+        Of records in place of the package's.
     jobs : int, default 1
         Processes; 1 stays in this one.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from library_records import OPEN, bare_record, listed_record, records_file
 
 from instances import RecordStore, library, save
 from instances.catalogue import records
-from online.commands.library import _fields
 from online.commands.sources import parse_source, read_instance
 
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
@@ -50,22 +48,6 @@ def test_one_is_shown(ok: Ok) -> None:
     recipe = fields(ok("library show w25-uniform-n20-00"))["recipe"]
     assert recipe == "generator:uniform(n=20, seed=0)"
     assert read_instance(parse_source(recipe)).digest == library("w25-uniform-n20-00").digest
-
-
-@pytest.mark.parametrize(
-    ("certificate", "told"),
-    [
-        (None, "40, by a solve in exact arithmetic; "),
-        (Path("c.json.xz"), "40, by a solve in exact arithmetic, its certificate proves less; "),
-    ],
-)
-def test_only_a_certificate_that_is_there_proves_less(
-    empty: Path, certificate: Path | None, told: str
-) -> None:
-    entry, record = bare_record(RecordStore(empty))
-    claiming = replace(record, certificate=certificate).claiming(40, record.found)
-    (of,) = (one for one in library().sets if one.name == entry.set)
-    assert _fields(entry, of, claiming)["claimed lower bound"].startswith(told)
 
 
 @pytest.mark.parametrize("installed", [True, False])

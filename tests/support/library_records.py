@@ -13,7 +13,7 @@ from hindsight.records.improvement import compressed
 from hindsight.records.verification import certified_bound, closed_form_bound
 from instances import LibraryEntry, Record, RecordStore, library
 from instances.catalogue import records
-from instances.catalogue.records import Credit, rounds_of
+from instances.catalogue.records import rounds_of
 
 
 @pytest.fixture
@@ -27,19 +27,18 @@ def no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 OPEN = "worst-n7-00"
 """An instance whose memory prices prove less than its optimum."""
 
-CREDIT = Credit("2026-01-01", "by hand", "0")
+CREDIT = ("2026-01-01", "by hand", "0")
+"""Date, method and version."""
 
 
-def listed_record(
-    store: RecordStore, name: str = OPEN, credit: Credit = CREDIT
-) -> tuple[LibraryEntry, Record]:
+def listed_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:
     """A list schedule and memory prices, put into the store."""
     entry = library(name)
     schedule = best_list_schedule(entry.problem)
     document = make_certificate(schedule, None)
     lower, proof = certified_bound(entry, document)
     upper = schedule.total_latency
-    record = Record(entry, upper, rounds_of(schedule), credit, lower, proof, credit)
+    record = Record(entry, upper, rounds_of(schedule), lower, proof, *CREDIT)
     return entry, store.put(record, compressed(document))
 
 
@@ -49,7 +48,7 @@ def bare_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Rec
     schedule = best_list_schedule(entry.problem)
     lower, proof = closed_form_bound(entry)
     upper = schedule.total_latency
-    record = Record(entry, upper, rounds_of(schedule), CREDIT, lower, proof, CREDIT)
+    record = Record(entry, upper, rounds_of(schedule), lower, proof, *CREDIT)
     return entry, store.put(record)
 
 

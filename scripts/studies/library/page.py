@@ -48,9 +48,8 @@ meet. The median gap of the {open} open ones is {median}.{missing}
 "Compared with" names the [optimum](optima.md) that the record encloses. A gap is (schedule -
 verified bound) / schedule; on `service`, whose records count late requests, it is (schedule -
 verified bound) / requests. A bound is verified by its certificate or, where `show` names none,
-computed anew from the instance by a closed form. A *claimed* bound is what a solve proved in
-exact arithmetic beyond the verified one: it closes nothing and enters no gap. Windows of traces
-stand under the licence of the trace, which asks for the attribution given.
+computed anew from the instance by a closed form. Windows of traces stand under the licence of the
+trace, which asks for the attribution given.
 """
 
 GAPS = """## Gaps

@@ -253,7 +253,7 @@ SERVICE = "service-j25-m1-n20-00"
     ("changes", "reason"),
     [
         ({}, ""),
-        ({"upper_bound": 7, "claimed_bound": 7}, "upper bound is 7, the schedule has 8"),
+        ({"upper_bound": 7}, "upper bound is 7, the schedule has 8"),
         ({"lower_bound": 8}, "lower bound 8 has no certificate, and by volume it is 7"),
         ({"proof": "requests late alone"}, "the proof is volume, not requests late alone"),
     ],

@@ -1,31 +1,30 @@
-"""Records in layers: the better halves count, nothing is lost, and no other instance's is taken."""
+"""Records in a folder: the better half counts, nothing is lost, no other instance's is taken."""
 
 from __future__ import annotations
 
 import json
 import math
 import multiprocessing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import instances.catalogue.records as module
 from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
-from instances.catalogue.records import Credit, rounds_of, schedule_of
+from instances.catalogue.records import rounds_of, schedule_of
 from instances.validation import LARGEST_INTEGER
 
 ENTRY = library("worst-n3-00")
-FIRST, SECOND = (Credit(f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
+FIRST, SECOND = ((f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
+"""Date, method and version."""
 
 
 pytestmark = pytest.mark.usefixtures("no_package")
 
 
-def record(upper: int, lower: int, credit: Credit = FIRST, **more: object) -> Record:
+def record(upper: int, lower: int, credit: tuple[str, str, str] = FIRST) -> Record:
     rounds = {"start_times": [0] * ENTRY.n}
-    found = Record(ENTRY, upper, rounds, credit, lower, "output lengths", credit)
-    return replace(found, **more)  # type: ignore[arg-type]
+    return Record(ENTRY, upper, rounds, lower, "output lengths", *credit)
 
 
 @pytest.fixture
@@ -46,7 +45,6 @@ def test_what_is_put_is_there_for_others(tmp_path: Path, store: RecordStore) -> 
     put = store.put(record(90, 80), b"proof")
     again = reread(tmp_path)
     assert (again.upper_bound, again.lower_bound, again.status) == (90, 80, "open")
-    assert again.found == again.proved == FIRST
     assert again.certificate == put.certificate
     assert again.certificate is not None
     assert again.certificate.read_bytes() == b"proof"
@@ -56,12 +54,12 @@ def test_what_is_put_is_there_for_others(tmp_path: Path, store: RecordStore) -> 
 def test_each_half_is_kept_where_it_is_better(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80), b"first")
     worse = store.put(record(95, 70, SECOND), b"worse")
-    assert (worse.upper_bound, worse.lower_bound, worse.found) == (90, 80, FIRST)
+    assert (worse.upper_bound, worse.lower_bound, worse.method) == (90, 80, "method 1")
     path = tmp_path / "own" / "certificates" / f"{ENTRY.name}.json.xz"
     assert path.read_bytes() == b"first"
     half = store.put(record(88, 79, SECOND))
     assert (half.upper_bound, half.lower_bound) == (88, 80)
-    assert (half.found, half.proved) == (SECOND, FIRST)
+    assert (half.date, half.method) == SECOND[:2]
     assert half.certified
     closed = store.put(record(99, 88, SECOND), b"second")
     assert (closed.status, closed.method) == ("closed", "method 2")
@@ -71,7 +69,7 @@ def test_each_half_is_kept_where_it_is_better(tmp_path: Path, store: RecordStore
 def test_of_equal_bounds_the_certified_one_is_kept(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80))
     kept = store.put(record(90, 80, SECOND), b"proof")
-    assert (kept.certified, kept.proved, kept.found) == (True, SECOND, FIRST)
+    assert (kept.certified, kept.method) == (True, "method 2")
     assert kept.certificate is not None
     assert kept.certificate.read_bytes() == b"proof"
     assert store.put(record(90, 80)).certified
@@ -85,43 +83,8 @@ def test_bounds_that_contradict_those_known_are_not_kept(
         with pytest.raises(InvalidValueError, match="contradict"):
             store.put(wrong, b"wrong")
     kept = reread(tmp_path)
-    assert (kept.interval, kept.certified, kept.claimed) == ("[80, 90]", False, None)
+    assert (kept.interval, kept.certified) == ("[80, 90]", False)
     assert not (tmp_path / "own" / "certificates").exists()
-
-
-def test_a_claim_is_no_bound(tmp_path: Path, store: RecordStore) -> None:
-    claimed = store.put(record(90, 80, claimed_bound=90, claimed=SECOND))
-    assert (claimed.status, claimed.claimed_bound) == ("open", 90)
-    assert RecordStore(tmp_path / "own").record(ENTRY).claimed == SECOND  # type: ignore[union-attr]
-    proved = store.put(record(90, 90, SECOND))
-    assert (proved.status, proved.claimed_bound) == ("closed", None)
-
-
-def test_a_refuted_claim_takes_no_smaller_one_with_it() -> None:
-    high = record(110, 90, claimed_bound=105, claimed=FIRST)
-    low = record(103, 80, SECOND, claimed_bound=100, claimed=SECOND)
-    for both in (high.merged(low), low.merged(high)):
-        assert (both.interval, both.claimed_bound, both.claimed) == ("[90, 103]", 100, SECOND)
-
-
-@pytest.mark.parametrize(
-    ("known", "new", "kept"),
-    [
-        pytest.param(record(90, 80), record(95, 85), ("[85, 90]", True), id="bound is new"),
-        pytest.param(record(95, 85), record(90, 80), ("[85, 90]", False), id="schedule is new"),
-        pytest.param(None, record(90, 80), ("[80, 90]", True), id="nothing known"),
-    ],
-)
-def test_a_claim_above_a_schedule_falls_alone(
-    tmp_path: Path, known: Record | None, new: Record, kept: tuple[str, bool], store: RecordStore
-) -> None:
-    """What came with it was checked, and is kept."""
-    if known is not None:
-        store.put(known)
-    store.put(new.claiming(91, SECOND), b"proof")
-    after = reread(tmp_path)
-    assert (after.interval, after.certified) == kept
-    assert (after.claimed_bound, after.claimed) == (None, None)
 
 
 def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path, store: RecordStore) -> None:
@@ -130,42 +93,31 @@ def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path, store: Rec
     assert again.attempts == LARGEST_INTEGER
 
 
-def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: Path) -> None:
-    package, own = RecordStore(), RecordStore(tmp_path / "own")
-    package.put(record(90, 80), b"package")
-    own.put(record(85, 70, SECOND))
-    layered = reread(tmp_path)
-    assert (layered.upper_bound, layered.lower_bound) == (85, 80)
-    assert layered.certificate == no_package / "certificates" / f"{ENTRY.name}.json.xz"
-    # What is written here is whole, and the package is as it was.
-    assert RecordStore().record(ENTRY).upper_bound == 90  # type: ignore[union-attr]
-    package.put(record(85, 84, SECOND), b"better")
-    later = reread(tmp_path)
-    assert later.lower_bound == 84
-
-
-@pytest.mark.parametrize("wrong", [record(79, 70), record(99, 91)])
-def test_records_that_contradict_those_of_the_package_are_one_line(
-    tmp_path: Path, wrong: Record
-) -> None:
-    RecordStore(tmp_path / "own").put(wrong)
-    RecordStore().put(record(90, 80))
-    told = rf"own/records/worst\.json: the record of {ENTRY.name}: .* the package's, \[80, 90\]"
-    with pytest.raises(FileFormatError, match=told):
-        RecordStore(tmp_path / "own").record(ENTRY)
-
-
-def test_a_certificate_of_the_package_is_not_hidden_by_a_former_one(
+def test_a_record_of_ones_own_takes_the_place_of_the_packages(
     tmp_path: Path, no_package: Path
 ) -> None:
     package, own = RecordStore(), RecordStore(tmp_path / "own")
-    own.put(record(90, 80), b"weak")
-    package.put(record(91, 85, SECOND), b"strong")
-    put = own.put(record(89, 70))
+    package.put(record(90, 80), b"package")
+    assert own.record(ENTRY).certificate.parents[1] == no_package  # type: ignore[union-attr]
+    # What improves the package's is written whole, and the package is as it was.
+    own.put(record(85, 70, SECOND))
     again = reread(tmp_path)
-    assert again.lower_bound == put.lower_bound == 85
-    assert again.certificate is not None
-    assert again.certificate.read_bytes() == b"strong"
+    assert (again.interval, again.method) == ("[80, 85]", "method 2")
+    assert again.certificate == tmp_path / "own" / "certificates" / f"{ENTRY.name}.json.xz"
+    assert again.certificate.read_bytes() == b"package"
+    assert RecordStore().record(ENTRY).upper_bound == 90  # type: ignore[union-attr]
+    package.put(record(85, 84, SECOND), b"better")
+    assert reread(tmp_path).lower_bound == 80
+
+
+def test_a_certificate_that_the_package_came_without_is_not_copied(
+    tmp_path: Path, no_package: Path
+) -> None:
+    RecordStore().put(record(90, 80), b"package")
+    path = no_package / "certificates" / f"{ENTRY.name}.json.xz"
+    path.unlink()
+    RecordStore(tmp_path / "own").put(record(85, 70, SECOND))
+    assert (reread(tmp_path).interval, reread(tmp_path).certificate) == ("[80, 85]", path)
 
 
 def _put_all(folder: Path, package: Path, names: list[str]) -> None:
@@ -173,7 +125,7 @@ def _put_all(folder: Path, package: Path, names: list[str]) -> None:
     for name in names:
         entry = library(name)
         rounds = {"start_times": [0] * entry.n}
-        RecordStore(folder).put(Record(entry, 90, rounds, FIRST, 80, "output lengths", FIRST))
+        RecordStore(folder).put(Record(entry, 90, rounds, 80, "output lengths", *FIRST))
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, no_package: Path) -> None:
@@ -207,7 +159,7 @@ def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
     one, other = RecordStore(tmp_path / "own"), RecordStore(tmp_path / "own")
     assert one.record(ENTRY) is None
     entry = library("worst-n7-00")
-    found = Record(entry, 9, {"start_times": [0] * 7}, FIRST, 8, "output lengths", FIRST)
+    found = Record(entry, 9, {"start_times": [0] * 7}, 8, "output lengths", *FIRST)
     other.put(found)
     one.put(record(90, 80))
     fresh = RecordStore(tmp_path / "own")
@@ -241,17 +193,15 @@ def test_a_killed_write_leaves_the_record_before(
         ({"upper_bound": "90"}, "whole number"),
         ({"upper_bound": -1}, "is below 0"),
         ({"lower_bound": 1.5}, "float"),
-        ({"found": {"date": "x"}}, "missing"),
         ({"schedule": {}}, "unpack"),
         ({"schedule": {"start_times": 3}}, "no list"),
         ({"upper_bound": 0, "lower_bound": 0}, "cost of no schedule"),
         ({"lower_bound": 91}, "lower_bound = 91 is above 90"),
-        ({"claimed_bound": 91, "claimed": {}}, "claimed_bound = 91 is above 90"),
         ({"attempts": math.inf}, "finite"),
         ({"attempts": -1}, "below 0"),
-        ({"found": {"date": 5, "method": "x", "version": "0"}}, "not a string"),
-        ({"found": {"date": "x", "method": ["x"], "version": "0"}}, "not a string"),
-        ({"found": {"date": "x", "method": "\x1b[2J", "version": "0"}}, "control character"),
+        ({"date": 5}, "not a string"),
+        ({"method": ["x"]}, "not a string"),
+        ({"method": "\x1b[2J"}, "control character"),
         ({"proof": ["prices"]}, "not a string"),
     ],
 )
@@ -304,10 +254,8 @@ def test_asking_whether_a_folder_can_be_written_makes_none(tmp_path: Path) -> No
 
 def test_bounds_in_seconds_are_shown_outward_to_a_microsecond() -> None:
     entry = library("seconds-azure-code-n20-00")
-    shown = Record(entry, 2.00000049, {}, FIRST, 1.00000051, "mean busy times", FIRST)
-    assert (shown.interval, shown.claim) == ("[1.000000, 2.000001]", "")
-    assert shown.claiming(1.50000099, SECOND).claim == "1.500000"
-    assert record(90, 80).claiming(85, SECOND).claim == "85"
+    shown = Record(entry, 2.00000049, {}, 1.00000051, "mean busy times", *FIRST)
+    assert shown.interval == "[1.000000, 2.000001]"
 
 
 def test_seconds_beyond_any_clock_are_refused(tmp_path: Path) -> None:
@@ -315,7 +263,7 @@ def test_seconds_beyond_any_clock_are_refused(tmp_path: Path) -> None:
     entry = next(one for one in library() if one.goal == "seconds")
     rounds: dict[str, list[object]] = {"stretches_in_seconds": []}
     folder = tmp_path / "own"
-    RecordStore(folder).put(Record(entry, 2.0, rounds, FIRST, 1.0, "mean busy times", FIRST))
+    RecordStore(folder).put(Record(entry, 2.0, rounds, 1.0, "mean busy times", *FIRST))
     path = folder / "records" / f"{entry.set}.json"
     path.write_text(path.read_text("utf-8").replace(":2.0", ":1e308"), "utf-8")
     with pytest.raises(FileFormatError, match="is above"):

@@ -13,7 +13,6 @@ import pytest
 
 from instances import FileFormatError, Instance, InvalidValueError, Library, Record, library
 from instances.catalogue.library import read_set
-from instances.catalogue.records import Credit
 from online.comparison import Interval
 from online.leaderboard.scores import EXACT, INTERVAL, Score, read_scores, scores_csv
 from online.leaderboard.standings import (
@@ -27,7 +26,7 @@ from online.leaderboard.standings import (
 )
 
 BOUNDS = {"tiny-a": (10, 10), "tiny-b": (8, 8), "tiny-open": (9, 12)}
-CREDIT = Credit("2026-11-22", "by hand", "0")
+CREDIT = ("2026-11-22", "by hand", "0")
 
 
 def set_file(folder: Path, name: str, goals: dict[str, str]) -> Path:
@@ -74,7 +73,7 @@ def board(tmp_path: Path) -> Board:
     sets = {"tiny": dict.fromkeys(BOUNDS, "total_latency"), "parts": parts}
     library = Library(tuple(read_set(set_file(tmp_path, *one)) for one in sets.items()))
     records = {
-        name: Record(library[name], upper, {"start_times": []}, CREDIT, lower, "by hand", CREDIT)
+        name: Record(library[name], upper, {"start_times": []}, lower, "by hand", *CREDIT)
         for name, (lower, upper) in BOUNDS.items()
     }
     return Board(library, records)
@@ -218,7 +217,7 @@ def test_scores_of_another_instance_are_stale(board: Board, tmp_path: Path) -> N
 def test_of_late_requests_the_share_of_the_attainable_counts() -> None:
     """Of 20 requests the record has 7 to 8 late: 12 to 13 can be on time."""
     entry = library("service-j25-m1-n20-00")
-    known = Record(entry, 8, {}, CREDIT, 7, "volume", CREDIT)
+    known = Record(entry, 8, {}, 7, "volume", *CREDIT)
     scores = [
         Score(entry.name, entry.digest, name, EXACT, "0", late)
         for name, late in (("worse", 14), ("best", 8))
