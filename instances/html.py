@@ -101,8 +101,6 @@ def table(
     rows: Sequence[Sequence[str]],
     text_columns: Iterable[str] = (),
     title: str = "",
-    pictures: Sequence[str] = (),
-    axis: str = "",
 ) -> str:
     """Write rows below headings, numbers at the right.
 
@@ -116,35 +114,24 @@ def table(
         Headings whose cells are aligned to the left.
     title : str, default ""
         A line above.
-    pictures : Sequence[str], optional
-        One for each row, shown behind its first cell.
-    axis : str, default ""
-        Heading of the pictures.
     """
     left = set(text_columns)
     style = "padding:1px 8px;white-space:nowrap;text-align"
     aligned = [f'style="{style}:{"left" if name in left else "right"}"' for name in columns]
 
-    def row(cells: Sequence[str], kind: str, picture: str) -> str:
-        shown = [
+    def row(cells: Sequence[str], kind: str) -> str:
+        shown = (
             f"<{kind} {how}>{text(cell)}</{kind}>" for cell, how in zip(cells, aligned, strict=True)
-        ]
-        if pictures:
-            shown.insert(1, f'<{kind} style="white-space:nowrap">{picture}</{kind}>')
+        )
         return f"<tr>{''.join(shown)}</tr>"
 
-    body = [
-        row(cells, "td", picture)
-        for cells, picture in zip(
-            rows[:MOST_ROWS], pictures or [""] * len(rows[:MOST_ROWS]), strict=False
-        )
-    ]
+    body = [row(cells, "td") for cells in rows[:MOST_ROWS]]
     more = len(rows) - MOST_ROWS
     above = f"<div>{escape(printable(title))}</div>" if title else ""
     below = f"<div>and {more} more</div>" if more > 0 else ""
     return (
         f'<div style="overflow-x:auto">{above}<table style="margin:4px 0;font-size:inherit">'
-        f"<thead>{row(columns, 'th', text(axis))}</thead><tbody>{''.join(body)}</tbody></table>"
+        f"<thead>{row(columns, 'th')}</thead><tbody>{''.join(body)}</tbody></table>"
         f"{below}</div>"
     )
 
@@ -252,17 +239,6 @@ def memory_curve(
     return _memory(plot, _columns(plot, columns, most), memory_limit)
 
 
-def price_curve(prices: FloatArray) -> str:
-    """Draw prices of rounds 1, 2, ..; a step shows the largest price of its rounds."""
-    highest = float(prices.max(initial=0)) or 1.0
-    scaled = np.round(prices / highest * 1000).astype(np.int64)
-    starts = np.arange(len(prices), dtype=np.float64)
-    columns = _largest(starts, starts + 1, scaled, min(COLUMNS, max(1, len(prices))))
-    x = Axis(0, max(1, len(prices)), ROUNDS, whole=True)
-    plot = Plot(x, Axis(0, highest, "price of a token"), HEIGHT, WIDTH)
-    return plot.drawn("price of a token over time", [_columns(plot, columns, 1000)])
-
-
 def _largest(starts: FloatArray, ends: FloatArray, values: IntArray, count: int) -> IntArray:
     """Find the largest value in each of ``count`` equal parts of the time."""
     share = count / (float(ends.max(initial=0)) or 1.0)
@@ -327,52 +303,3 @@ def arrivals(times: FloatArray | IntArray, unit: str) -> str:
     x = Axis(0, last, f"time ({unit})", whole=unit == "rounds")
     plot = Plot(x, Axis(0, len(ordered), "requests arrived", whole=True), HEIGHT, NARROW)
     return plot.drawn("arrivals over time", [plot.line(corners, BLUE)])
-
-
-def interval_bar(
-    lower: float | None,
-    upper: float | None,
-    begin: float,
-    end: float,
-    *,
-    labelled: bool = False,
-) -> str:
-    """Draw where a number lies between ``begin`` and ``end``: a dot, or a bar between its ends.
-
-    An unknown end is the end of the axis.
-
-    Parameters
-    ----------
-    lower, upper : float or None
-        Ends of the interval of the number.
-    begin, end : float
-        Ends of the axis.
-    labelled : bool, default False
-        Write the ends of the axis below it.
-    """
-    plot = Plot(Axis(begin, end), Axis(0, 1), 16)
-    low, high = begin if lower is None else lower, end if upper is None else upper
-    marks = plot.segment((begin, end), 0.5, INK, width=1, stroke_opacity=0.35)
-    if lower is not None or upper is not None:
-        narrow = plot.x.share(high) - plot.x.share(low) < 0.01
-        bar = (
-            plot.segment((low, high), 0.5, BLUE, width=7)
-            + plot.rule(low, BLUE)
-            + plot.rule(high, BLUE)
-        )
-        marks += plot.point(low, 0.5, BLUE, radius=4.5) if narrow else bar
-    if labelled:
-        marks += element("text", f"{begin:g}", y=30)
-        marks += element("text", f"{end:.4g}", x="100%", y=30, text_anchor="end")
-    return element(
-        "svg",
-        marks,
-        role="img",
-        aria_label="nothing is known" if lower is upper is None else f"{lower} to {upper}",
-        width=290 if labelled else 150,
-        height=34 if labelled else 16,
-        overflow="visible",
-        fill=INK,
-        font_size=11,
-        style="margin:0 6px",
-    )

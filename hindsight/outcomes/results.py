@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import FleetSchedule, Instance, InvalidValueError, KnownBounds, Schedule
-from instances.html import figure_of, price_curve
+from instances.html import figure_of
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
 from .proofs import MemoryPrices
@@ -364,19 +364,6 @@ class Relaxation:
             f"Relaxation({self.instance!r}, objective={self.objective:.6g}, "
             f"certified_bound={self.certified_bound}, {self.stop_reason})"
         )
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "requests": len(self.instance),
-            "ended": self.stop_reason,
-            "value": f"{self.objective:.6g} rounds",
-            "certified bound": f"{self.certified_bound} rounds",
-            "of it waiting": f"{self.certified_waiting} rounds",
-            "method": self.method,
-            "runtime": f"{self.runtime:.3g} s",
-        }
-        picture = price_curve(self.memory_prices.as_floats())
-        return figure_of("Relaxation", self.instance.name, facts, picture)
 
     @property
     def certified_waiting(self) -> int:

@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args, overload
 from instances.errors import FileFormatError, InvalidValueError, UnknownNameError
 from instances.files import parse_json, read_bytes
 from instances.generators.registry import SYNTHETIC, generate
-from instances.html import figure_of, table
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import MemoryRule
 from instances.problem.workload import Workload
@@ -101,24 +100,6 @@ class LibraryEntry:
 
     def __repr__(self) -> str:
         return f"LibraryEntry({self.name!r}, {self.n} requests, {self.goal})"
-
-    def _repr_html_(self) -> str:
-        record = self.record
-        in_seconds = self.goal == "seconds"
-        unit = "seconds" if in_seconds else "rounds" if self.level is None else "late requests"
-        facts = {
-            "set": self.set,
-            "requests": self.n,
-            "goal": "total latency" if in_seconds else self.goal.replace("_", " "),
-            **({} if self.level is None else {"service level": self.told_level}),
-            **({} if self.batch_time is None else {"batch time": self.batch_time}),
-            "optimum": "unknown" if record is None else f"{record.interval} {unit}",
-            **({} if record is None else {"record": record.status}),
-            "source": self.source,
-            "licence": self.licence,
-            "digest": self.digest[:12],
-        }
-        return figure_of("LibraryEntry", self.name, facts)
 
     @property
     def told_level(self) -> str:
@@ -235,16 +216,6 @@ class LibrarySet:
     def __repr__(self) -> str:
         return f"LibrarySet({self.name!r}, {len(self.entries)} instances)"
 
-    def _repr_html_(self) -> str:
-        columns = ("instance", "requests", "goal", "optimum", "record")
-        rows = []
-        for entry in self.entries:
-            record = entry.record
-            known = ("", "") if record is None else (record.interval, record.status)
-            rows.append((entry.name, str(entry.n), entry.goal, *known))
-        title = f"{self.name}: {self.title}; optimum in the unit of the goal"
-        return table(columns, rows, ("instance", "goal", "record"), title)
-
     def __len__(self) -> int:
         return len(self.entries)
 
@@ -318,18 +289,6 @@ class Library:
 
     def __repr__(self) -> str:
         return f"Library({len(self)} instances in {len(self.sets)} sets)"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for one in self.sets:
-            sizes = [entry.n for entry in one]
-            records = [entry.record for entry in one]
-            closed = sum(record is not None and record.status == "closed" for record in records)
-            least, most = str(min(sizes)), str(max(sizes))
-            requests = least if least == most else f"{least} to {most}"
-            rows.append((one.name, str(len(one)), requests, str(closed), one.title))
-        columns = ("set", "instances", "requests", "closed", "what")
-        return table(columns, rows, ("set", "what"), repr(self))
 
     def __len__(self) -> int:
         return len(self._by_name)

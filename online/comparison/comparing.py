@@ -15,7 +15,6 @@ from instances import (
     InvalidValueError,
     ServiceLevel,
     Workload,
-    html,
 )
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
@@ -100,10 +99,6 @@ class Comparison:
     def summary(self) -> Table:
         """Summarise, as `Records.summary` does."""
         return Records(self.records).summary()
-
-    def _repr_html_(self) -> str:
-        told = f"<div>{html.text(repr(self))}</div>" if self.interrupted else ""
-        return told + Records(self.records)._repr_html_()
 
 
 def compare(  # noqa: PLR0913

@@ -10,7 +10,7 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from instances import ServiceLevel, html
+from instances import ServiceLevel
 from instances.frames import data_frame
 from online.runtime.table import Table, _escape, csv_text
 
@@ -47,19 +47,6 @@ class Records(list[Trial]):
     def table(self) -> Table:
         """Make a table with a row for each record."""
         return records_table(self)
-
-    def _repr_html_(self) -> str:
-        """Write both tables, with a bar from 1 on for each mean ratio."""
-        summaries = summarise(self)
-        table = summary_table(summaries)
-        parts = (table.columns, table.rows, table.text_columns, table.title)
-        if (common := common_means(summaries)) is None:
-            return html.table(*parts) + self.table()._repr_html_()
-        ratios = [mean.ends for mean in common[1]]
-        end = max((end for ends in ratios for end in ends if end is not None), default=2.0)
-        end = max(end, 1.01)
-        bars = [html.interval_bar(*ends, 1.0, end) for ends in ratios]
-        return html.table(*parts, bars, f"1 to {end:.4g}") + self.table()._repr_html_()
 
 
 def optimum_column(rows: Sequence[Any]) -> dict[str, list[str]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
-from instances.html import figure_of, interval_bar
 from online.simulation.errors import InternalError
 from online.simulation.fleet_run import FleetRun
 from online.simulation.run import NoScheduleError, Run
@@ -257,17 +256,6 @@ class Ratio:
 
     def __repr__(self) -> str:
         return f"Ratio({self}, total latency {self._total}, optimum {self._optimum})"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "ratio": self,
-            "total latency": self._total,
-            "preemptive optimum" if self.preemptive else "optimum": self._optimum,
-            "proved": "yes" if self.is_exact else "no",
-        }
-        end = self.upper or self.lower or 1.0
-        bar = interval_bar(self.lower, self.upper, 1.0, max(2.0, end), labelled=True)
-        return figure_of("Ratio", "", facts, bar)
 
     @property
     def _total(self) -> str:

@@ -86,9 +86,6 @@ class Results(Records):
         """Make the table of ratios with confidence intervals, to be printed in any format."""
         return ratio_table(ratio_rows(self, confidence_level=confidence_level))
 
-    def _repr_html_(self) -> str:
-        return self.ratios()._repr_html_()
-
 
 def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> Results:
     """Read every trial asked for, in the order of the experiments: run or not.

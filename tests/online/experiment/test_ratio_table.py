@@ -115,7 +115,6 @@ def test_a_frame_has_a_line_for_each_trial(tiny_results: Path) -> None:
 def test_the_table_is_that_of_the_command(tiny_results: Path) -> None:
     results = read_results(tiny_results)
     assert results.ratios() == ratio_table(ratio_rows(results))
-    assert "<table" in results._repr_html_()
     for one in (results, results[0]):
         assert len(repr(one)) < 120
 
