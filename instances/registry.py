@@ -27,24 +27,12 @@ class Registry(dict[str, Thing]):
     made_of : Callable[..., Thing] or None, default None
         Makes the thing that is kept from a name and the function or class registered, which is its
         attribute ``function``. None keeps the function or class itself.
-    reserved : Iterable[str], optional
-        Names that cannot be registered.
-    fits : Callable[[Any], bool], default callable
-        Whether ``made_of`` can make a thing of an object.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        made_of: Callable[..., Thing] | None = None,
-        reserved: Iterable[str] = (),
-        fits: Callable[[Any], bool] = callable,
-    ) -> None:
+    def __init__(self, kind: str, made_of: Callable[..., Thing] | None = None) -> None:
         super().__init__()
         self._kind = kind
         self._made_of = made_of
-        self._reserved = frozenset(reserved)
-        self._fits = fits
 
     def __missing__(self, name: str) -> Thing:
         raise UnknownNameError(self._kind, name, self.names())
@@ -77,12 +65,10 @@ class Registry(dict[str, Thing]):
         Raises
         ------
         ValueError
-            Another function or class has the name, or it is reserved.
+            Another function or class has the name.
         """
         name = as_name(name, None, f"name of a {self._kind}")
-        if name in self._reserved:
-            raise ValueError(f"{self._kind} {name!r} is one of this package's")
-        if not self._fits(function):
+        if not callable(function):
             raise InvalidTypeError(None, self._kind, function, f"is no {self._kind}")
         known = self.source(name)
         if known is not None:
@@ -119,7 +105,7 @@ class Registry(dict[str, Thing]):
         made_of = self._made_of
         if isinstance(made_of, type) and isinstance(given, made_of):
             return cast(Thing, given)
-        if made_of is None or not self._fits(given):
+        if made_of is None or not callable(given):
             reason = f"is neither a {self._kind} nor the name of one"
             raise InvalidTypeError(None, self._kind, given, reason)
         return made_of(getattr(given, "__name__", type(given).__name__), given)

@@ -141,13 +141,6 @@ class ReservingPolicy(EnginePolicy):
         tokens = running.request.prompt_length + running.rounds_run(round_index)
         return self._paged(tokens - self._rule.unstored)
 
-    def _chunk_memory(self, running: RunningRequest, tokens: int) -> int:
-        """Memory of one that has a prompt in progress, after ``tokens`` more of it."""
-        prompt = running.request.prompt_length + running.tokens_kept
-        if self._rule.prompt_allocation == "chunks":
-            prompt -= running.prompt_left - tokens
-        return self._paged(prompt)
-
 
 class ServingPolicy(EnginePolicy):
     """A queue in an order, first come, first served by default, which needs no output lengths.
