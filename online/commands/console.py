@@ -70,7 +70,6 @@ LATE_ERRORS = {
     "online.policy_interface.policy.PolicyError",
     "online.runtime.processes.WorkerDiedError",
     "online.simulation.run.NoScheduleError",
-    "online.experiment.dask_cluster.ClusterError",
     "online.experiment.work.WorkerVersionError",
 }
 """Name of an error class that is not imported here: a solver takes a second to load."""

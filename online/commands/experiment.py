@@ -31,10 +31,6 @@ def experiment(
         ),
     ] = None,
     jobs: Jobs = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Dask scheduler, instead of local processes."),
-    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
     ] = False,
@@ -60,8 +56,6 @@ def experiment(
     """
     if (declaration is None) == (preset_name is None):
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
-    if scheduler is not None and jobs is not None:
-        fail("--jobs are local processes and --scheduler takes their place: choose one")
     declared = (
         experiments.preset(preset_name or "")
         if declaration is None
@@ -73,7 +67,6 @@ def experiment(
                 declared,
                 results,
                 jobs=jobs or available_cores(),
-                scheduler=scheduler,
                 retry_failed=retry_failed,
                 progress=update,
             )

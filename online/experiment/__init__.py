@@ -1,4 +1,4 @@
-"""Experiments: declared, run on cores or a cluster, stored as they go, read back as tables."""
+"""Experiments: declared, run on cores or an executor, stored as they go, read back as tables."""
 
 from __future__ import annotations
 

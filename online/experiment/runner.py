@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +22,9 @@ from .declaration import Experiment
 from .plan import OptimumTask, Plan, make_plan, optimum_task
 from .store import Done, Store
 from .work import Task, failure, perform, perform_elsewhere
+
+IN_FLIGHT = 200
+"""Tasks that an executor has at once, so that hundreds of workers are busy."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def run_experiment(
     results: str | os.PathLike[str],
     *,
     jobs: int = 1,
-    scheduler: str | None = None,
+    executor: Executor | None = None,
     retry_failed: bool = False,
     progress: Listener | bool | None = None,
 ) -> ExperimentOutcome:
@@ -94,7 +99,7 @@ def run_experiment(
     First every policy on every instance, then the optimum of every instance, each stored once
     whichever policies share it. Each result is stored as it comes, so a run that was killed goes
     on where it stopped, and where every optimum is proved the results do not depend on ``jobs``,
-    ``scheduler``, interruptions, or how many processes run the same experiment on one file.
+    ``executor``, interruptions, or how many processes run the same experiment on one file.
 
     Parameters
     ----------
@@ -104,8 +109,8 @@ def run_experiment(
         SQLite file, made if it is not there.
     jobs : int, default 1
         Local processes; 1 stays in this one.
-    scheduler : str or None, default None
-        Address of a Dask scheduler, which takes the place of local processes.
+    executor : concurrent.futures.Executor or None, default None
+        Takes the place of local processes; what it raises ends the run.
     retry_failed : bool, default False
         Try those again that are stored with an error.
     progress : Listener or bool or None, default None
@@ -118,8 +123,6 @@ def run_experiment(
         process.
     FileFormatError, OSError
         The file is not one of ours, or cannot be written; a trace or instance cannot be read.
-    ClusterError
-        The scheduler cannot be reached, or was lost.
     WorkerVersionError
         A worker has other code than this process.
     KeyboardInterrupt
@@ -128,13 +131,13 @@ def run_experiment(
     from hindsight.runtime.interruption import interruption
 
     plan = make_plan(experiment)
-    in_workers = scheduler is None and jobs > 1
+    in_workers = executor is None and jobs > 1
     with (
         Store(results) as store,
         listener(progress) as told,
         # Where this process only waits and stores, neither is broken off.
         interruption(math.inf if in_workers else 1) as pressed,
-        _performing(experiment, jobs, scheduler, pressed) as perform_all,
+        _performing(experiment, jobs, executor, pressed) as perform_all,
     ):
         run = _Run(plan, store, perform_all, told)
         try:
@@ -146,22 +149,36 @@ def run_experiment(
 
 @contextmanager
 def _performing(
-    experiment: Experiment, jobs: int, scheduler: str | None, should_stop: Callable[[], bool]
+    experiment: Experiment, jobs: int, executor: Executor | None, should_stop: Callable[[], bool]
 ) -> Iterator[Perform]:
-    """Do tasks here, in local processes or on a cluster, as long as the ``with`` block lasts."""
-    if scheduler is None and jobs == 1:
+    """Do tasks here, in local processes or elsewhere, as long as the ``with`` block lasts."""
+    if executor is None and jobs == 1:
         yield partial(map, perform)
         return
     for spec in experiment.specs:
         spec.check_sendable()
-    if scheduler is None:
-        with WorkerPool[Task, Done](jobs) as pool:
-            yield partial(in_processes, pool, perform_elsewhere, should_stop)
+    if executor is not None:
+        yield partial(_on_executor, executor)
         return
-    from .dask_cluster import DaskCluster
+    with WorkerPool[Task, Done](jobs) as pool:
+        yield partial(in_processes, pool, perform_elsewhere, should_stop)
 
-    with closing(DaskCluster(scheduler)) as cluster:
-        yield partial(cluster.map, perform_elsewhere)
+
+def _on_executor(executor: Executor, tasks: Iterable[Task]) -> Iterator[Done]:
+    """Yield results as they come, and submit a task for each; at the end cancel what is left."""
+    coming, waiting = iter(tasks), set[Future[Done]]()
+    try:
+        while True:
+            some = islice(coming, IN_FLIGHT - len(waiting))
+            waiting |= {executor.submit(perform_elsewhere, task) for task in some}
+            if not waiting:
+                return
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def in_processes(

@@ -176,7 +176,6 @@ library_summary missing/folder | missing
 run_experiment ../lifo.toml --results r.sqlite | unknown policy 'lifo'
 run_experiment --results r.sqlite | choose one of EXPERIMENT.toml and --preset
 run_experiment ../lifo.toml | '--results': SQLite file
-run_experiment --preset smoke --results r.sqlite --jobs 2 --scheduler tcp://h:1 | choose one
 run_experiment ../deep.toml --results r.sqlite | is nested more than 100 deep
 table missing.sqlite | No such file
 table ../log.csv | is not a results file
