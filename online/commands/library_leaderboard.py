@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,13 +20,6 @@ from .options import Jobs, OwnRecords, Policies, chosen_policies, importing, rec
 from .table import Format, OutputFormat, rendered
 
 
-class Statistic(StrEnum):
-    """Mean or largest of the ratios of a set."""
-
-    mean = "mean"
-    max = "max"
-
-
 @importing
 def library_leaderboard(  # noqa: PLR0913
     names: Annotated[
@@ -37,9 +29,6 @@ def library_leaderboard(  # noqa: PLR0913
         ),
     ] = None,
     policy: Policies = None,
-    statistic: Annotated[
-        Statistic, typer.Option(help="Of each set's ratios; csv and JSON have both.")
-    ] = Statistic.mean,
     results: Annotated[
         Path,
         typer.Option(
@@ -66,7 +55,7 @@ def library_leaderboard(  # noqa: PLR0913
     tables of their own. On the set service it is the share of the attainable number on time, and
     policies that read deadlines run there only. Engines are run a second time with their queue
     shortest output first, where no policy is named. Policies are run where the results file lacks
-    them, records read as they are now.
+    them, records read as they are now. CSV and JSON also have the largest ratio of each set.
     """
     check_output(out)
     check_output(scores, (".csv",), "--scores")
@@ -86,11 +75,8 @@ def library_leaderboard(  # noqa: PLR0913
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     known = {entry.name: store.record(entry) for entry in entries}
     standing = standings.standings(found, library, known.get)
-    notes = [
-        f"equal on all instances: {', '.join(group)}" for group in standings.equal_policies(found)
-    ]
-    notes += [f"better than its record: {line}" for line in standings.beaten(found, known.get)]
-    made = standings.leaderboard_tables(standing, statistic.value)
+    notes = [f"better than its record: {line}" for line in standings.beaten(found, known.get)]
+    made = standings.leaderboard_tables(standing)
     if (reasons := standings.without_ratio(standing)).rows:
         made.append(reasons)
     is_csv = output_format is Format.csv

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from instances import InvalidValueError, Library, LibraryEntry
 from instances import Record as LibraryRecord
@@ -37,8 +37,6 @@ ROUNDING = Fraction(1, 10**12)
 DECIMALS = 3
 OVER_SETS = "mean of these"
 """Heads the mean over all columns: a set counts as much as another, whatever its size."""
-
-Statistic = Literal["mean", "max"]
 
 CSV_HEAD = (
     "set,goal,told,compared_with,policy,instances,compared,proved,"
@@ -141,19 +139,6 @@ def beaten(scores: Sequence[Score], records: Records) -> list[str]:
     return lines
 
 
-def equal_policies(scores: Sequence[Score]) -> list[list[str]]:
-    """Group policies that came to the same on every instance, told lengths exactly."""
-    told: dict[str, dict[str, Latency | None]] = {}
-    for score in scores:
-        if score.told == EXACT:
-            told.setdefault(score.policy, {})[score.instance] = score.figure
-    groups: dict[tuple[object, ...], list[str]] = {}
-    for policy, figures in told.items():
-        if None not in figures.values():
-            groups.setdefault(tuple(sorted(figures.items())), []).append(policy)
-    return [group for group in groups.values() if len(group) > 1]
-
-
 def _ends(record: LibraryRecord | None) -> Interval:
     if record is None:
         return Interval(None, None)
@@ -183,7 +168,7 @@ def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
     return optima
 
 
-def leaderboard_tables(standings: Sequence[Standing], statistic: Statistic = "mean") -> list[Table]:
+def leaderboard_tables(standings: Sequence[Standing]) -> list[Table]:
     """Make a table for each optimum compared with and for what was told: a column for each set.
 
     Best first, by the lower end of the mean over all sets (of shares of the attainable the largest
@@ -195,19 +180,17 @@ def leaderboard_tables(standings: Sequence[Standing], statistic: Statistic = "me
         key=lambda kind: (list(COMPARED_WITH).index(kind[0]), kind[1] != EXACT),
     )
     return [
-        _table([one for one in standings if (one.goal, one.told) == kind], *kind, statistic)
-        for kind in kinds
+        _table([one for one in standings if (one.goal, one.told) == kind], *kind) for kind in kinds
     ]
 
 
-def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) -> Table:
+def _table(own: Sequence[Standing], goal: str, told: str) -> Table:
     columns = list(dict.fromkeys(one.set for one in own))
     policies: dict[str, dict[str, Standing]] = {}
     for one in own:
         policies.setdefault(one.policy, {})[one.set] = one
     means = {
-        policy: _over_sets(list(found.values()), len(columns), statistic)
-        for policy, found in policies.items()
+        policy: _over_sets(list(found.values()), len(columns)) for policy, found in policies.items()
     }
 
     # Shares of the attainable are better the larger they are.
@@ -222,7 +205,7 @@ def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) 
     rows = []
     for policy in sorted(policies, key=rank):
         found = policies[policy]
-        cells = [_cell(found[name], statistic) if name in found else "" for name in columns]
+        cells = [_cell(found[name]) if name in found else "" for name in columns]
         rows.append([policy, *cells])
     if len(columns) > 1:
         head.insert(1, OVER_SETS)
@@ -231,27 +214,23 @@ def _table(own: Sequence[Standing], goal: str, told: str, statistic: Statistic) 
             row.insert(1, "-" if mean == NOTHING else mean.text(DECIMALS))
     figure = FIGURES.get(goal, "total latency")
     vague = "" if told == EXACT else f", lengths told as an {told}"
-    ratio = f"{statistic} of {figure} / {COMPARED_WITH[goal]}{vague}"
+    ratio = f"mean of {figure} / {COMPARED_WITH[goal]}{vague}"
     title = f"{ratio}; [at least, at most] where unproved"
     return Table(title, tuple(head), tuple(map(tuple, rows)), frozenset({"policy"}))
 
 
-def _over_sets(found: Sequence[Standing], columns: int, statistic: Statistic) -> Interval:
+def _over_sets(found: Sequence[Standing], columns: int) -> Interval:
     """Mean over all columns; unknown for a policy that lacks an instance of one of them."""
     if len(found) < columns or any(one.compared < one.instances for one in found):
         return NOTHING
-    return Interval.mean_of([_value(one, statistic) for one in found])
+    return Interval.mean_of([one.mean_ratio for one in found])
 
 
-def _value(one: Standing, statistic: Statistic) -> Interval:
-    return one.mean_ratio if statistic == "mean" else one.max_ratio
-
-
-def _cell(one: Standing, statistic: Statistic) -> str:
+def _cell(one: Standing) -> str:
     if not one.compared:
         return "-"
     part = "" if one.compared == one.instances else f" ({one.compared} of {one.instances})"
-    return _value(one, statistic).text(DECIMALS) + part
+    return one.mean_ratio.text(DECIMALS) + part
 
 
 def without_ratio(standings: Sequence[Standing]) -> Table:

@@ -18,7 +18,6 @@ from online.leaderboard.scores import (
 )
 from online.leaderboard.standings import (
     beaten,
-    equal_policies,
     leaderboard_tables,
     standings,
     without_ratio,
@@ -95,7 +94,7 @@ request has ended.
 LEADERBOARD_END = """
 [{scores}]({folder}/{scores}) has the figure of each policy on each instance. `llm-hindsight
 library leaderboard --scores docs/library/leaderboard.csv` runs what has changed since and prints
-the tables again; `--statistic max` shows the largest ratio of each set instead of the mean.
+the tables again; `--format csv` also has the largest ratio of each set.
 """
 
 
@@ -184,14 +183,7 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
         ),
         *(table.to_markdown() for table in leaderboard_tables(standing)),
     ]
-    notes = [
-        *(
-            f"{', '.join(f'`{policy}`' for policy in group)} come to the same on every instance, "
-            "told lengths exactly."
-            for group in equal_policies(scores)
-        ),
-        *(f"Better than its record: {line}." for line in beaten(scores, known.records.get)),
-    ]
+    notes = [f"Better than its record: {line}." for line in beaten(scores, known.records.get)]
     parts.append(READING)
     if notes:
         parts.append("".join(f"- {note}\n" for note in notes))

@@ -18,7 +18,6 @@ from online.leaderboard.scores import EXACT, INTERVAL, Score, read_scores, score
 from online.leaderboard.standings import (
     Standing,
     beaten,
-    equal_policies,
     leaderboard_tables,
     standings,
     standings_csv,
@@ -146,10 +145,10 @@ def test_optima_are_never_mixed(board: Board) -> None:
 
 def test_a_mean_over_sets_counts_each_once(board: Board) -> None:
     found = board.standings(*board.played("p", 10, 8, 12))
-    other = replace(found[0], set="other", max_ratio=Interval(Fraction(2), Fraction(8, 3)))
-    (table,) = leaderboard_tables([*found, other], "max")
+    other = replace(found[0], set="other", mean_ratio=Interval(Fraction(2), Fraction(8, 3)))
+    (table,) = leaderboard_tables([*found, other])
     assert table.columns == ("policy", "mean of these", "tiny", "other")
-    assert table.rows == (("p", "[1.500, 2.000]", "[1.000, 1.334]", "[2.000, 2.667]"),)
+    assert table.rows == (("p", "[1.500, 1.889]", "[1.000, 1.112]", "[2.000, 2.667]"),)
 
 
 def test_what_was_told_is_never_mixed(board: Board) -> None:
@@ -159,16 +158,6 @@ def test_what_was_told_is_never_mixed(board: Board) -> None:
     assert exact.rows[0][1].startswith("[1.000")
     assert other.rows[0][1].startswith("[2.4")
     assert "lengths told as an interval" in other.title
-
-
-def test_equal_policies_are_named(board: Board) -> None:
-    scores = [
-        *board.played("p", 12, 8, 15),
-        *board.played("q", 12, 8, 15),
-        *board.played("r", 12, 8, 14),
-        *board.played("s", 12, 8, "refused"),
-    ]
-    assert equal_policies(scores) == [["p", "q"]]
 
 
 def test_scores_survive_their_file(board: Board, tmp_path: Path) -> None:
