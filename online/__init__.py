@@ -8,7 +8,7 @@ from instances.version import package_version as _package_version
 
 from . import policies as _policies  # registers the policies
 from . import routers as _routers  # registers the routers
-from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
+from .batch_time import AffineTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .comparison.blame import Blame, blame
 from .comparison.comparing import compare
@@ -62,7 +62,6 @@ __all__ = [
     "MismatchError",
     "NoScheduleError",
     "NoisyPredictions",
-    "PiecewiseLinearTime",
     "Policy",
     "PolicyError",
     "Prediction",

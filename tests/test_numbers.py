@@ -32,7 +32,7 @@ from instances.batch_time import IterationTime
 from instances.generators import poisson_arrivals
 from instances.problem.arrival_processes import arrivals_until
 from online import compare, fluid, theory
-from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
+from online.batch_time import AffineTime, TiledTime, UnitTime
 from online.comparison import Interval, compare_many, ratio_confidence
 from online.experiment import Solver
 from online.fluid import batch_service_queue
@@ -90,7 +90,7 @@ REALS: dict[str, Door] = {
     "slos": lambda x: summarize(online.simulate(TINY, "mc-sf"), {"ttft": x}),
     "unit-time": _field(UnitTime, "seconds"),
     "affine-time": lambda x: AffineTime(x, x, x),
-    "table-time": lambda x: PiecewiseLinearTime([x, 1.0], [x, 1.0], x),
+    "table-time": lambda x: TiledTime([1, 2], [x, 1.0], kv_token=x),
     "iteration-time": lambda x: IterationTime(x, x),
     "prompt-type": _field(fluid.PromptType, "arrival_rate", prefill_length=1, decode_length=1),
     "equilibrium-d0": lambda x: fluid.equilibrium([TYPE], x, 0.01),

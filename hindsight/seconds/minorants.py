@@ -12,7 +12,6 @@ from instances.arrays import FloatArray, IntArray
 from instances.batch_time import (
     AffineTime,
     IterationTime,
-    PiecewiseLinearTime,
     TiledTime,
     UnitTime,
 )
@@ -89,14 +88,6 @@ def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[Affine
     return found
 
 
-def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
-    table = [decimal(one) for one in time.tokens]
-    at = interpolation(time.tokens, time.seconds)
-    low, high = Fraction(1), Fraction(memory_limit)
-    places = sorted({low, high, *(one for one in table if low < one < high)})
-    return _below([(one, at(one)) for one in places], decimal(time.d2))
-
-
 def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
     at, tile = interpolation(time.tokens, time.seconds), time.tile
     whole = memory_limit // tile * tile
@@ -119,7 +110,6 @@ def _affine(time: object, memory_limit: int) -> list[AffineMinorant]:
 _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
     AffineTime: _affine,
     IterationTime: _affine,
-    PiecewiseLinearTime: _piecewise_linear,
     TiledTime: _tiled,
     UnitTime: _affine,
 }
@@ -159,16 +149,14 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
 
     - `AffineTime`: itself. `UnitTime`: the constant. `IterationTime` counts what advances and not
       what is held, and so does a minorant: itself with its d1 as d2.
-    - `PiecewiseLinearTime`: a function of one variable on an interval lies above the lines through
-      the edges of the lower convex hull of its kinks and ends, and above its value at the lower
-      end, as it does not decrease. Edges that meet the axis at 0 or below are left out (d0 > 0 is
-      what the bounds divide by).
     - `TiledTime`: attention is at least one kernel, as whoever advances or processes anything
       decodes or processes a prompt, and the KV tokens of the batch; squares and products are not
       counted. In a tile the table is constant and no such line falls, so it lies below everywhere
       if it does at the tile's last number of tokens up to M. Between entries those values are
       linear in that number: the entries, the first tile, the last whole one and M are all that
-      matter. The table may fall, so its least value takes the place of that at the lower end.
+      matter. A function of one variable on an interval lies above the lines through the edges of
+      the lower convex hull of its kinks and ends, and above its least value. Edges that meet the
+      axis at 0 or below are left out (d0 > 0 is what the bounds divide by).
     - Another one that has the method of `DeclaresMinorants`: what it declares, on its word.
 
     Coefficients are taken as the decimals they are written as.

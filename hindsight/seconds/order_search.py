@@ -26,7 +26,6 @@ from instances.batch_time import (
     BatchStretch,
     BatchTime,
     IterationTime,
-    PiecewiseLinearTime,
     TiledTime,
 )
 from instances.problem.memory_translation import restricted
@@ -259,8 +258,6 @@ def _round_seconds(batch_time: BatchTime, tokens: IntArray) -> tuple[FloatArray,
         return batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
     if isinstance(batch_time, IterationTime):
         return np.full(len(tokens), batch_time.d0), batch_time.d1
-    if isinstance(batch_time, PiecewiseLinearTime):
-        return np.array([batch_time.at(one) for one in tokens.tolist()]), batch_time.d2
     if isinstance(batch_time, TiledTime):
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         return table + batch_time.kernel, batch_time.kv_token

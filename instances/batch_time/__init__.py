@@ -9,7 +9,6 @@ from .models import (
     BatchStretch,
     BatchTime,
     IterationTime,
-    PiecewiseLinearTime,
     UnitTime,
 )
 from .presets import (
@@ -32,7 +31,6 @@ __all__ = [
     "BatchStretch",
     "BatchTime",
     "IterationTime",
-    "PiecewiseLinearTime",
     "Preset",
     "SecondsSchedule",
     "SecondsViolation",

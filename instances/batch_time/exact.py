@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from instances.validation import decimal
 
-from .models import AffineTime, BatchStretch, IterationTime, PiecewiseLinearTime, UnitTime
+from .models import AffineTime, BatchStretch, IterationTime, UnitTime
 from .tiled_time import TiledTime
 
 
@@ -45,9 +45,6 @@ def coefficients(batch_time: object) -> tuple[Fraction, Fraction, Fraction] | No
 
 def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
     """Return a function for the exact seconds of one round, or None if they are not known."""
-    if type(batch_time) is PiecewiseLinearTime:
-        at, held = interpolation(batch_time.tokens, batch_time.seconds), decimal(batch_time.d2)
-        return lambda one: at(one.first_tokens) + held * one.memory
     if type(batch_time) is TiledTime:
         return _exact_tiled(batch_time)
     if (known := coefficients(batch_time)) is None:

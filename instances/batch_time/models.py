@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidTypeError
 from instances.problem.memory_rule import MemoryRule
-from instances.validation import check_ranges, ranged, set_fields
+from instances.validation import check_ranges, ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,70 +280,3 @@ class IterationTime:
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""
         return self.d0 + self.d1 * stretch.batch_memory()
-
-
-def check_table(model: Any) -> None:
-    """Check the `ranged` fields of a batch time that is a table of seconds over tokens.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        A field out of range, tables of other or too small lengths, or tokens that do not increase.
-    """
-    check_ranges(model, "batch time")
-    sizes = (len(model.tokens), len(model.seconds))
-    if sizes[0] < 2 or sizes[0] != sizes[1]:
-        reason = "are not two equal lengths of at least 2"
-        raise InvalidValueError("batch time", "(len(tokens), len(seconds))", sizes, reason)
-    if any(b <= a for a, b in itertools.pairwise(model.tokens)):
-        raise InvalidValueError("batch time", "tokens", model.tokens, "do not increase")
-
-
-@dataclass(frozen=True)
-class PiecewiseLinearTime:
-    """Seconds = a table over the tokens processed, interpolated, + d2 * KV tokens resident.
-
-    Below the first entry the first holds, beyond the last the slope of the last piece goes on: a
-    round that processes little costs the reading of the weights, and one that processes much is
-    bound by arithmetic. Two entries make it affine; a flat first piece is the model of
-    max(d0, ..) that [A25] Section 2 mentions.
-
-    Parameters
-    ----------
-    tokens : Sequence[float]
-        Increasing whole numbers >= 0, at least two.
-    seconds : Sequence[float]
-        As many, each > 0, not decreasing.
-    d2 : float, default 0.0
-        Seconds a resident KV token, >= 0.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        Entries out of order, out of range or too few.
-    """
-
-    tokens: tuple[float, ...] = ranged(minimum=0)
-    seconds: tuple[float, ...] = ranged(above=0)
-    d2: float = ranged(0.0, minimum=0)
-
-    def __init__(self, tokens: Sequence[float], seconds: Sequence[float], d2: float = 0.0) -> None:
-        set_fields(self, tokens=tuple(tokens), seconds=tuple(seconds), d2=d2)
-        check_table(self)
-        if any(b < a for a, b in itertools.pairwise(self.seconds)):
-            raise InvalidValueError("batch time", "seconds", self.seconds, "decrease")
-
-    def at(self, tokens: float) -> float:
-        """Seconds of a round that processes ``tokens`` tokens and holds none."""
-        table, seconds = self.tokens, self.seconds
-        if tokens > table[-1]:
-            slope = (seconds[-1] - seconds[-2]) / (table[-1] - table[-2])
-            return seconds[-1] + slope * (tokens - table[-1])
-        return float(np.interp(tokens, table, seconds))
-
-    def durations(self, stretch: BatchStretch) -> FloatArray:
-        """Seconds of each round, shape (stretch.rounds,)."""
-        first, later = self.at(stretch.first_tokens), self.at(stretch.later_tokens)
-        seconds = later + self.d2 * stretch.resident()
-        seconds[0] += first - later
-        return seconds

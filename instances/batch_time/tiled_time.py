@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,9 +11,9 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
-from instances.validation import ranged, set_fields
+from instances.validation import check_ranges, ranged, set_fields
 
-from .models import BatchStretch, check_table
+from .models import BatchStretch
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,13 @@ class TiledTime:
         tables = {"tokens": tuple(tokens), "seconds": tuple(seconds)}
         attention = {"prompt_square": prompt_square, "prompt_past": prompt_past}
         set_fields(self, **tables, tile=tile, kernel=kernel, kv_token=kv_token, **attention)
-        check_table(self)
+        check_ranges(self, "batch time")
+        sizes = (len(self.tokens), len(self.seconds))
+        if sizes[0] < 2 or sizes[0] != sizes[1]:
+            reason = "are not two equal lengths of at least 2"
+            raise InvalidValueError("batch time", "(len(tokens), len(seconds))", sizes, reason)
+        if any(b <= a for a, b in itertools.pairwise(self.tokens)):
+            raise InvalidValueError("batch time", "tokens", self.tokens, "do not increase")
         if any(one % self.tile for one in self.tokens):
             raise InvalidValueError("batch time", "tokens", self.tokens, "are not all whole tiles")
         if self.seconds[-1] < self.seconds[-2]:

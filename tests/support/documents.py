@@ -37,7 +37,7 @@ from seconds_cases import exhaustive_optimum
 from hindsight import CertificateError, CertificateTooLargeError, check_certificate
 from hindsight.certificates import limits, path_proof, replay
 from instances import MemoryRule, Workload
-from instances.batch_time import AffineTime, PiecewiseLinearTime, TiledTime
+from instances.batch_time import AffineTime, TiledTime
 
 Rows = list[tuple[int, int, int]]
 Places = tuple[Any, ...]
@@ -242,7 +242,7 @@ def _seconds_optimum(given: str) -> Fraction | None:
     time: Any = AffineTime(*stored) if isinstance(stored, list) else None
     if time is None:
         least = np.minimum.accumulate(np.array(stored["seconds"])[::-1])[::-1]
-        time = PiecewiseLinearTime(tuple(stored["tokens"]), tuple(least.tolist()))
+        time = TiledTime(tuple(stored["tokens"]), tuple(least.tolist()))
 
     return exhaustive_optimum(workload_of({"instance": part}), time, states=1_000, keeps=True)
 

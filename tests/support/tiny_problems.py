@@ -29,7 +29,6 @@ from instances import (
 from instances.batch_time import (
     AffineTime,
     IterationTime,
-    PiecewiseLinearTime,
     TiledTime,
     UnitTime,
 )
@@ -95,11 +94,6 @@ def seconds_of(time: Any) -> Callable[[Sequence[Work]], Fraction]:
         d0, d1 = map(decimal, (time.d0, time.d1))
         return lambda works: d0 + d1 * sum(one.stored for one in works if one.tokens)
     at = _table(time.tokens, time.seconds)
-    if isinstance(time, PiecewiseLinearTime):
-        d2 = decimal(time.d2)
-        return lambda works: (
-            at(sum(one.tokens for one in works)) + d2 * sum(one.stored for one in works)
-        )
     assert isinstance(time, TiledTime)
     kernel, kv_token, square, past = map(
         decimal, (time.kernel, time.kv_token, time.prompt_square, time.prompt_past)
@@ -375,7 +369,7 @@ def drawn_time(rng: np.random.Generator, scale: float = 1) -> Any:
         AffineTime(d0, d1, d2),
         IterationTime(d0, d2),
         UnitTime(d0),
-        PiecewiseLinearTime([1, 3, 7], seconds, d2),
+        TiledTime([1, 3, 7], seconds, kv_token=d2),
         TiledTime([2, 4, 8], seconds, prompt_square=square, prompt_past=past, **tiles),
     )
 

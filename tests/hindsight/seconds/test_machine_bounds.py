@@ -14,7 +14,6 @@ from hindsight.seconds.minorants import affine_minorants
 from instances import InvalidTypeError, Workload
 from instances.batch_time import (
     AffineTime,
-    PiecewiseLinearTime,
     TiledTime,
 )
 
@@ -29,8 +28,8 @@ def affine(seed: int) -> AffineTime:
     return AffineTime(float(d0), float(d1), float(d2))
 
 
-def table(seed: int) -> PiecewiseLinearTime:
-    return PiecewiseLinearTime([1, 3, 5], [0.5, 0.5 + 0.125 * (seed % 3), 1.5], 0.0625)
+def table(seed: int) -> TiledTime:
+    return TiledTime([1, 3, 5], [0.5, 0.5 + 0.125 * (seed % 3), 1.5], kv_token=0.0625)
 
 
 def test_a_request_alone_reaches_its_own_time_and_its_mean_busy_time() -> None:
@@ -59,9 +58,9 @@ def test_full_rounds_one_at_a_time_reach_one_machine_and_mean_busy_times() -> No
 @pytest.mark.parametrize("seed", range(12))
 def test_every_minorant_of_a_table_lies_below_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    places = np.cumsum(rng.integers(1, 6, 5)) - 1
+    places = np.cumsum(rng.integers(1, 6, 5))
     seconds = 0.125 * np.cumsum(rng.integers(0, 5, 5)) + 0.125
-    time = PiecewiseLinearTime(places.tolist(), seconds.tolist(), 0.03125)
+    time = TiledTime(places.tolist(), seconds.tolist(), kv_token=0.03125)
     limit = int(rng.integers(2, 30))
     minorants = affine_minorants(time, limit)
     for minorant in minorants:

@@ -12,7 +12,6 @@ from instances.batch_time import (
     BatchStretch,
     BatchTime,
     IterationTime,
-    PiecewiseLinearTime,
     TiledTime,
     UnitTime,
 )
@@ -47,7 +46,7 @@ def one_round(rng: np.random.Generator) -> BatchStretch:
     [
         AffineTime(0.5, 0.125, 0.25),
         IterationTime(0.5, 0.125),
-        PiecewiseLinearTime([2, 6, 8], [0.5, 1.5, 4.0], 0.25),
+        TiledTime([2, 6, 8], [0.5, 1.5, 4.0], kv_token=0.25),
         TiledTime([4, 8, 12], [2.0, 1.0, 5.0], 4),
         TiledTime(
             [4, 8], [2.0, 3.0], 4, kernel=64.0, kv_token=0.25, prompt_square=0.5, prompt_past=0.125

@@ -15,7 +15,6 @@ from instances.batch_time import (
     AffineTime,
     BatchStretch,
     IterationTime,
-    PiecewiseLinearTime,
     SecondsSchedule,
     TiledTime,
     UnitTime,
@@ -67,7 +66,7 @@ def test_two_that_fill_the_memory_to_the_last_token_run_together(
     [
         AffineTime(0.5, 0.25, 0.125),
         IterationTime(0.5, 0.25),
-        PiecewiseLinearTime([2, 5, 9], [1.0, 1.5, 4.0], 0.5),
+        TiledTime([2, 5, 9], [1.0, 1.5, 4.0], kv_token=0.5),
         UnitTime(0.75),
         TiledTime([2, 4, 6], [1.0, 0.5, 4.0], 2, kernel=0.25, kv_token=0.5),
     ],

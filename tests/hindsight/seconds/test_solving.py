@@ -21,7 +21,7 @@ from instances.batch_time import (
     LLAMA_2_70B_2XA100,
     AffineTime,
     BatchStretch,
-    PiecewiseLinearTime,
+    TiledTime,
     UnitTime,
 )
 
@@ -129,7 +129,7 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
 
 def test_a_table_is_bounded_by_its_hull() -> None:
     workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
-    time = PiecewiseLinearTime([1, 3], [1.0, 2.0], 0.25)
+    time = TiledTime([1, 3], [1.0, 2.0], kv_token=0.25)
     result = hindsight.solve(workload, 60, batch_time=time)
     # Both fill the cache: rounds of 2 + 4 / 4 seconds, one after the other.
     assert result.status == "optimal"

@@ -15,14 +15,13 @@ from instances.batch_time import (
     AffineTime,
     BatchStretch,
     IterationTime,
-    PiecewiseLinearTime,
     TiledTime,
     UnitTime,
 )
 
 BLOCKS = MemoryRule(block_size=16, emitted_token="next")
 
-TABLE = PiecewiseLinearTime((1, 8, 40), (0.1, 0.1, 0.42), 0.001)
+TABLE = TiledTime((1, 8, 40), (0.1, 0.1, 0.42), kv_token=0.001)
 
 TILES = TiledTime((8, 16, 64), (0.11, 0.13, 0.43), 8, kernel=0.013, kv_token=0.0007)
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from instances import Workload
-from online import AffineTime, PiecewiseLinearTime, UnitTime, simulate
+from instances.batch_time import TiledTime
+from online import AffineTime, UnitTime, simulate
 from online.batch_time import (
     LLAMA_2_70B_2XA100,
     BatchStretch,
@@ -33,7 +34,7 @@ def test_durations_by_hand() -> None:
     assert UnitTime(0.5).durations(STRETCH).tolist() == [0.5] * 3
     assert AffineTime(1, 2, 4).durations(STRETCH).tolist() == [103, 107, 119]
     # Flat at 1 up to 8 tokens, then a slope of 1/2; 11 tokens lie beyond the table.
-    table = PiecewiseLinearTime([0, 8, 10], [1, 1, 2], d2=1)
+    table = TiledTime([1, 8, 10], [1, 1, 2], kv_token=1)
     assert table.durations(STRETCH).tolist() == [2.5 + 20, 1 + 23, 1 + 26]
 
 

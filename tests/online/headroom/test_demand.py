@@ -7,7 +7,7 @@ import pytest
 import instances
 from hindsight.seconds.machine_bounds import machine_bounds
 from instances import MemoryRule, Workload
-from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
+from instances.batch_time import AffineTime, TiledTime, preset
 from online.headroom.batch_times import find_batch_time
 from online.headroom.waiting import load, own_seconds
 
@@ -40,10 +40,10 @@ def test_all_at_once_have_no_load() -> None:
     [
         preset("llama-2-70b-2xa100").batch_time,
         preset("llama-2-70b-a100-tp1").batch_time,
-        PiecewiseLinearTime([1, 10, 50], [1.0, 1.5, 9.0]),
+        TiledTime([1, 10, 50], [1.0, 1.5, 9.0]),
     ],
 )
-def test_own_time_is_the_bound_of_that_name(time: AffineTime | PiecewiseLinearTime) -> None:
+def test_own_time_is_the_bound_of_that_name(time: AffineTime | TiledTime) -> None:
     workload = instances.generate("conversations", 1, n=40, rate=5)
     proved = machine_bounds(workload, time)["own time"].total
     # The bound takes one minorant for all requests, this the best for each.

@@ -14,7 +14,6 @@ from instances.batch_time import (
     AffineTime,
     BatchTime,
     IterationTime,
-    PiecewiseLinearTime,
     TiledTime,
 )
 from online import Run
@@ -72,7 +71,7 @@ TILED = TiledTime(
 """Nothing of it is exact in floats."""
 
 
-TIMES = [TIME, IterationTime(0.5, 0.0625), PiecewiseLinearTime([2, 9], [0.5, 1.375], 0.0625), TILED]
+TIMES = [TIME, IterationTime(0.5, 0.0625), TiledTime([2, 9], [0.5, 1.375], kv_token=0.0625), TILED]
 
 
 @pytest.mark.parametrize("time", TIMES)
