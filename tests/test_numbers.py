@@ -30,7 +30,6 @@ from instances import (
 )
 from instances.batch_time import IterationTime
 from instances.generators import poisson_arrivals
-from instances.problem.arrival_processes import arrivals_until
 from online import compare, fluid, theory
 from online.batch_time import AffineTime, TiledTime, UnitTime
 from online.comparison import Interval, compare_many, ratio_confidence
@@ -73,7 +72,6 @@ REALS: dict[str, Door] = {
     "durations": lambda x: PiecewiseConstantArrivals([x], [1.0]),
     "rates": lambda x: PiecewiseConstantArrivals([1.0], [x]),
     "sinusoidal": lambda x: SinusoidalArrivals(x, x, x, x),
-    "horizon": lambda x: arrivals_until(PoissonArrivals(1.0), np.random.default_rng(0), x).tolist(),
     "typed-rate": lambda x: _typed(x, 9.0),
     "typed-horizon": lambda x: _typed(40.0, x),
     "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,42 +11,14 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
-from instances.validation import as_integer, as_number, check_ranges, ranged, set_fields
+from instances.validation import as_integer, check_ranges, ranged, set_fields
 
 
 class ArrivalProcess(Protocol):
     """A Poisson process whose rate may change over time."""
 
-    def rate(self, time: float) -> float:
-        """Arrivals a second at ``time``."""
-
-    def expected_arrivals(self, time: float) -> float:
-        """The integral of the rate over [0, time]."""
-
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """The first ``count`` arrival times, seconds, increasing, shape (count,)."""
-
-
-def arrivals_until(process: ArrivalProcess, rng: np.random.Generator, horizon: float) -> FloatArray:
-    """Draw all arrival times up to ``horizon`` seconds, shape (k,), k Poisson.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        A horizon that is no finite time above 0.
-    """
-    horizon = as_number(horizon, "arrivals", "horizon", above=0)
-    expected = process.expected_arrivals(horizon)
-    # Given their number, the arrivals are those of a longer draw cut off: draw until past it.
-    count = math.ceil(expected + 6 * math.sqrt(expected) + 10)
-    while True:
-        state = rng.bit_generator.state
-        times = process.draw(rng, count)
-        if times[-1] > horizon:
-            return times[times <= horizon]
-        # The same stream again, further: throwing draws away for being short would bias them.
-        rng.bit_generator.state = state
-        count *= 2
 
 
 @dataclass(frozen=True)
@@ -69,14 +40,6 @@ class PoissonArrivals:
 
     def __post_init__(self) -> None:
         check_ranges(self, "arrivals")
-
-    def rate(self, time: float) -> float:
-        """The constant."""
-        return self.arrival_rate
-
-    def expected_arrivals(self, time: float) -> float:
-        """Rate times time."""
-        return self.arrival_rate * time
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """The first ``count`` arrival times."""
@@ -118,18 +81,6 @@ class PiecewiseConstantArrivals:
         check_ranges(self, "arrivals")
         if not any(self.rates):
             raise InvalidValueError("arrivals", "rates", self.rates, "are all 0")
-
-    def rate(self, time: float) -> float:
-        """The rate that holds at ``time``; at a jump, the one after it."""
-        edges = list(itertools.accumulate(self.durations))
-        position = int(np.searchsorted(edges, math.fmod(time, edges[-1]), side="right"))
-        return self.rates[min(position, len(self.rates) - 1)]
-
-    def expected_arrivals(self, time: float) -> float:
-        """Whole cycles, and the part of the last one."""
-        edges, integrals = self._cycle()
-        cycles, rest = divmod(time, edges[-1])
-        return float(cycles * integrals[-1] + np.interp(rest, edges, integrals))
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """The first ``count`` arrival times."""
@@ -180,16 +131,6 @@ class SinusoidalArrivals:
             raise InvalidValueError(
                 "arrivals", "amplitude", self.amplitude, f"exceeds mean_rate = {self.mean_rate}"
             )
-
-    def rate(self, time: float) -> float:
-        """The rate at ``time``."""
-        return float(self._rates(np.array([time]))[0])
-
-    def expected_arrivals(self, time: float) -> float:
-        """The integral in closed form."""
-        angle = 2 * math.pi / self.period
-        swing = math.cos(self.phase) - math.cos(angle * time + self.phase)
-        return self.mean_rate * time + self.amplitude / angle * swing
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """The first ``count`` arrival times."""

@@ -26,7 +26,6 @@ from instances.generators import poisson_arrivals, register_generator
 from online.batch_time import (
     IterationTime,
     Measurements,
-    PiecewiseLinearTime,
     fit_affine_time,
     preset,
 )
@@ -93,7 +92,7 @@ def drawn(**parameters: Any) -> Any:
 
 
 def table(tokens: list[float], seconds: list[float], *tile: int) -> Any:
-    return TiledTime(tokens, seconds, *tile) if tile else PiecewiseLinearTime(tokens, seconds)
+    return TiledTime(tokens, seconds, *tile)
 
 
 def trace(**options: Any) -> Any:
