@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lookahead import LookaheadPrefixPolicy, PriorityPolicy
+from .lookahead import PriorityPolicy
 from .policy import (
     Decision,
     KnowledgeError,
@@ -34,7 +34,6 @@ __all__ = [
     "ExactPredictions",
     "IntervalPredictions",
     "KnowledgeError",
-    "LookaheadPrefixPolicy",
     "NoisyPredictions",
     "Policy",
     "PolicyError",

@@ -238,7 +238,3 @@ class PriorityPolicy(Policy):
         if first is None or not self._fits(base, rounds, first):
             return next_end
         return first
-
-
-LookaheadPrefixPolicy = PriorityPolicy
-"""Another name of `PriorityPolicy`, which files written for it go on to use."""

@@ -16,10 +16,10 @@ import instances
 import online
 
 OWN = """
-from online.policy_interface import LookaheadPrefixPolicy
+from online.policy_interface import PriorityPolicy
 
 
-class Longest(LookaheadPrefixPolicy):
+class Longest(PriorityPolicy):
     def priority(self, request):
         return -request.prediction.upper
 """

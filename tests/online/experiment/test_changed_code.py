@@ -37,11 +37,11 @@ FAMILY = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, ra
 
 POLICY = """
 from my_order import sign
-from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.lookahead import PriorityPolicy
 from online.policy_interface.policy import register_policy
 
 @register_policy("mine")
-class Mine(LookaheadPrefixPolicy):
+class Mine(PriorityPolicy):
     def priority(self, request):
         return sign * request.prediction.upper
 """

@@ -68,8 +68,8 @@ def test_two_workers_of_dask_run_a_policy_of_ones_own(tmp_path: Path) -> None:
     distributed: Any = importlib.import_module("distributed")
     path = tmp_path / "rule_of_mine.py"
     path.write_text(
-        "from online.policy_interface import LookaheadPrefixPolicy\n"
-        "class Mine(LookaheadPrefixPolicy):\n"
+        "from online.policy_interface import PriorityPolicy\n"
+        "class Mine(PriorityPolicy):\n"
         "    def priority(self, request): return request.output_length\n"
     )
     family = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))

@@ -16,7 +16,7 @@ from strategies import instances
 import online
 from instances import Instance
 from online import IntervalPredictions, Prediction
-from online.policy_interface import LookaheadPrefixPolicy, VisibleRequest
+from online.policy_interface import VisibleRequest
 
 
 class Told:
@@ -118,7 +118,3 @@ def test_the_volume_is_of_the_prediction_and_not_of_the_hidden_truth() -> None:
 
     online.simulate(instance, Looks, predictions=IntervalPredictions(1, 6))
     assert seen == [3 * 6 + 21, 5 * 6 + 21]
-
-
-def test_the_former_name_is_the_same_class() -> None:
-    assert LookaheadPrefixPolicy is online.PriorityPolicy

@@ -58,9 +58,9 @@ sign_of_it = sign
 """
 
 SHORTEST = """
-from online.policy_interface import LookaheadPrefixPolicy
+from online.policy_interface import PriorityPolicy
 
-class Shortest(LookaheadPrefixPolicy):
+class Shortest(PriorityPolicy):
     def priority(self, request):
         return request.output_length
 """
@@ -220,8 +220,8 @@ def test_other_processes_have_them_with_what_they_import(
 
 
 CELL = """
-from online.policy_interface import LookaheadPrefixPolicy
-class Mine(LookaheadPrefixPolicy):
+from online.policy_interface import PriorityPolicy
+class Mine(PriorityPolicy):
     def priority(self, request):
         return {sign} * request.output_length
 """
