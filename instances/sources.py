@@ -26,9 +26,9 @@ import sysconfig
 import uuid
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from .errors import InvalidValueError
@@ -85,7 +85,7 @@ def user_sources(thing: Any, owner: str) -> str | None:
     Raises
     ------
     InvalidValueError
-        A file cannot be read.
+        A file was edited between its import and the first question about it, or cannot be read.
     """
     stream = io.BytesIO()
     parts = _Parts(stream)
@@ -97,6 +97,11 @@ def user_sources(thing: Any, owner: str) -> str | None:
         files = _files(parts.modules, thing.__module__.partition(".")[0])
     except (OSError, AttributeError) as error:
         raise InvalidValueError(owner, "source", thing, f"cannot be read: {error}") from None
+    for name, file in files.items():
+        if file.edited:
+            path = getattr(file.module, "__file__", name)
+            reason = "was edited after it was imported: import it anew, or start anew"
+            raise InvalidValueError(owner, "source", path, reason)
     if not files and isinstance(thing, (type, FunctionType)):
         return None
     digest = hashlib.sha256(stream.getvalue())
@@ -152,12 +157,16 @@ def _stands_in_file(thing: FunctionType | type) -> bool:
 
 
 class _File(NamedTuple):
-    """A module's file as it was read; ``module`` and ``spec`` change when it is loaded anew."""
+    """A module's file as it was read; ``module`` and ``spec`` change when it is loaded anew.
+
+    ``edited`` says that it was read too late: something else had been imported.
+    """
 
     module: ModuleType | None
     spec: Any
     digest: str
     imports: frozenset[str]
+    edited: bool
 
 
 _read: dict[str, _File] = {}
@@ -237,7 +246,41 @@ def _look(name: str, path: Path, module: ModuleType | None, spec: Any) -> _File:
     imports = frozenset(imported_names(content, package)) if path.suffix == ".py" else frozenset()
     if package and module is not None:
         imports |= {package}
-    return _File(module, spec, hashlib.sha256(content).hexdigest(), imports)
+    edited = module is not None and _was_edited(module, content)
+    return _File(module, spec, hashlib.sha256(content).hexdigest(), imports, edited)
+
+
+def _was_edited(module: ModuleType, content: bytes) -> bool:
+    """Tell whether a module's functions differ from those in its file now."""
+    # What others load may be compiled from another text than the file's.
+    if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
+        return False
+    try:
+        written = set(_nested(compile(content, "", "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    owners = [module, *(one for one in vars(module).values() if isinstance(one, type))]
+    defined = [one for owner in owners for one in vars(owner).values()]
+    codes = {
+        one.__code__
+        for one in defined
+        if isinstance(one, FunctionType) and one.__module__ == module.__name__
+    }
+    names = {code.co_qualname for code in written}
+    # What is not written any more is left over in a module that was reloaded.
+    return any(
+        code.co_qualname in names and code not in written
+        for code in codes
+        if Path(code.co_filename).name == Path(str(module.__file__)).name
+    )
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code object, and all code defined inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
 
 
 def imported_names(content: bytes, package: str) -> Iterator[str]:

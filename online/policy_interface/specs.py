@@ -195,7 +195,7 @@ class Spec(Generic[Made]):
         UnknownNameError
             No such name.
         InvalidValueError
-            A file of it cannot be read.
+            A file of it was edited after it was imported, or cannot be read.
         """
         own = self._own()
         if self.digest or own is None:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 import online
-from instances import sources
+from instances import InvalidValueError, sources
 from instances.generators import registry
 from instances.sources import PACKAGES, UNSTORED, package_sources, remember, user_sources
 from online.policy_interface import policy as policy_module
@@ -243,3 +243,21 @@ def test_every_file_of_the_packages_counts(tmp_path: Path, monkeypatch: pytest.M
         assert digests()[0] != before[0]
     finally:
         sources._package_digest.cache_clear()
+
+
+def test_what_was_edited_before_it_was_first_asked_for_has_no_digest(folder: Path) -> None:
+    order = folder / "mine" / "order.py"
+    order.write_text("def by_length(x): return x in {'one', 'two', 'three'}\ndef unused(): pass\n")
+    from mine import policy
+
+    text = order.read_text()
+    order.write_text(text.replace("three", "four").replace("def unused(): pass", ""))
+    with pytest.raises(InvalidValueError, match=r"order.py' was edited after it was imported"):
+        user_sources(policy.Mine, "policy 'mine'")
+    order.write_text(f"# moved down\n{text}")
+    importlib.reload(sys.modules["mine.order"])
+    here = user_sources(policy.Mine, "policy 'mine'")
+    order.write_text(text.replace("three", "four").replace("def unused(): pass", ""))
+    assert user_sources(policy.Mine, "policy 'mine'") == here
+    importlib.reload(sys.modules["mine.order"])
+    assert user_sources(policy.Mine, "policy 'mine'") != here

@@ -158,7 +158,6 @@ VALUES: Rows = [
     (lambda: Family("uniform", {"n": 1}, count()), "seeds = .* are more than 1000000"),
     (lambda: Family("uniform", {"n": 1}, [*range(9), 7]), "seeds = 7 is given twice"),
     *each(parse_experiment, r"instances = \[\] is missing: .*\[\[instances\]\]", EMPTY),
-    *each(lambda at: run_experiment(EXPERIMENT, "r", scheduler=at), "scheduler = {}", "nowhere"),
     # Pictures and reports.
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", [1.0, 1.0]),
