@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import hindsight
-from hindsight.bounds.paper_bounds import optimum_lower_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.integer_program.models import model_size
-from instances import Instance, InvalidValueError, Schedule
-from instances.batch_time import AffineTime
+from instances import Instance, Schedule
 
 HEAVY_LAST = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])
 
@@ -47,32 +43,6 @@ def test_large_weights_neither_overflow_nor_change_the_schedule() -> None:
     assert hindsight.solve(late, progress=False).upper_bound == 2**20
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "paths"}, "counts every request alike: it takes no weights"),
-        ({"method": "configurations"}, "counts every request alike: it takes no weights"),
-        ({"method": "counts"}, "counts every request alike: it takes no weights"),
-        ({"preemptive": True}, "preemptive=True counts every request alike"),
-        ({"batch_time": AffineTime(1.0)}, "with a batch time every request counts alike"),
-    ],
-)
-def test_what_counts_every_request_alike_refuses_weights(
-    options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InvalidValueError, match=message):
-        hindsight.solve(HEAVY_LAST, progress=False, **options)
-
-
-def test_the_lemmas_of_the_paper_refuse_weights() -> None:
-    with pytest.raises(InvalidValueError, match="lemma counts every request alike"):
-        optimum_lower_bound(HEAVY_LAST)
-    with pytest.raises(InvalidValueError, match="batch time every request counts alike"):
-        hindsight.relax(HEAVY_LAST, batch_time=AffineTime(1.0))
-    with pytest.raises(InvalidValueError, match="what runs together count every request alike"):
-        hindsight.relax_strengthened(HEAVY_LAST)
-
-
 def test_a_start_and_a_user_bound_are_of_the_weighted_problem() -> None:
     start = Schedule(HEAVY_LAST, [0, 3])
     assert start.total_latency == 3 + 5 * 6
@@ -80,6 +50,3 @@ def test_a_start_and_a_user_bound_are_of_the_weighted_problem() -> None:
         HEAVY_LAST, start=start, bounds=[lambda instance: instance.total_output_length]
     )
     assert bound.upper_bound == 21
-    twice = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[2, 5])
-    with pytest.raises(InvalidValueError, match="another instance"):
-        hindsight.solve(twice, start=start)

@@ -124,6 +124,13 @@ def assigned(replicas: Any) -> FleetSchedule:
     return FleetSchedule.from_starts(FLEET, replicas, [0, 0, 0])
 
 
+def carried(**changes: Any) -> Any:
+    """Read bounds of which some are changed in a file."""
+    sound = KnownBounds(8, 8, 8, SERIAL).attached_to(TRIO)
+    entries = {**sound.metadata["known_bounds"], **changes}
+    return instances.known_bounds(sound.with_metadata(known_bounds=entries))
+
+
 def bounds(*given: Any, **more: Any) -> Callable[[], Instance]:
     return lambda: KnownBounds(*given, **more).attached_to(TRIO)
 
@@ -136,7 +143,7 @@ VALUES: Rows = [
     *each(with_field("arrival_time"), "is below 0", -1),
     *each(with_field("prompt_length"), "is below 0", -1),
     *each(with_field("id"), "id", 2**128, -(2**128), 10**5000),
-    *each(with_field("weight"), "weight", 0, -1, 2**53),
+    *each(with_field("weight"), "weight", 0, -1, 2**20 + 1),
     # Instances and workloads.
     (lambda: Instance([], 10), "requests = .* empty"),
     (lambda: Instance.from_arrays([], [], memory_limit=10), "requests = .* empty"),
@@ -206,7 +213,7 @@ VALUES: Rows = [
     *each(rows, "request = 1 is none of 1 requests", [(1, 1, 2)]),
     *each(rows, "first_round = 0 is below 1", [(0, 0, 2)]),
     *each(rows, "rounds = 0 is below 1", [(0, 1, 0)]),
-    *each(rows, "first_round = .* is above", [(0, 2**40, 2)]),
+    *each(rows, "last round = 10000001 is above 10000000 rounds", [(0, 10_000_000, 2)]),
     *each(rows, "chunk_tokens = -2 is below -1", [(0, 1, 2, -2)]),
     *each(rows, "is no int64 array of 6 columns", np.zeros((1, 5), dtype=np.int64)),
     *each(lambda times: rows([(0, 1, 2)], times), "leaves round 2 without a start", [1.0]),
@@ -234,6 +241,10 @@ VALUES: Rows = [
             Instance(TRIO.requests, 9, metadata=bounds(8, 8, 8, SERIAL)().metadata)
         ),
     ),
+    *each(lambda digest: carried(digest=digest), "digest", "0" * 64, None),
+    (lambda: carried(upper_bound=7), "upper_bound"),
+    (lambda: carried(lower_bound=9), "lower_bound"),
+    (lambda: carried(start_times=[0, 0, 0]), "start_times"),
     # Reductions.
     (
         lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])),
@@ -282,6 +293,10 @@ TYPES: Rows = [
     *each(assigned, "whole number", [0, 1, 0.5]),
     *every("upper_bound", bounds(8.0)),
     *every("certified_lower_bound", bounds(certified_lower_bound="8")),
+    (lambda: carried(lower_bound=1.5), "lower_bound"),
+    (lambda: carried(start_times=5), "start_times"),
+    (lambda: carried(start_times="046"), "start_time"),
+    (lambda: instances.known_bounds(TRIO.with_metadata(known_bounds=[8])), "known_bounds"),
     *each(three_partition_instance, "number 2", [4, 4, 4.0]),
 ]
 FROZEN: Rows = [

@@ -41,7 +41,7 @@ from online import (
     theory,
 )
 from online.comparison import Interval, PolicySpec, compare_many
-from online.experiment import Experiment, Family, parse_experiment, preset, run_experiment
+from online.experiment import Experiment, Family, parse_experiment, preset
 from online.fluid import (
     NestedPlan,
     PromptType,
@@ -266,6 +266,7 @@ OTHERS: Rows = [
     ),
     (lambda: share_of_attainable(run(ONE), attainable(ALIKE)), "different requests"),
     (lambda: share_of_attainable(run(ONE, batch_time=SECOND), attainable(ONE)), "the run took"),
+    (lambda: ratio(run(), hindsight.solve(SMALL, objective="makespan")), "total latency"),
     (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "not of the preemptive optimum"),
 ]
 INCOMPLETE: Rows = [

@@ -108,12 +108,46 @@ generate trace:/dev/zero(memory_limit=9) | /dev/zero
 generate trace:../escape.csv(memory_limit=9) | fits no format; its columns are
 generate "trace:../own.csv(memory_limit=99, )" | by name and content, arrival is 'created_at'
 generate "trace:../own.csv(memory_limit=99, prompt=in)" | which column holds outputs
+generate generater:uniform | unknown kind of source 'generater'; did you mean 'generator'?
+generate uniform | 'uniform' is a generator: write generator:uniform
+generate uniform(n=3) | 'uniform' is a generator: write generator:uniform
+generate generator:uniform(n=3 | is not of the form NAME(key=value, ...)
+generate trace:x.csv(memory_limit=9 | is not of the form NAME(key=value, ...)
+generate generator:uniform(n=3)x | unknown generator 'uniform(n=3)x'
+generate 'trace:x.csv(prompt="in)' | is not of the form NAME(key=value, ...)
+generate generator:uniform(n) | = 'n' is not of the form name=value
+generate "generator:uniform(n=1, n=2)" | = 'n=2' is given twice
+generate generator:unifrom | unknown generator 'unifrom'; did you mean 'uniform'?
+generate generator:uniform(m=3) | m = 3 is not one of its parameters (n,
+generate generator:uniform(seed=-1) | generator 'uniform': seed = -1 is below 0
+generate generator:uniform(count=0) | generator 'uniform': count = 0 is below 1
+generate generator:uniform(count=x) | count = 'x' is not a whole number
+generate generator:uniform(faster=2) | faster = 2 is not one of its parameters
+generate generator:uniform(emitted_token=later) | 'later' is neither now nor next
+generate generator:uniform(memory_rule=vlm) | unknown memory rule 'vlm'; did you mean 'vl
+generate "generator:uniform(memory_rule=vllm, block_size=4)" | goes without block_size
+generate generator:uniform(memory_rule=blocks:x) | block_size = 'x' is not a whole number
+generate generator:uniform(memory_rule=tokens:3) | unknown memory rule 'tokens:3'
+ratios generator:sqrt-n-adversary(block_size=4) | answers to a policy, and counts memory in
+generate trace:x.csv | needs memory_limit, in scaled tokens
+generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did you mean 'mem
+generate "trace:x.csv(memory_limit=9, promt=a)" | 'promt'; did you mean 'prompt'?
+solve library:worst-n7-0 | did you mean 'worst-n7-0
+solve worst-n7-0 | did you mean 'worst-n7-0
+solve library:worst-n7-00(n=3) | unknown setting of library:worst-n7-00 'n'
+solve "generator:uniform(n=3, count=2)" | stands for 2 instances: one is needed
+solve "generator:conversations(n=3, rate=5)" | has arrivals in seconds, and no rounds
+solve generator:sqrt-n-adversary | answers to a policy: it has no instance
 ratios | give either SOURCEs or --demo
 ratios --demo generator:uniform | give either SOURCEs or --demo
 ratios --demo --policy zzz | unknown policy 'zzz'; known: a-ell, a-max
 ratios --demo --out out.json | does not end in .csv or .md
 ratios --demo --jobs 0 | --jobs
-ratios --demo --slo lat=4 | unknown limit of --slo 'lat'
+ratios --demo --slo latency=3 --slo e2e=4 | --slo = 'latency=4' is given twice
+ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
+ratios --demo --slo latency | --slo = 'latency' is not of the form name=value
+ratios --demo --slo ttft=soon | first_token = 'soon' is not a number
+ratios --demo --slo tpot=-1 | time_per_token = -1 is not above 0
 ratios --demo --slo ttft=0 | service level: first_token = 0 is not above 0
 ratios --demo --policy edf | policies = 'edf' needs a service level, as level=... or --slo gives
 ratios --demo --policy sglang:order=deadline | needs a service level, as level=... or --slo gives

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from brute_force import all_feasible_schedules, sound_horizon
 
 import hindsight
 from hindsight.configurations.prices import SCALE, exact_bound
-from instances import Instance, InvalidValueError, generate
+from instances import Instance, generate
 
 
 def test_the_prices_returned_prove_the_bound_returned() -> None:
@@ -53,11 +52,3 @@ def test_a_queue_for_one_place_is_served_shortest_first() -> None:
     instance = Instance.from_arrays([6, 6, 6], [3, 1, 2], memory_limit=9)
     starts = hindsight.relax_strengthened(instance).expected_start_times
     assert np.argsort(starts).tolist() == [1, 2, 0]
-
-
-def test_bad_arguments() -> None:
-    large = Instance.from_arrays([1], [1], memory_limit=256)
-    with pytest.raises(InvalidValueError, match="memory_limit"):
-        hindsight.relax_strengthened(large)
-    with pytest.raises(InvalidValueError, match="iterations"):
-        hindsight.relax_strengthened(Instance.from_arrays([1], [1], memory_limit=9), iterations=0)

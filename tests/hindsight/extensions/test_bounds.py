@@ -16,7 +16,7 @@ import hindsight
 from hindsight.configurations.proofs import StatePrices
 from hindsight.extensions.bounds import BOUNDS, OwnBound
 from hindsight.outcomes.proofs import MemoryPrices
-from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
+from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
 
 # Idle gaps and all: the last request comes long after the others are done.
 INSTANCE = Instance.from_arrays([3, 4, 2, 5, 3], [4, 3, 5, 2, 3], [0, 0, 1, 1, 90], memory_limit=9)
@@ -43,20 +43,6 @@ def test_a_claim_that_is_reached_proves_nothing() -> None:
     assert result.lower_bound == PLAIN.lower_bound < OPTIMUM
     assert result.status == "feasible"
     assert result.known_bounds().lower_bound == PLAIN.lower_bound
-
-
-def test_a_claim_beyond_a_schedule_is_refused_by_name() -> None:
-    def bold(_: Instance) -> int:
-        return PLAIN.upper_bound + 1
-
-    with pytest.raises(InvalidValueError, match="exceeds the total latency .* bound 'bold' does"):
-        solved(bold)
-
-
-@pytest.mark.parametrize("value", [float(OPTIMUM), "12", None, True])
-def test_what_is_no_exact_number_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="neither a whole number nor a fraction"):
-        solved(lambda _: value)
 
 
 def test_memory_prices_are_a_proof() -> None:
@@ -114,14 +100,6 @@ def test_goals() -> None:
     assert result.upper_bound == 93
     with pytest.raises(ValueError, match="goal"):
         hindsight.register_bound("other", goal="cost")  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match="is of the total latency"):
-        hindsight.solve(INSTANCE, preemptive=True, bounds=lambda _: 1)
-
-
-def test_other_memory_rules_and_seconds_are_refused() -> None:
-    blocks = Instance.from_arrays([1], [1], memory_limit=8, memory_rule=MemoryRule(4))
-    with pytest.raises(InvalidValueError, match="memory_rule"):
-        hindsight.solve(blocks, bounds=lambda _: 1)
 
 
 WRITTEN = """

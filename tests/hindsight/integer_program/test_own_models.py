@@ -128,18 +128,3 @@ def test_another_problem_is_refused(change: Any, reason: str) -> None:
     change(model)
     with pytest.raises(InvalidValueError, match=reason):
         hindsight.solve(INSTANCE, model=model)
-
-
-def test_models_of_others_are_refused() -> None:
-    other = Instance.from_arrays([1, 2, 1, 2], [4, 3, 3, 2], [0, 3, 0, 1], memory_limit=8)
-    with pytest.raises(InvalidValueError, match=r"lacks row memory\[\d+\] of this instance"):
-        hindsight.solve(other, model=built())
-    with pytest.raises(InvalidValueError, match="not made by build_model"):
-        hindsight.solve(INSTANCE, model=pyo.ConcreteModel())
-    with pytest.raises(InvalidTypeError, match="ConcreteModel"):
-        hindsight.solve(INSTANCE, model="model.lp")  # type: ignore[call-overload]
-    with pytest.raises(InvalidValueError, match="takes time_limit"):
-        hindsight.solve(INSTANCE, model=built(), method="mip")  # type: ignore[call-overload]
-    relaxed = built(relax=True)
-    with pytest.raises(InvalidValueError, match="take values"):
-        hindsight.solve(INSTANCE, model=relaxed)

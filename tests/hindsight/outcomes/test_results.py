@@ -14,7 +14,7 @@ from strategies import instances
 
 import hindsight
 from hindsight.outcomes.results import percent, relative_waiting_gap
-from instances import Instance, InvalidValueError
+from instances import Instance
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7)
 """Output lengths 7, optimum 8."""
@@ -79,10 +79,3 @@ def test_less_than_a_round_counts_as_one() -> None:
 def test_only_a_closed_gap_reads_nothing(share: float, told: str, in_a_column: str) -> None:
     """100 times 0.07 is more than 7 as a float."""
     assert (percent(share), percent(share, ".2f")) == (told, in_a_column)
-
-
-def test_a_makespan_has_no_waiting() -> None:
-    found = hindsight.solve(THREE, threads=1, objective="makespan")
-    for name in ("waiting_interval", "waiting_gap"):
-        with pytest.raises(InvalidValueError, match="objective = 'makespan' is not total_latency"):
-            getattr(found, name)

@@ -8,7 +8,7 @@ import pytest
 import hindsight
 from hindsight.runtime.clock import never
 from hindsight.seconds.order_search import SecondsOrders
-from instances import Instance, InvalidValueError, SecondsSchedule, Workload
+from instances import InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 
 
@@ -63,12 +63,3 @@ def test_a_start_that_keeps_tokens_is_refused_where_they_are_recomputed() -> Non
     hindsight.solve(workload, 0.5, batch_time=time, start=start)
     with pytest.raises(InvalidValueError, match="processes again"):
         hindsight.solve(workload, 0.5, batch_time=time, start=start, preemption="recompute")
-
-
-def test_preemption_is_refused_in_rounds_and_unknown_ones_everywhere() -> None:
-    workload, time = drawn(1, 3), AffineTime(0.25, 0.125, 0.0)
-    with pytest.raises(InvalidValueError, match="keep or recompute"):
-        hindsight.solve(workload, batch_time=time, preemption="swap")  # type: ignore[call-overload]
-    instance = Instance.from_arrays([1, 2], [2, 1], memory_limit=5)
-    with pytest.raises(InvalidValueError, match="give batch_time too"):
-        hindsight.solve(instance, preemption="recompute")  # type: ignore[call-overload]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 import hindsight
 from instances import (
     Instance,
-    InvalidTypeError,
     InvalidValueError,
     Workload,
 )
@@ -22,7 +20,6 @@ from instances.batch_time import (
     AffineTime,
     BatchStretch,
     TiledTime,
-    UnitTime,
 )
 
 TIME = AffineTime(0.5, 0.25, 0.125)
@@ -148,55 +145,6 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"batch_time": None}, InvalidTypeError, "give batch_time"),
-        ({"batch_time": 3}, InvalidTypeError, "is not a batch time"),
-        ({"batch_time": UnitTime}, InvalidTypeError, "not a batch time"),
-        ({"batch_time": "llama"}, InvalidTypeError, r"preset\(name\)"),
-        ({"instance": [1]}, InvalidTypeError, "neither a Workload"),
-        *(
-            ({name: value}, InvalidValueError, f"parameter = '{name}' cannot be given")
-            for name, value in {
-                "objective": "makespan",
-                "method": "mip",
-                "formulation": "sparse",
-                "preemptive": True,
-                "bounds": lambda _: 1,
-                "model": object(),
-            }.items()
-        ),
-        ({"time_limit": -1}, InvalidValueError, "time_limit"),
-        ({"time_limit": math.nan}, InvalidValueError, "time_limit"),
-        ({"threads": 0}, InvalidValueError, "threads"),
-        ({"seed": -1}, InvalidValueError, "seed"),
-    ],
-)
-def test_bad_parameters_are_refused_in_a_line(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    workload = Workload([0.0], [3], [2], memory_limit=8)
-    with pytest.raises(error, match=message) as raised:
-        hindsight.solve(**{"instance": workload, "batch_time": TIME, **options})
-    assert "\n" not in str(raised.value)
-
-
-def test_what_is_of_rounds_takes_no_workload() -> None:
-    workload = Workload([0.0], [3], [2], memory_limit=8)
-    for call, error, message in (
-        (lambda: hindsight.relax(workload), InvalidTypeError, "give batch_time"),
-        (lambda: hindsight.build_model(workload), InvalidTypeError, "is not an Instance"),
-        (
-            lambda: hindsight.relax(workload, batch_time=TIME, method="lp"),  # type: ignore[call-overload]
-            InvalidValueError,
-            "method",
-        ),
-    ):
-        with pytest.raises(error, match=message):
-            call()
-
-
-@pytest.mark.parametrize(
     ("d0", "d1", "d2"),
     [(1e-3, 1e-5, 1e-6), (1e9, 1e8, 0.0)],
     ids=["milliseconds", "decades"],
@@ -213,27 +161,3 @@ def test_a_memory_limit_far_above_all_prompts_costs_nothing() -> None:
     workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=2**31 - 1)
     result = hindsight.solve(workload, batch_time=TIME, should_stop=lambda: True)
     assert result.schedule.violations() == []
-
-
-class ConstantTime:
-    """Rounds of one length, whatever that is."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def durations(self, stretch: BatchStretch) -> Any:
-        """See `BatchTime`."""
-        return np.full(stretch.rounds, self.seconds)
-
-
-@pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0, 1e308])
-def test_rounds_of_no_length_are_refused(seconds: float) -> None:
-    workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=20)
-    with pytest.raises(InvalidValueError, match="batch time: durations = .* not all above 0"):
-        hindsight.solve(workload, batch_time=ConstantTime(seconds))
-
-
-def test_outputs_too_long_to_list_their_rounds_are_refused_at_once() -> None:
-    workload = Workload([0.0], [5], [10**8], memory_limit=10**9)
-    with pytest.raises(InvalidValueError, match=r"output_lengths = 100000000 is not below 10\^6"):
-        hindsight.solve(workload, batch_time=TIME)

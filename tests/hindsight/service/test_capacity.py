@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import hindsight
-from instances import Instance, InvalidValueError, ServiceLevel
+from instances import Instance, ServiceLevel
 
 
 def test_what_is_late_alone_is_told_at_once() -> None:
@@ -14,13 +12,6 @@ def test_what_is_late_alone_is_told_at_once() -> None:
     found = hindsight.fewest_replicas(instance, ServiceLevel(latency=4), 1.0)
     assert (found.lower_bound, found.upper_bound, len(found.tried)) == (None, None, 1)
     assert "[None, None]" in repr(found)
-
-
-@pytest.mark.parametrize("share", [0, 1.5])
-def test_a_share_that_is_none_is_refused(share: float) -> None:
-    instance = Instance.from_arrays([1], [1], memory_limit=5)
-    with pytest.raises(InvalidValueError, match="share"):
-        hindsight.fewest_replicas(instance, ServiceLevel(latency=4), share)
 
 
 def test_nothing_is_tried_once_the_caller_stops() -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
-import pytest
 from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
-import online
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.makespan import Makespan, makespan_schedules
 from hindsight.strategies.strategy import Problem
-from instances import Instance, InvalidValueError
+from instances import Instance
 
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
@@ -88,33 +85,3 @@ def test_starts_too_many_are_counted_not_listed() -> None:
     assert interval.stop_reason == "size"
     # All 3,750,000 of them would be 30 MB.
     assert peak < 3_000_000
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"objective": "latency"}, "objective = 'latency' is not one of total_latency, makespan"),
-        ({"objective": "makespan", "method": "configurations"}, "does not minimise the makespan"),
-        ({"objective": "makespan", "method": "beams"}, "does not minimise the makespan"),
-    ],
-)
-def test_bad_parameters(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidValueError, match=said):
-        hindsight.solve(GAP, **parameters)
-    if "method" not in parameters:
-        with pytest.raises(InvalidValueError, match=said):
-            hindsight.build_model(GAP, **parameters)
-
-
-def test_bounds_of_the_makespan_pass_for_no_others(tmp_path: Path) -> None:
-    result = hindsight.solve(GAP, objective="makespan", threads=1)
-    for misuse in (
-        result.known_bounds,
-        lambda: hindsight.crosscheck(GAP, result),
-        lambda: hindsight.write_certificate(result, tmp_path / "proof.json"),
-    ):
-        with pytest.raises(InvalidValueError, match="objective = 'makespan'"):
-            misuse()
-    with pytest.raises(online.MismatchError, match="total latency"):
-        online.ratio(online.simulate(GAP, "mc-sf"), result)
-    assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from brute_force import rows_of
@@ -16,9 +14,8 @@ from hindsight.preemption.prices import (
     preemptive_price_bound,
 )
 from hindsight.preemption.state_search import PreemptiveSearch
-from hindsight.strategies.beams import Beams
 from hindsight.strategies.preemptive import Preemptive
-from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule
 
 ELEVEN = Instance.from_arrays(
     [1] + [57] * 10, [62] + [1] * 10, [0, *range(10, 101, 10)], memory_limit=64
@@ -73,11 +70,6 @@ def test_the_result_has_what_a_result_has() -> None:
     assert (result.upper_bound, result.lower_bound, result.certified_lower_bound) == (11, 11, 11)
     assert (result.gap, result.certified_gap) == (0, 0)
     assert [line.upper_bound for line in result.log][-1] == 11
-    # What is about schedules without preemption does not take it for one of them.
-    with pytest.raises(InvalidValueError, match="preemptive optimum"):
-        result.known_bounds()
-    with pytest.raises(InvalidValueError, match="preemptive optimum"):
-        hindsight.crosscheck(SMALL, result)
 
 
 def test_it_starts_from_schedules_of_both_kinds() -> None:
@@ -93,34 +85,6 @@ def test_it_starts_from_schedules_of_both_kinds() -> None:
     )
     found = hindsight.solve(far, preemptive=True, start=both, should_stop=lambda: True)
     assert found.schedule == both
-    broken = PreemptiveSchedule(SMALL, [[(1, 9)], [(2, 2)]])
-    with pytest.raises(InvalidValueError, match="start = .* is infeasible"):
-        hindsight.solve(SMALL, preemptive=True, start=broken)
-    with pytest.raises(InvalidValueError, match="belongs to another instance"):
-        hindsight.solve(ELEVEN, preemptive=True, start=optimum)
-    with pytest.raises(InvalidTypeError, match="is not a Schedule$"):
-        hindsight.solve(SMALL, start=optimum)
-    with pytest.raises(InvalidTypeError, match="is not a Schedule or PreemptiveSchedule$"):
-        hindsight.solve(SMALL, preemptive=True, start=[0, 1])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"objective": "makespan"}, "objective = 'makespan' is not minimised with preemption"),
-        ({"objective": "preemptive_total_latency"}, "is not one of total_latency, makespan$"),
-        ({"method": "mip"}, "'mip' does not minimise the preemptive total latency"),
-        ({"method": "configurations"}, "does not minimise the preemptive total latency"),
-        ({"method": Beams()}, "'beams' does not minimise the preemptive total latency"),
-        ({"preemptive": False, "method": Preemptive()}, "does not minimise the total latency"),
-        ({"preemptive": 1}, "preemptive = 1 is neither True nor False"),
-        ({"instance": 3}, "is not an Instance"),
-    ],
-)
-def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((InvalidValueError, InvalidTypeError), match=message) as caught:
-        hindsight.solve(**{"instance": ELEVEN, "preemptive": True, **arguments})
-    assert "\n" not in str(caught.value)
 
 
 def test_parameters_are_used() -> None:

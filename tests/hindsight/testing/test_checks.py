@@ -26,10 +26,6 @@ from hindsight.testing.cases import drawn_instances
 from hindsight.testing.enumeration import fits, optimum
 from instances import (
     Instance,
-    InvalidTypeError,
-    InvalidValueError,
-    MemoryRule,
-    UnknownNameError,
 )
 from instances.user_modules import import_source
 
@@ -141,17 +137,6 @@ def test_a_bound_that_is_no_number_is_caught(value: Any) -> None:
     assert report["valid"].checked == 0
 
 
-def test_what_enumeration_does_not_count_is_refused() -> None:
-    """By blocks of four tokens two of these run at once, by tokens all four."""
-    blocks = Instance.from_arrays(
-        [1, 1, 1, 1], [1, 1, 1, 1], memory_limit=8, memory_rule=MemoryRule(block_size=4)
-    )
-    with pytest.raises(InvalidValueError, match="not counted in tokens"):
-        check_bound(lambda one: 6, [blocks])
-    with pytest.raises(InvalidTypeError, match="is not an Instance"):
-        check_bound(lambda one: 0, ["one"])  # type: ignore[list-item]
-
-
 def test_bounds_of_other_goals() -> None:
     assert not check_bound(OwnBound("wrong", outputs, "makespan"), 10).passed
     longest = OwnBound(
@@ -196,8 +181,3 @@ def test_the_reproduction_knows_a_name_by_what_registers_it(
         monkeypatch.delitem(sys.modules, file, raising=False)
         exec(reproduction, {})
         BOUNDS.clear()
-
-
-def test_names() -> None:
-    with pytest.raises(UnknownNameError, match="unknown bound 'nobodys'"):
-        check_bound("nobodys")

@@ -19,9 +19,8 @@ from instances import (
     load,
     save,
 )
-from instances.errors import FileFormatError, InvalidValueError
 from instances.problem.arrival_source import InstanceSource, memory_rule_of
-from instances.problem.json_io import from_document, to_document
+from instances.problem.json_io import to_document
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed, restricted
 
@@ -100,21 +99,6 @@ def test_the_rule_tells_instances_apart_and_the_default_changes_nothing() -> Non
     assert plain.under(NEXT) != plain
     assert "block_size 4, emitted_token next" in repr(plain.under(BLOCKS))
     assert "block_size 4, emitted_token next" in repr(arrivals.under(BLOCKS))
-
-
-@pytest.mark.parametrize(
-    ("entry", "error", "match"),
-    [
-        (7, FileFormatError, "not a JSON object"),
-        ({"blocks": 3}, FileFormatError, "unknown key 'blocks'"),
-        ({"block_size": 0}, InvalidValueError, "block_size"),
-        ({"emitted_token": "later"}, InvalidValueError, "emitted_token"),
-    ],
-)
-def test_a_broken_rule_in_a_file(entry: Any, error: type[Exception], match: str) -> None:
-    document = to_document(Instance.from_arrays([4], [6], memory_limit=19))
-    with pytest.raises(error, match=match):
-        from_document({**document, "memory_rule": entry})
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 3, 4, 7])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, Workload
+from instances import Instance, Schedule, Workload
 from instances.problem.json_io import from_document, to_document
-from instances.problem.request import LARGEST_WEIGHT
 
 COLUMNS = ([1, 2, 1], [3, 2, 1], [0, 1, 1])
 
@@ -56,22 +53,3 @@ def test_weights_stand_in_frames_only_where_there_are_any() -> None:
     assert Schedule(instance, [0, 2, 4]).frame()["weight"].tolist() == [1, 5, 2]
     assert "weight" not in weighted(1, 1, 1).frame()
     assert "weight" not in Workload([0.0], [1], [1], memory_limit=4).frame()
-
-
-@pytest.mark.parametrize(
-    ("weight", "error"),
-    [
-        (0, InvalidValueError),
-        (-1, InvalidValueError),
-        (LARGEST_WEIGHT + 1, InvalidValueError),
-        (1.5, InvalidTypeError),
-        (True, InvalidTypeError),
-        ("2", InvalidTypeError),
-        (None, InvalidTypeError),
-    ],
-)
-def test_weights_are_whole_numbers_from_one(weight: Any, error: type[Exception]) -> None:
-    document = to_document(weighted(1, 5, 2))
-    document["requests"][1]["weight"] = weight
-    with pytest.raises(error, match="request 1: weight"):
-        from_document(document)

@@ -25,22 +25,6 @@ def test_limits_of_the_command_line_make_one_service_level(texts, level):
     assert service_level(texts) == level
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["latency=3", "e2e=4"], "--slo = 'latency=4' is given twice"),
-        (["latenci=1"], "unknown limit of --slo 'latenci'; did you mean 'latency'?"),
-        (["latency"], "--slo = 'latency' is not of the form name=value"),
-        (["ttft=soon"], "first_token = 'soon' is not a number"),
-        (["tpot=-1"], "time_per_token = -1 is not above 0"),
-    ],
-)
-def test_a_bad_limit_is_named(texts, message):
-    with pytest.raises((ValueError, TypeError)) as refused:
-        service_level(texts)
-    assert message in str(refused.value)
-
-
 def test_ends_of_intervals_are_written_rounded_outwards() -> None:
     work = Workload([0.1], [1], [3], memory_limit=10)
     (found,) = compare(work, ["fcfs"], batch_time=AffineTime(0.1, 0.2), time_limit=0)

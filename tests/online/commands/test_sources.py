@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import instances
-from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
+from instances import Instance, MemoryRule, UnknownNameError
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.commands.sources import KINDS, Source, parse_source, read_instance, read_sources
 
@@ -62,56 +62,6 @@ def test_a_file_that_is_there_is_taken_whatever_it_is_called(
     assert parse_source("x(n=1)", bare="trace") == Source("trace", "x(n=1)")
     with pytest.raises(UnknownNameError, match="unknown setting of file:x"):
         read_sources([parse_source("file:x(n=1)")])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("generater:uniform", r"unknown kind of source 'generater'; did you mean 'generator'\?"),
-        ("uniform", "'uniform' is a generator: write generator:uniform"),
-        ("uniform(n=3)", "'uniform' is a generator: write generator:uniform"),
-        ("generator:uniform(n=3", r"is not of the form NAME\(key=value, \.\.\.\)"),
-        ("trace:x.csv(memory_limit=9", r"is not of the form NAME\(key=value, \.\.\.\)"),
-        ("generator:uniform(n=3)x", r"unknown generator 'uniform\(n=3\)x'"),
-        ('trace:x.csv(prompt="in)', r"is not of the form NAME\(key=value, \.\.\.\)"),
-        ("generator:uniform(n)", "= 'n' is not of the form name=value"),
-        ("generator:uniform(n=1, n=2)", "= 'n=2' is given twice"),
-        ("generator:unifrom", r"unknown generator 'unifrom'; did you mean 'uniform'\?"),
-        ("generator:uniform(m=3)", r"m = 3 is not one of its parameters \(n, "),
-        ("generator:uniform(seed=-1)", "generator 'uniform': seed = -1 is below 0"),
-        ("generator:uniform(count=0)", "generator 'uniform': count = 0 is below 1"),
-        ("generator:uniform(count=x)", "count = 'x' is not a whole number"),
-        ("generator:uniform(faster=2)", "faster = 2 is not one of its parameters"),
-        ("generator:uniform(n=3, emitted_token=later)", "'later' is neither now nor next"),
-        ("generator:uniform(n=3, memory_rule=vlm)", "unknown memory rule 'vlm'; did you mean 'vl"),
-        ("generator:uniform(n=3, memory_rule=vllm, block_size=4)", "goes without block_size"),
-        (
-            "generator:uniform(n=3, memory_rule='blocks:x')",
-            "block_size = 'x' is not a whole number",
-        ),
-        ("generator:uniform(n=3, memory_rule='tokens:3')", "unknown memory rule 'tokens:3'"),
-        ("generator:sqrt-n-adversary(block_size=4)", "answers to a policy, and counts memory in"),
-        ("trace:x.csv", "needs memory_limit, in scaled tokens"),
-        ("trace:x.csv(memory=3)", r"unknown setting of trace:x\.csv 'memory'; did you mean 'mem"),
-        ("trace:x.csv(memory_limit=9, promt=a)", r"'promt'; did you mean 'prompt'\?"),
-        ("library:worst-n7-0", r"did you mean 'worst-n7-0\d'"),
-        ("worst-n7-0", r"did you mean 'worst-n7-0\d'"),
-        ("library:worst-n7-00(n=3)", "unknown setting of library:worst-n7-00 'n'"),
-    ],
-)
-def test_what_is_no_source_is_refused_in_one_line(text: str, message: str) -> None:
-    with pytest.raises((UnknownNameError, InvalidValueError, InvalidTypeError), match=message) as e:
-        read_sources([parse_source(text)])
-    assert "\n" not in str(e.value)
-
-
-def test_one_instance_is_one() -> None:
-    with pytest.raises(InvalidValueError, match="stands for 2 instances: one is needed"):
-        read_instance(parse_source("generator:uniform(n=3, count=2)"))
-    with pytest.raises(InvalidValueError, match="has arrivals in seconds, and no rounds"):
-        read_instance(parse_source("generator:conversations(n=3, rate=5)"))
-    with pytest.raises(InvalidValueError, match="answers to a policy: it has no instance"):
-        read_instance(parse_source("generator:sqrt-n-adversary"))
 
 
 def test_draws_have_ascending_seeds_and_a_memory_rule() -> None:

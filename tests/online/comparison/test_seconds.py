@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import pytest
-
 import hindsight
 import online
-from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from instances import Instance, Workload
 from instances.batch_time import AffineTime, BatchTime
 from online import Run, compare
 from online.comparison import (
@@ -134,9 +132,3 @@ def test_a_run_without_an_end_has_an_optimum() -> None:
 def test_the_solver_starts_from_the_best_run() -> None:
     result = hindsight.solve(TWO, 0, 1, batch_time=TIME, start=run_of_two().seconds_schedule)
     assert result.upper_bound <= Fraction(13, 2)
-    other = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=11)
-    for work, time in ((other, TIME), (TWO, AffineTime(1.0))):
-        with pytest.raises(InvalidValueError, match="another workload or batch time"):
-            hindsight.solve(work, 0, batch_time=time, start=run_of_two().seconds_schedule)
-    with pytest.raises(InvalidTypeError, match="SecondsSchedule"):
-        hindsight.solve(TWO, 0, batch_time=TIME, start=3)  # type: ignore[arg-type]

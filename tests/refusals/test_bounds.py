@@ -1,0 +1,245 @@
+"""Solves, relaxations, bounds, models and certificates that are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from refusals import Rows, assert_refused, each, refused
+
+import hindsight
+import online
+from hindsight import (
+    attainment,
+    build_model,
+    check_bound,
+    crosscheck,
+    make_certificate,
+    relax,
+    solve,
+)
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    PreemptiveSchedule,
+    Schedule,
+    SecondsSchedule,
+    ServiceLevel,
+    UnknownNameError,
+    Workload,
+)
+from online import AffineTime, UnitTime, theory
+
+NAN, INFINITE = float("nan"), float("inf")
+TIME = AffineTime(0.5, 0.25, 0.125)
+ONE = Instance.from_arrays([1], [1], memory_limit=2)
+SMALL = Instance.from_arrays([1, 2, 1, 3, 2], [4, 3, 6, 2, 5], [0, 3, 0, 1, 2], memory_limit=8)
+OTHER = Instance(SMALL.requests, 9)
+GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
+PAIR = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
+WEIGHTED = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])
+LIGHTER = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 4])
+BLOCKS = Instance.from_arrays([1] * 4, [1] * 4, memory_limit=8, memory_rule=MemoryRule(4))
+LARGE = Instance.from_arrays([5] * 300, [50] * 300, memory_limit=100)
+WORK = Workload([0.0], [3], [2], memory_limit=8)
+LATER = Workload([0.125], [3], [2], memory_limit=8)
+LONG = Workload([0.0], [5], [10**8], memory_limit=10**9)
+LEVEL = ServiceLevel(latency=1)
+SERVED = SecondsSchedule.from_start_rounds(WORK, TIME, [0])
+FAR = Instance.from_arrays([1, 1], [1, 1], [0, 10**9], memory_limit=2)
+WIDE = Instance.from_arrays([1], [1], memory_limit=256)
+LONGEST = Instance.from_arrays([1, 1], [2**31 - 2] * 2, memory_limit=2**31 - 1)
+BROKEN = PreemptiveSchedule(PAIR, [[(1, 9)], [(2, 2)]])
+UNIT = SecondsSchedule.from_start_rounds(WORK, UnitTime(), [0])
+WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
+WORSE = Schedule(SMALL, [2, 5, 6, 2, 12])
+AT_ONCE = Schedule(SMALL, SMALL.arrival_times)
+NO_LENGTH = "batch time: durations = .* not all above 0"
+
+
+@cache
+def best() -> Schedule:
+    return hindsight.best_list_schedule(SMALL)
+
+
+@cache
+def solution() -> hindsight.SolveResult:
+    return solve(SMALL, threads=1)
+
+
+@cache
+def shortest() -> hindsight.SolveResult:
+    return solve(GAP, objective="makespan", threads=1)
+
+
+@cache
+def parts() -> hindsight.PreemptiveResult:
+    return solve(PAIR, preemptive=True)
+
+
+class Constant:
+    """Every round takes as long."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def durations(self, stretch: Any) -> Any:
+        return np.full(stretch.rounds, self.seconds)
+
+
+def bold(_: Instance) -> int:
+    """Exceed every schedule's total latency."""
+    return solution().upper_bound + 1
+
+
+def solved(**options: Any) -> Any:
+    return solve(**{"instance": SMALL, **options})
+
+
+def preempted(**options: Any) -> Any:
+    return solve(**{"instance": SMALL, "preemptive": True, **options})
+
+
+def timed(**options: Any) -> Any:
+    return solve(**{"instance": WORK, "batch_time": TIME, **options})
+
+
+def forged(**changes: Any) -> Any:
+    return crosscheck(SMALL, dataclasses.replace(solution(), **changes))
+
+
+def relaxed(**options: Any) -> Any:
+    return relax(SMALL, **options)
+
+
+def given(call: Any, **options: list[Any]) -> Rows:
+    """A row for each value of each option, whose name is in the message."""
+    return [
+        (partial(call, **{name: one}), name) for name, values in options.items() for one in values
+    ]
+
+
+NO_ROUNDS: dict[str, list[Any]] = {"objective": ["makespan"], "method": ["mip"]}
+NO_ROUNDS |= {"formulation": ["sparse"], "preemptive": [True], "bounds": [lambda _: 1]}
+NO_TOKENS = hindsight.mean_busy_time_bound, hindsight.transportation_bound, crosscheck
+NO_TOKENS += hindsight.best_list_schedule, hindsight.proved_horizon, hindsight.relax_strengthened
+VALUES: Rows = [
+    # Options of solve.
+    *given(solved, time_limit=[-1, NAN, INFINITE], threads=[0], seed=[-1], formulation=["densest"]),
+    (lambda: solved(objective="latency"), "'latency' is not one of total_latency, makespan"),
+    (lambda: build_model(GAP, objective="latency"), "'latency' is not one of total_latency, makes"),
+    *each(lambda way: solved(objective="makespan", method=way), "not minimise the makes", "beams"),
+    (lambda: solved(objective="makespan", method="configurations"), "not minimise the makespan"),
+    *each(lambda starts: solved(start=Schedule(SMALL, starts)), "infeasible", [0] * 5, [3] * 5),
+    (lambda: solve(BLOCKS, start=Schedule(BLOCKS, [0] * 4)), "is infeasible"),
+    (lambda: solve(OTHER, start=best()), "another instance"),
+    (lambda: solve(LIGHTER, start=Schedule(WEIGHTED, [0, 3])), "another instance"),
+    # Weights, blocks.
+    *each(lambda way: solve(WEIGHTED, method=way), "counts every request alike: it takes", "paths"),
+    (lambda: solve(WEIGHTED, method="configurations"), "counts every request alike: it takes"),
+    (lambda: solve(WEIGHTED, method="counts"), "counts every request alike: it takes no weights"),
+    (lambda: solve(WEIGHTED, preemptive=True), "preemptive=True counts every request alike"),
+    (lambda: solve(WEIGHTED, batch_time=TIME), "with a batch time every request counts alike"),
+    (lambda: relax(WEIGHTED, batch_time=TIME), "batch time every request counts alike"),
+    (lambda: hindsight.relax_strengthened(WEIGHTED), "what runs together count every request"),
+    (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
+    (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
+    *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
+    (lambda: build_model(BLOCKS, "sparse"), "dense takes any memory rule"),
+    (lambda: check_bound(lambda one: 6, [BLOCKS]), "not counted in tokens"),
+    (lambda: solve(BLOCKS, bounds=lambda _: 1), "memory_rule"),
+    # Preemption.
+    (lambda: preempted(objective="makespan"), "'makespan' is not minimised with preemption"),
+    (lambda: preempted(objective="preemptive_total_latency"), "one of total_latency, makespan$"),
+    (lambda: preempted(method="mip"), "'mip' does not minimise the preemptive total latency"),
+    (lambda: preempted(method="configurations"), "does not minimise the preemptive total latency"),
+    (lambda: preempted(method="beams"), "'beams' does not minimise the preemptive total latency"),
+    (lambda: solve(PAIR, preemptive=True, start=BROKEN), "start = .* is infeasible"),
+    (lambda: preempted(start=parts().schedule), "belongs to another instance"),
+    (lambda: parts().known_bounds(), "preemptive optimum"),
+    (lambda: crosscheck(PAIR, parts()), "preemptive optimum"),
+    (lambda: solved(preemption="recompute"), "give batch_time too"),
+    (lambda: preempted(bounds=lambda _: 1), "is of the total latency"),
+    # The makespan.
+    (lambda: shortest().known_bounds(), "objective = 'makespan'"),
+    (lambda: shortest().waiting_interval, "objective = 'makespan' is not total_latency"),
+    (lambda: shortest().waiting_gap, "objective = 'makespan' is not total_latency"),
+    (lambda: crosscheck(GAP, shortest()), "objective = 'makespan'"),
+    (lambda: hindsight.write_certificate(shortest(), "proof.json"), "objective = 'makespan'"),
+    # Seconds.
+    *[(row[0], f"parameter = '{row[1]}' cannot be given") for row in given(timed, **NO_ROUNDS)],
+    (lambda: timed(model=object()), "parameter = 'model' cannot be given"),
+    *given(timed, time_limit=[-1, NAN], threads=[0], seed=[-1]),
+    (lambda: timed(preemption="swap"), "keep or recompute"),
+    *each(lambda d: timed(batch_time=Constant(d)), NO_LENGTH, NAN, INFINITE, 0.0, -1.0, 1e308),
+    (lambda: solve(LONG, batch_time=TIME), r"output_lengths = 100000000 is not below 10\^6"),
+    (lambda: solve(LATER, batch_time=TIME, start=SERVED), "another workload or batch time"),
+    (lambda: timed(batch_time=AffineTime(1.0), start=SERVED), "another workload or batch time"),
+    # Service levels.
+    (lambda: attainment(ONE, LEVEL, late="keep"), "late = 'keep' is not one of drop, serve"),
+    (lambda: attainment(ONE, [LEVEL, LEVEL]), "differs from the number of requests, 1"),
+    (lambda: ServiceLevel(), "sets no limit"),
+    (lambda: hindsight.tail(ONE, 1.5), "quantile"),
+    (lambda: build_model(ONE, level=LEVEL, horizon=3), "decides the horizon and the objective"),
+    (lambda: build_model(FAR, level=ServiceLevel(time_per_token=1)), "is too large here"),
+    *each(lambda share: hindsight.fewest_replicas(ONE, LEVEL, share), "share", 0, 1.5),
+    # Bounds, relaxations, models and certificates.
+    *given(relaxed, method=["columns"], tolerance=[0, NAN], formulation=["thin"]),
+    *given(relaxed, time_limit=[-1, NAN]),
+    (lambda: hindsight.relax_strengthened(WIDE), "memory_limit"),
+    (lambda: hindsight.relax_strengthened(ONE, iterations=0), "iterations"),
+    (lambda: hindsight.transportation_bound(LARGE), "take mean_busy_time_bound"),
+    (lambda: solved(bounds=bold), "exceeds the total latency .* bound 'bold' does"),
+    (lambda: crosscheck(OTHER, solution()), "instance"),
+    (lambda: build_model(SMALL, "denser"), "dense, sparse"),
+    *each(lambda form: build_model(SMALL, form, horizon=5), "horizon", "dense", "sparse"),
+    (lambda: solved(model=build_model(OTHER)), "lacks row|variable"),
+    (lambda: solved(model=pyo.ConcreteModel()), "not made by build_model"),
+    (lambda: solved(model=build_model(SMALL), method="mip"), "takes time_limit"),
+    (lambda: solved(model=build_model(SMALL, relax=True)), "take values"),
+    (lambda: make_certificate(Schedule(SMALL, [0] * 5)), "infeasible"),
+    (lambda: online.simulate(LONGEST, "mc-sf").memory_profile(), "rounds_run = 4294967292 is abov"),
+]
+TYPES: Rows = [
+    *given(solved, time_limit=["10", True], threads=[1.5], seed=[0.5], start=[[0] * 5]),
+    (lambda: solved(start=PreemptiveSchedule.from_schedule(best())), "is not a Schedule$"),
+    (lambda: preempted(start=[0, 1]), "is not a Schedule or PreemptiveSchedule$"),
+    (lambda: solve(SMALL, preemptive=1), "preemptive = 1 is neither True nor False"),
+    (lambda: solve(3), "is not an Instance"),
+    *each(lambda value: solved(bounds=lambda _: value), "neither a whole number nor", "12"),
+    *each(lambda value: solved(bounds=lambda _: value), "neither a whole nu", 12.0, None, True),
+    (lambda: solved(model="model.lp"), "ConcreteModel"),
+    (lambda: timed(batch_time=None), "give batch_time"),
+    *each(lambda clock: timed(batch_time=clock), "not a batch time", 3, UnitTime),
+    *each(lambda clock: timed(batch_time=clock), r"preset\(name\)", "llama"),
+    (lambda: timed(instance=[1]), "neither a Workload"),
+    (lambda: timed(start=3), "SecondsSchedule"),
+    (lambda: relax(WORK), "give batch_time"),
+    (lambda: build_model(WORK), "is not an Instance"),
+    (lambda: attainment(ONE, [30]), r"level\[0\] = 30 is not a ServiceLevel"),
+    *each(lambda level: attainment(ONE, level), "neither a ServiceLevel nor", None, "latency"),
+    *each(lambda level: attainment(ONE, level), "neither a Serv", {"latency": 3}, iter([LEVEL])),
+    (lambda: check_bound(lambda one: 0, ["one"]), "is not an Instance"),
+    (lambda: make_certificate(UNIT), "files hold an AffineTime or a TiledTime"),
+]
+UNKNOWN: Rows = [
+    (lambda: solved(bounds="volume"), "unknown bound 'volume'; known: "),
+    (lambda: check_bound("nobodys"), "unknown bound 'nobodys'"),
+]
+FORGERIES: Rows = [
+    (lambda: forged(schedule=WORSE, lower_bound=41, horizon=99), "below the lower bound 41"),
+    (lambda: forged(lower_bound=37), "CBC has a schedule of 36, below the lower bound 37"),
+    (lambda: forged(schedule=AT_ONCE, lower_bound=20), "CBC proves 36, but a schedule of 20"),
+]
+OPERANDS: Rows = [(lambda: LEVEL & 30, "unsupported operand"), (lambda: solved(treads=1), "treads")]
+TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
+
+
+@refused({**TABLE, hindsight.DisagreementError: FORGERIES, TypeError: OPERANDS})
+def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
+    assert_refused(error, call, words)
