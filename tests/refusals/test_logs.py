@@ -16,7 +16,6 @@ from trace_files import read
 from instances import FileFormatError, read_log
 from online.batch_time import fit_affine_time
 
-FIELD = Path(__file__).parents[1] / "data" / "field"
 NAMES = {"arrival": "t", "prompt": "in", "output": "out"}
 HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 LENGTHS = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n3,4,7,0.7\n"

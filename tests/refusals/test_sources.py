@@ -198,14 +198,6 @@ TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: U
 FILES = {FileFormatError: ENDLESS, FileNotFoundError: MISSING}
 
 
-@refused(
-    {
-        **TABLE,
-        FileFormatError: ENDLESS,
-        FileNotFoundError: MISSING,
-        TypeError: KEYWORDS,
-        ValueError: TWICE,
-    }
-)
+@refused({**TABLE, **FILES, TypeError: KEYWORDS, ValueError: TWICE})
 def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
     assert_refused(error, call, words)

@@ -27,7 +27,6 @@ from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
 from instances import (
     Instance,
-    InvalidTypeError,
     InvalidValueError,
     MemoryRule,
     PreemptiveSchedule,
@@ -36,7 +35,7 @@ from instances import (
     Workload,
     generate,
 )
-from instances.batch_time import AffineTime, TiledTime, UnitTime
+from instances.batch_time import AffineTime, TiledTime
 
 HARD = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
 
@@ -234,9 +233,6 @@ def test_a_memory_rule_travels_with_the_requests() -> None:
 def test_what_no_file_can_hold_is_refused(tmp_path: Path) -> None:
     result = in_seconds()
     path = tmp_path / "certificate.json"
-    unit = SecondsSchedule.from_start_rounds(WORKLOAD, UnitTime(), [0, 2])
-    with pytest.raises(InvalidTypeError, match="files hold an AffineTime or a TiledTime"):
-        hindsight.make_certificate(unit)
     other = SecondsSchedule.from_start_rounds(WORKLOAD, AFFINE, [0, 2])
     with pytest.raises(InvalidValueError, match="is of other requests"):
         hindsight.make_certificate(other, result.proof)
