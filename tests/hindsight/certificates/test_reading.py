@@ -19,50 +19,49 @@ PROOF = {"kind": "memory-prices", "scale": 4, "prices": [1, 2]}
 DOCUMENT = document_of([(0, 1, 2), (1, 2, 2), (1, 0, 1)], 4, [0, 2, 4], PROOF, 1)
 
 TEXT = json.dumps(DOCUMENT)
-FILES: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "not valid JSON"),
-    "a list": (b"[]", "not a certificate"),
-    "another format": (b'{"format": "llm-hindsight/instance"}', "not a certificate"),
-    "another version": (TEXT.replace('"version": 1', '"version": 2').encode(), "version is 2"),
-    "true": (TEXT.replace('"version": 1', '"version": true').encode(), "version is True"),
-    "nested": (b"[" * 10**5, "nested|not valid"),
-    "nested in an object": (b'{"a":' * 10**5, "nested|not valid"),
-    "digits": (TEXT.replace('"scale": 4', '"scale": ' + "9" * 5000).encode(), "4300 digits"),
-    "not a number": (TEXT.replace('"scale": 4', '"scale": NaN').encode(), "NaN is not a number"),
-    "infinite": (TEXT.replace('"scale": 4', '"scale": -Infinity').encode(), "not a number"),
-    "repeated key": (
-        TEXT.replace('"scale": 4', '"scale": 4, "scale": 4').encode(),
-        "'scale' is there twice",
-    ),
-    "repeated long key": (
-        ('{"' + "x" * 10**5 + '": 1, "' + "x" * 10**5 + '": 1}').encode(),
-        "is there twice",
-    ),
-    "gzip": (gzip.compress(TEXT.encode()), "not valid JSON"),
-    "half a gzip": (gzip.compress(TEXT.encode())[:50], "not valid JSON"),
-    "more behind xz": (lzma.compress(TEXT.encode()) + b"more", "goes on after the end"),
-    "twice in xz": (2 * lzma.compress(TEXT.encode()), "goes on after the end"),
-    "half": (TEXT[:200].encode(), "not valid JSON"),
-    "Latin 1": (TEXT.replace("memory", "m\xe9moire").encode("latin-1"), "not valid JSON"),
-    "UTF-16": (TEXT.encode("utf-16"), "not valid JSON"),
-    "zeros": (bytes(10**5), "not valid JSON"),
-    "long version": (
-        TEXT.replace('"version": 1', f'"version": "{"x" * 10**5}"').encode(),
-        "version is 'xxx",
-    ),
-    "list for a version": (
-        TEXT.replace('"version": 1', '"version": ' + "[" * 900 + "]" * 900).encode(),
-        "version is a list",
-    ),
-}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_files_that_are_none_are_refused_in_a_line(name: str, tmp_path: Path) -> None:
-    content, match = FILES[name]
+def changed(old: str, new: str) -> bytes:
+    """The file with a text replaced."""
+    assert old in TEXT
+    return TEXT.replace(old, new).encode()
+
+
+LONG = "x" * 10**5
+VERSION, SCALE = '"version": 1', '"scale": 4'
+FILES: list[tuple[bytes, str]] = [
+    (b"", "not valid JSON"),
+    (b"[]", "not a certificate"),
+    (b'{"format": "llm-hindsight/instance"}', "not a certificate"),
+    (changed(VERSION, '"version": 2'), "version is 2"),
+    (changed(VERSION, '"version": true'), "version is True"),
+    (b"[" * 10**5, "nested|not valid"),
+    (b'{"a":' * 10**5, "nested|not valid"),
+    (changed(SCALE, '"scale": ' + "9" * 5000), "4300 digits"),
+    (changed(SCALE, '"scale": NaN'), "NaN is not a number"),
+    (changed(SCALE, '"scale": -Infinity'), "not a number"),
+    (changed(SCALE, '"scale": 4, "scale": 4'), "'scale' is there twice"),
+    (f'{{"{LONG}": 1, "{LONG}": 1}}'.encode(), "is there twice"),
+    (gzip.compress(TEXT.encode()), "not valid JSON"),
+    (gzip.compress(TEXT.encode())[:50], "not valid JSON"),
+    (lzma.compress(TEXT.encode()) + b"more", "goes on after the end"),
+    (2 * lzma.compress(TEXT.encode()), "goes on after the end"),
+    (TEXT[:200].encode(), "not valid JSON"),
+    (TEXT.replace("memory", "m\xe9moire").encode("latin-1"), "not valid JSON"),
+    (TEXT.encode("utf-16"), "not valid JSON"),
+    (bytes(10**5), "not valid JSON"),
+    (changed(VERSION, f'"version": "{LONG}"'), "version is 'xxx"),
+    (changed(VERSION, '"version": ' + "[" * 900 + "]" * 900), "version is a list"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), FILES, ids=range(len(FILES)))
+def test_files_that_are_none_are_refused_in_a_line(
+    content: bytes, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "certificate.json"
     path.write_bytes(content)
-    with pytest.raises(FileFormatError, match=match) as caught:
+    with pytest.raises(FileFormatError, match=words) as caught:
         read_certificate(path)
     assert len(caught.value.reason) < 200
 

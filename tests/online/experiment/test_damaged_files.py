@@ -52,88 +52,44 @@ def assert_refused(path: Path, said: str) -> None:
             call(path)
 
 
-TAMPERED = {
-    "lower latency": (
-        "UPDATE trials SET total_latency = 1 WHERE status = 'completed'",
-        r"total_latency = 1 is stored, and from what else is stored follows \d+",
-    ),
-    "latency of another type": (
-        "UPDATE trials SET total_latency = 'much'",
-        "total_latency = 'much' is not of type int",
-    ),
-    "no status": (
-        "UPDATE trials SET status = 'livelock'",
-        r"total_latency = \d+ is stored, and .* follows None",
-    ),
-    "bounds the wrong way round": (
-        "UPDATE optima SET lower_bound = upper_bound + 1",
-        "optimum_lower = .* exceeds the total latency",
-    ),
-    "a proof taken away": (
-        "UPDATE optima SET lower_bound = lower_bound - 1, certified_lower_bound = NULL",
-        "optimal = True is stored",
-    ),
-    "a proof claimed": ("UPDATE optima SET status = 'feasible'", "optimal = False is stored"),
-    "a certified bound above": (
-        "UPDATE optima SET certified_lower_bound = lower_bound + 1",
-        r"certified_lower_bound = \d+ exceeds the lower bound \d+",
-    ),
-    "a certified bound alone": (
-        "UPDATE optima SET lower_bound = NULL, status = 'feasible', certified_lower_bound = 1",
-        "certified_lower_bound = 1 exceeds the lower bound None",
-    ),
-    "no optimal schedule": ("UPDATE optima SET start_times = NULL", "upper_bound = .* is stored"),
-    "infeasible starts": (
-        "UPDATE trials SET start_rounds = '[0, 0, 0, 0]' WHERE requests = 4",
-        "start_times = 'a schedule' breaks: round",
-    ),
-    "no starts": ("UPDATE trials SET start_rounds = NULL", "do not go with status 'completed'"),
-    "infeasible optimum": (
-        "UPDATE optima SET start_times = '[0, 0, 0, 0]'",
-        r"optimum = 'a schedule' breaks|differs from the 3 requests",
-    ),
-    "stays of another shape": ("UPDATE trials SET attempts = '[[0, 1, 2]]'", "is no stay of a"),
-    "a lost stay of no request": (
-        "UPDATE trials SET evictions = 1, attempts = '[[9, 0, 1, false],' || substr(attempts, 2)",
-        r"lost_attempts = \(9, 0, 1\) is no stay of a request",
-    ),
-    "a lost stay too many": (
-        "UPDATE trials SET attempts = '[[0, 0, 1, false],' || substr(attempts, 2)",
-        "evictions = 0 is stored, and from what else is stored follows 1",
-    ),
-    "bad JSON": ("UPDATE trials SET attempts = '[[0,'", "trial: attempts: not valid JSON"),
-    "no JSON text": ("UPDATE trials SET params = x'00'", r"params = b'\\x00' is not of type str"),
-    "JSON nested deeply": (
-        "UPDATE trials SET params = ?",
-        "trial: params: is nested more than 100 deep",
-    ),
-    "not UTF-8": ("UPDATE trials SET policy = CAST(x'ff' AS TEXT)", "Could not decode to UTF-8"),
-    "another instance": (
-        "UPDATE instances SET document = replace(document, '_limit\": 14', '_limit\": 15')",
-        "instance = '.*' is stored",
-    ),
-    "no instance": ("DELETE FROM instances", "instance = '.*' is not in the file"),
-    "an instance that is none": (
-        "UPDATE instances SET document = replace(document, 'memory_limit', 'memory')",
-        "unknown key 'memory'",
-    ),
-    "another memory": ("UPDATE trials SET memory_limit = 99", "memory_limit = 99 is stored"),
-    "another size": ("UPDATE trials SET requests = requests + 1", r"requests = \d+ is stored"),
-    "a place that is none": (
-        "UPDATE members SET policy = x'00' WHERE position = 0",
-        r"PlaceRow: policy = b'\\x00' is not of type str",
-    ),
-    "a draw that is none": ("UPDATE members SET draw = 'x'", "draw = 'x' is not of type int"),
-}
-"""What is done to a sound file, and what is said of it."""
+BOUND = "certified_lower_bound"
+DEEP = '{"a":' * 900 + "1" + "}" * 900
+LOST = "attempts = '[[{}, 0, 1, false],' || substr(attempts, 2)"
+TAMPERED: list[tuple[str, str, str]] = [
+    ("trials", "total_latency = 1 WHERE status = 'completed'", r"1 is stored, and .* follows \d+"),
+    ("trials", "total_latency = 'much'", "total_latency = 'much' is not of type int"),
+    ("trials", "status = 'livelock'", r"total_latency = \d+ is stored, and .* follows None"),
+    ("optima", "lower_bound = upper_bound + 1", "optimum_lower = .* exceeds the total latency"),
+    ("optima", f"lower_bound = lower_bound - 1, {BOUND} = NULL", "optimal = True is stored"),
+    ("optima", "status = 'feasible'", "optimal = False is stored"),
+    ("optima", f"{BOUND} = lower_bound + 1", rf"{BOUND} = \d+ exceeds the lower bound \d+"),
+    ("optima", f"lower_bound = NULL, status = 'feasible', {BOUND} = 1", "1 exceeds .* bound None"),
+    ("optima", "start_times = NULL", "upper_bound = .* is stored"),
+    ("trials", "start_rounds = '[0, 0, 0, 0]' WHERE requests = 4", "'a schedule' breaks: round"),
+    ("trials", "start_rounds = NULL", "do not go with status 'completed'"),
+    ("optima", "start_times = '[0, 0, 0, 0]'", "'a schedule' breaks|differs from the 3 requests"),
+    ("trials", "attempts = '[[0, 1, 2]]'", "is no stay of a"),
+    ("trials", f"evictions = 1, {LOST.format(9)}", r"lost_attempts = \(9, 0, 1\) is no stay of a"),
+    ("trials", LOST.format(0), "evictions = 0 is stored, and from what else is stored follows 1"),
+    ("trials", "attempts = '[[0,'", "trial: attempts: not valid JSON"),
+    ("trials", "params = x'00'", r"params = b'\\x00' is not of type str"),
+    ("trials", f"params = '{DEEP}'", "trial: params: is nested more than 100 deep"),
+    ("trials", "policy = CAST(x'ff' AS TEXT)", "Could not decode to UTF-8"),
+    ("instances", "document = replace(document, '_limit\": 14', '_limit\": 15')", "'.*' is stored"),
+    ("instances", "", "instance = '.*' is not in the file"),
+    ("instances", "document = replace(document, 'memory_limit', 'memory')", "unknown key 'memory'"),
+    ("trials", "memory_limit = 99", "memory_limit = 99 is stored"),
+    ("trials", "requests = requests + 1", r"requests = \d+ is stored"),
+    ("members", "policy = x'00' WHERE position = 0", r"PlaceRow: policy = b'\\x00' is not of"),
+    ("members", "draw = 'x'", "draw = 'x' is not of type int"),
+]
+"""A table of a sound file, the change of its rows or none to delete them, and words."""
 
 
-@pytest.mark.parametrize("case", TAMPERED)
-def test_what_was_tampered_with_is_named(copy: Path, case: str) -> None:
-    statement, message = TAMPERED[case]
-    values = ('{"a":' * 900 + "1" + "}" * 900,) if "?" in statement else ()
-    alter(copy, statement, *values)
-    with pytest.raises(FileFormatError, match=message) as caught:
+@pytest.mark.parametrize(("table", "change", "words"), TAMPERED)
+def test_what_was_tampered_with_is_named(copy: Path, table: str, change: str, words: str) -> None:
+    alter(copy, f"UPDATE {table} SET {change}" if change else f"DELETE FROM {table}")
+    with pytest.raises(FileFormatError, match=words) as caught:
         read_results(copy)
     assert str(caught.value).startswith(f"{copy}: ")
     assert "\n" not in str(caught.value)

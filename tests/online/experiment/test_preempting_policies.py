@@ -83,22 +83,10 @@ def test_the_format_is_the_one_of_before(made: tuple[Path, ExperimentOutcome]) -
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        (
-            "UPDATE trials SET start_rounds = replace(start_rounds, '[[[1, 10]', '[[[2, 11]')",
-            "round|first round",
-        ),
-        (
-            "UPDATE trials SET total_latency = 77 WHERE total_latency = 78",
-            "total_latency = 77 is stored, and from what else is stored follows 78",
-        ),
-        (
-            "UPDATE trials SET start_rounds = '[[1], 2]' WHERE total_latency = 78",
-            "neither starts nor stretches",
-        ),
-        (
-            "UPDATE optima SET upper_bound = 79 WHERE upper_bound = 78",
-            "upper_bound = 79 is stored",
-        ),
+        ("trials SET start_rounds = replace(start_rounds, '[[[1, 10]', '[[[2, 11]')", "round"),
+        ("trials SET total_latency = 77 WHERE total_latency = 78", "77 is stored, .* follows 78"),
+        ("trials SET start_rounds = '[[1], 2]' WHERE total_latency = 78", "neither starts nor str"),
+        ("optima SET upper_bound = 79 WHERE upper_bound = 78", "upper_bound = 79 is stored"),
     ],
 )
 def test_tampering_with_stretches_is_named(
@@ -107,7 +95,7 @@ def test_tampering_with_stretches_is_named(
     copy = tmp_path / "copy.sqlite"
     shutil.copy(made[0], copy)
     with sqlite3.connect(copy) as database:
-        database.execute(statement)
+        database.execute(f"UPDATE {statement}")
     with pytest.raises(FileFormatError, match=message):
         read_results(copy)
 

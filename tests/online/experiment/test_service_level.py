@@ -231,17 +231,11 @@ def test_runs_that_paused_or_stalled(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE trials SET on_time = on_time + 1", "on_time = . is stored, and from what else"),
-        ("UPDATE trials SET on_time = 'all'", "on_time = 'all' is not of type int"),
-        (
-            "UPDATE optima SET lower_bound = 9 WHERE solver LIKE '%level%'",
-            "lower_bound = 9 is more",
-        ),
-        ("UPDATE optima SET upper_bound = 0 WHERE solver LIKE '%level%'", "upper_bound = 0 is bel"),
-        (
-            "UPDATE experiments SET declaration = replace(declaration, 'latency', 'late')",
-            "is no service level",
-        ),
+        ("trials SET on_time = on_time + 1", "on_time = . is stored, and from what else"),
+        ("trials SET on_time = 'all'", "on_time = 'all' is not of type int"),
+        ("optima SET lower_bound = 9 WHERE solver LIKE '%level%'", "lower_bound = 9 is more"),
+        ("optima SET upper_bound = 0 WHERE solver LIKE '%level%'", "upper_bound = 0 is bel"),
+        ("experiments SET declaration = replace(declaration, 'latency', 'late')", "is no service"),
     ],
 )
 def test_what_was_tampered_with_is_named(
@@ -250,6 +244,6 @@ def test_what_was_tampered_with_is_named(
     path = tmp_path / "r.sqlite"
     path.write_bytes(due.read_bytes())
     with sqlite3.connect(path) as database:
-        assert database.execute(statement).rowcount > 0
+        assert database.execute(f"UPDATE {statement}").rowcount > 0
     with pytest.raises(FileFormatError, match=message):
         read_results(path)
