@@ -323,16 +323,13 @@ def test_what_cannot_be_drawn_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE trials SET total_latency = '9/2'", r"Fraction\(9, 2\) is stored"),
-        ("UPDATE trials SET total_latency = 9", "total_latency = 9 is no fraction of seconds"),
-        ("UPDATE optima SET upper_bound = '1/0'", "upper_bound = '1/0' is no fraction"),
-        ("UPDATE optima SET lower_bound = '900/1'", "optimum_lower = .* exceeds the total latency"),
-        ("UPDATE trials SET start_rounds = '[1]'", "is not a JSON dict"),
-        (
-            "UPDATE trials SET start_rounds = replace(start_rounds, '[[0,', '[[')",
-            "stretch|takes|argument",
-        ),
-        ("UPDATE instances SET document = replace(document, '\"requests\"', '\"r\"')", "requests"),
+        ("trials SET total_latency = '9/2'", r"Fraction\(9, 2\) is stored"),
+        ("trials SET total_latency = 9", "total_latency = 9 is no fraction of seconds"),
+        ("optima SET upper_bound = '1/0'", "upper_bound = '1/0' is no fraction"),
+        ("optima SET lower_bound = '900/1'", "optimum_lower = .* exceeds the total latency"),
+        ("trials SET start_rounds = '[1]'", "is not a JSON dict"),
+        ("trials SET start_rounds = replace(start_rounds, '[[0,', '[[')", "stretch|takes|argument"),
+        ("instances SET document = replace(document, '\"requests\"', '\"r\"')", "requests"),
     ],
 )
 def test_what_was_tampered_with_is_named(
@@ -340,7 +337,7 @@ def test_what_was_tampered_with_is_named(
 ) -> None:
     path = Path(shutil.copy(in_seconds, tmp_path))
     database = sqlite3.connect(path, isolation_level=None)
-    database.execute(statement)
+    database.execute(f"UPDATE {statement}")
     database.close()
     with pytest.raises(FileFormatError, match=message):
         read_results(path)
