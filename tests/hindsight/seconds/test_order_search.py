@@ -28,8 +28,14 @@ def drawn(seed: int, n: int) -> Workload:
     return Workload(np.sort(rng.integers(0, 8 * n, n)) / 8, s, o, memory_limit=limit)
 
 
-def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone() -> None:
-    workload, time = drawn(4, 30), AffineTime(0.5, 0.0625, 0.0)
+@pytest.mark.parametrize(("draw", "room"), [((4, 30), 0), ((1, 12), 400)], ids=["tight", "ample"])
+def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone(
+    draw: tuple[int, int], room: int
+) -> None:
+    """Where memory is scarce, requests are stopped; where it is not, they keep their rounds."""
+    tight, time = drawn(*draw), AffineTime(0.5, 0.0625, 0.0)
+    columns = (tight.arrival_times, tight.prompt_lengths, tight.output_lengths)
+    workload = Workload(*columns, memory_limit=tight.memory_limit + room)
     found = []
     for _ in range(2):
         orders = SecondsOrders(workload, time, 7)
