@@ -106,16 +106,6 @@ def test_shares_are_of_what_could_be_saved(found: Headroom) -> None:
     assert worse.lower <= worse.upper < 0
 
 
-def test_a_share_of_what_may_be_nothing_has_no_upper_end() -> None:
-    assert Interval.of_share(3, Interval(Fraction(0), Fraction(6))) == Interval(
-        Fraction(1, 2), None
-    )
-    assert Interval.of_share(-3, Interval(Fraction(0), Fraction(6))) == Interval(
-        None, Fraction(-1, 2)
-    )
-    assert Interval.of_share(3, Interval(Fraction(-2), Fraction(-1))) == Interval(None, None)
-
-
 def test_curves_have_the_log_among_their_points(workload: Workload, found: Headroom) -> None:
     assert found.unfinished == ()
     assert [one.memory_limit for one in found.memory_curve] == [2500, 3750, 5000]
