@@ -88,7 +88,7 @@ def test_a_valid_bound_passes() -> None:
     report = check_bound(outputs, FEW)
     assert report.passed, str(report)
     assert [verdict.checked for verdict in report.verdicts] == [FEW] * 3
-    assert "it returns a number, which results call a condition" in report.notes
+    assert "it returns a number, which results call claimed" in report.notes
     assert "ok        valid          exceeds no optimum (25 instances)" in str(report)
     report.raise_for_failures()
 

@@ -117,7 +117,7 @@ def worst_of_all(name: str, requests: int, memory: int, latest: int) -> Fraction
 def test_a_search_of_a_tiny_space_finds_its_worst(
     name: str, requests: int, memory: int, latest: int
 ) -> None:
-    (found,) = search([standing(name, Space(requests, memory, latest))], evaluations=40)
+    (found,) = search([standing(name, Space(requests, memory, latest))], evaluations=100)
     assert ratios(found)[0] == worst_of_all(name, requests, memory, latest)
 
 
