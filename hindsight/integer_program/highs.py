@@ -20,7 +20,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from hindsight.outcomes.errors import SolverError
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -249,59 +249,6 @@ def fresh_solver(options: dict[str, Any]) -> highspy.Highs:
     for name, value in options.items():
         _require_ok(solver.setOptionValue(name, value), f"HiGHS refused option {name}={value!r}")
     return solver
-
-
-class WarmProgram:
-    """A linear program over x >= 0 that is solved repeatedly as rows are added or bounds change.
-
-    Every solve starts from the previous basis with one thread: results depend only on the calls.
-
-    Parameters
-    ----------
-    costs : float64 array, shape (columns,)
-        Costs, to be minimised.
-    upper : float64 array, shape (columns,)
-        Upper bounds of the columns; infinity for none.
-    method : str, default "choose"
-        See `solve_linear`.
-    presolve : bool, default True
-        Whether the first solve uses presolve.
-    should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts.
-    """
-
-    def __init__(
-        self,
-        costs: FloatArray,
-        upper: FloatArray,
-        method: str = "choose",
-        *,
-        presolve: bool = True,
-        should_stop: Callable[[], bool] | None = None,
-    ) -> None:
-        self._columns = np.arange(len(costs), dtype=np.int32)
-        options = {"threads": 1, "solver": method, "presolve": "choose" if presolve else "off"}
-        self._solver: Any = fresh_solver(options)
-        _subscribe(self._solver, None, should_stop)
-        self._solver.addVars(len(costs), np.zeros(len(costs)), upper)
-        self._solver.changeColsCost(len(costs), self._columns, costs)
-
-    def add_row(self, lower: float, upper: float, columns: IntArray, values: FloatArray) -> None:
-        """Add the row ``lower`` <= sum of ``values`` times ``columns`` <= ``upper``."""
-        places = columns.astype(np.int32)
-        self._solver.addRow(lower, upper, len(places), places, values.astype(np.float64))
-
-    def solve(self) -> LinearResult:
-        """Solve over the present rows; drop the previous basis if it leads nowhere."""
-        if self._solver.run() == highspy.HighsStatus.kError:
-            # HiGHS's thread pool is global, and another solve of this process used more threads.
-            highspy.Highs.resetGlobalScheduler(True)
-            self._solver.run()
-        if self._solver.getModelStatus() == _STATUS.kUnknown:
-            self._solver.clearSolver()
-            self._solver.run()
-        termination = TERMINATIONS.get(self._solver.getModelStatus(), Termination.UNKNOWN)
-        return _read(self._solver, len(self._columns), termination, is_mip=False)
 
 
 def _require_ok(status: Any, message: str) -> None:

@@ -2,11 +2,11 @@
 
 It serves instances of few rounds whose memory limit is too large for
 `hindsight.strategies.configurations`, for example with tokens counted in large units. Schedules are
-those of `hindsight.strategies.beams`, which follow the prices of a first linear program; those of
-few requests are annealed from there (`hindsight.heuristics.annealing`). Bounds come from the starts
-that these prices allow: from the linear program's dual prices, evaluated exactly in integers, and
-from HiGHS's search of the integer program. The bounds of this search are those of floating-point
-arithmetic, so they are not certified. Schedules are improved in its polls, or in a second thread.
+those of `hindsight.strategies.beams`, which follow the prices of the relaxation; those of few
+requests are annealed from there (`hindsight.heuristics.annealing`). Bounds come from these prices,
+evaluated exactly in integers, and from HiGHS's search of the integer program over the starts that
+they allow. The bounds of this search are those of floating-point arithmetic, so they are not
+certified. Schedules are improved in its polls, or in a second thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from hindsight.bounds.memory_prices import round_prices
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.integer_program.start_counts import CountProgram
 from hindsight.integer_program.starts import StartSets
@@ -28,12 +27,12 @@ from instances.arrays import FloatArray, IntArray
 
 from .beams import Beams, LargeSearch
 from .mip import IntegerProgram
-from .strategy import Problem, Strategy, starts_left
+from .strategy import Problem, Strategy, relaxed, starts_left
 
 
 @dataclass(frozen=True)
 class Counts(Strategy):
-    """Good schedules, an exact bound by a linear program, and HiGHS's search.
+    """Good schedules, the bound of memory prices, and HiGHS's search.
 
     Attributes
     ----------
@@ -89,15 +88,11 @@ class Counts(Strategy):
         if state.is_done():
             return
         state.phase = "relaxation"
-        program = CountProgram(starts, state.clock.must_stop)
-        relaxed = program.relax()
-        if relaxed is None:
-            state.note_stop()
+        found = relaxed(state)
+        left = starts_left(state, starts, found.memory_prices)
+        if state.is_done():
             return
-        state.raise_lower(min(relaxed.bound, state.upper_bound), certified=True)
-        prices = round_prices(-relaxed.row_duals[: program.horizon], state.instance)
-        left = starts_left(state, starts, prices)
-        guide = program.expected_starts(relaxed.values), prices
+        guide = found.expected_start_times, found.memory_prices
         if problem.cores == 1:
             improve = self._improver(problem.seed, guide, state)
             self._close(problem, state, left, state.is_done, improve)
@@ -117,12 +112,8 @@ class Counts(Strategy):
     ) -> None:
         """Raise bounds, and improve schedules in turn if no second thread does."""
         state.phase = "search"
-        program = CountProgram(starts, state.clock.must_stop)
-        relaxed = program.relax()
-        if relaxed is not None:
-            state.raise_lower(min(relaxed.bound, state.upper_bound), certified=True)
         if self.search_share and not is_done():
-            self._search(problem, state, program, is_done, improve)
+            self._search(problem, state, CountProgram(starts), is_done, improve)
         while not is_done():
             if improve is None:
                 state.stop_reason = "size"

@@ -24,18 +24,13 @@ from hindsight.integer_program.models import (
 from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.relaxation.scale import ScaleRelaxation
-from hindsight.runtime.clock import Clock
 from instances import FleetSchedule, Schedule
 from instances.arrays import FloatArray
 
-from .strategy import Problem, Strategy, starts_left
+from .strategy import Problem, Strategy, relaxed, starts_left
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough seconds to build and compile a non-zero."""
-
-RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.5
-"""Relative accuracy of the relaxation, and the share of the time left that it may take."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +75,10 @@ class IntegerProgram(Strategy):
             state.stop_reason = "size"
             return
         if not state.is_done():
-            starts = self._relaxed(state, starts)
+            state.phase = "relaxation"
+            starts = starts_left(state, starts, relaxed(state).memory_prices)
         if not state.is_done():
             self.search(problem, state, starts)
-
-    def _relaxed(self, state: SolveState, starts: StartSets) -> StartSets:
-        """Return the starts that the prices of the linear relaxation allow."""
-        state.phase = "relaxation"
-        left = state.clock.limit_left()
-        limit = None if left is None else RELAXATION_SHARE * left
-        relaxation = ScaleRelaxation(
-            state.instance,
-            tolerance=RELAXATION_TOLERANCE,
-            clock=Clock(limit, state.clock.must_stop),
-        )
-        relaxation.go_on()
-        return starts_left(state, starts, relaxation.result().memory_prices)
 
     def search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
         """Solve the program over ``starts``, warm-started, and report results to ``state``.

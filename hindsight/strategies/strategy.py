@@ -14,8 +14,10 @@ from hindsight.integer_program.horizon import HorizonProof
 from hindsight.integer_program.models import Formulation
 from hindsight.integer_program.starts import StartSets, start_sets
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Goal
+from hindsight.outcomes.results import Goal, Relaxation
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
 from instances import Instance
 
@@ -89,6 +91,21 @@ class Strategy(ABC):
 
         The method stores its stop reason in ``state``, and what it proved before any search.
         """
+
+
+RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.5
+"""Relative accuracy of the relaxation, and the share of the time left that it may take."""
+
+
+def relaxed(state: SolveState) -> Relaxation:
+    """Relax the state's instance by ascent in the memory prices."""
+    left = state.clock.limit_left()
+    limit = None if left is None else RELAXATION_SHARE * left
+    relaxation = ScaleRelaxation(
+        state.instance, tolerance=RELAXATION_TOLERANCE, clock=Clock(limit, state.clock.must_stop)
+    )
+    relaxation.go_on()
+    return relaxation.result()
 
 
 def starts_left(state: SolveState, starts: StartSets, prices: MemoryPrices) -> StartSets:

@@ -7,23 +7,12 @@ import sys
 from typing import Any
 
 import highspy
-import numpy as np
 import pytest
 
 from hindsight import relax, solve
-from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination, WarmProgram
+from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
 from hindsight.strategies import mip
 from instances import Instance, generate
-
-
-def test_a_solve_with_more_threads_leaves_others_their_programs() -> None:
-    """The scheduler of HiGHS is global: with its size of before, one thread was an error."""
-    solve(generate("arrival-model-1", 0, n=5), threads=2, method="mip")
-    program = WarmProgram(np.array([1.0, 2.0]), np.array([3.0, 3.0]))
-    program.add_row(2.0, np.inf, np.array([0, 1]), np.array([1.0, 1.0]))
-    result = program.solve()
-    assert result.bound == 2.0
-    assert result.row_duals is not None
 
 
 def test_highs_writes_nothing() -> None:
