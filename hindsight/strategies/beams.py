@@ -36,7 +36,6 @@ from hindsight.heuristics.order_annealing import annealed_order
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Relaxation
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock, never
@@ -63,9 +62,6 @@ PLACED_PER_MOVE = 30
 
 ORDER_MOVES = 8
 """Moves of ruin and recreate in the time of a move of the order."""
-
-LONGEST_FOLLOWED = 10_000_000
-"""Most rounds of a schedule whose memory use is examined round by round."""
 
 
 def volume_order_key(instance: Instance) -> FloatArray:
@@ -105,11 +101,6 @@ class Beams(Strategy):
         Share of the time left that the relaxation may use before the beams continue.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which the relaxation ends.
-    ample : float, default 0.97
-        Share of the priced memory that a schedule uses; below it the search follows a relaxation
-        with that share of the memory.
-    guide_share, guide_tolerance : float, defaults 0.25 and 0.01
-        The corresponding values for that relaxation.
     """
 
     cycles: tuple[CycleSettings, ...] = (
@@ -149,9 +140,6 @@ class Beams(Strategy):
     first_tails: int = 50
     relaxation_share: float = 0.25
     relaxation_tolerance: float = 1e-3
-    ample: float = 0.97
-    guide_share: float = 0.25
-    guide_tolerance: float = 1e-2
 
     name: ClassVar[str] = "beams"
 
@@ -169,7 +157,6 @@ class Beams(Strategy):
         search = LargeSearch(state, problem.seed, self, problem.cores)
         search.run_first()
         relaxation: ScaleRelaxation | None = None
-        is_scarcer = False
         while not state.is_done():
             relaxation = relaxation or ScaleRelaxation(
                 state.instance,
@@ -177,63 +164,19 @@ class Beams(Strategy):
                 progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
                 clock=Clock(should_stop=state.clock.must_stop),
             )
+            state.phase = "relaxation"
             left = state.clock.limit_left()
-            relaxed = self._follow(relaxation, self.relaxation_share, state, search)
-            if not is_scarcer:
-                is_scarcer = True
-                self._follow_scarcer(problem, state, search, relaxed.memory_prices)
+            relaxation.clock.allow(None if left is None else self.relaxation_share * left)
+            relaxation.go_on()
+            relaxed = relaxation.result()
+            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
+            search.follow(relaxed.expected_start_times, relaxed.memory_prices)
+            search.run_whole()
             is_last = relaxed.stop_reason != "time-limit"
             search.run(patient=is_last and left is not None)
             if is_last:
                 break
         state.note_stop()
-
-    def _follow(
-        self, relaxation: ScaleRelaxation, share: float, state: SolveState, search: LargeSearch
-    ) -> Relaxation:
-        """Continue a relaxation for a share of the time left, then search around its order."""
-        state.phase = "relaxation"
-        left = state.clock.limit_left()
-        relaxation.clock.allow(None if left is None else share * left)
-        relaxation.go_on()
-        relaxed = relaxation.result()
-        if relaxed.instance == state.instance:
-            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
-        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-        search.run_whole()
-        return relaxed
-
-    def _follow_scarcer(
-        self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices
-    ) -> None:
-        """Follow a relaxation with less memory, because schedules cannot use all of it.
-
-        Large prompts leave room that the relaxation fills with fractions of others. Over many
-        rounds, its backlog and longest waits are then those of a lighter load, and its order is a
-        poor one. Cycles follow the prices of the relaxation with less memory from then on.
-        """
-        if state.schedule.makespan > LONGEST_FOLLOWED:
-            return
-        used = _used_share(state.schedule, prices)
-        instance = state.instance
-        limit = int(used * instance.memory_limit)
-        largest = int((instance.prompt_lengths + instance.output_lengths).max())
-        if used >= self.ample or limit < largest or state.is_done():
-            return
-        relaxation = ScaleRelaxation(
-            Instance(tuple(instance), limit, metadata=instance.metadata),
-            tolerance=self.guide_tolerance,
-            clock=Clock(should_stop=state.clock.must_stop),
-        )
-        self._follow(relaxation, self.guide_share, state, search)
-
-
-def _used_share(schedule: Schedule, prices: MemoryPrices) -> float:
-    """Return the share of memory used over rounds weighted by price; 1 without prices."""
-    weights, used = prices.as_floats(), schedule.memory_profile()[1:]
-    length = min(len(weights), len(used))
-    total = float(weights.sum()) * schedule.instance.memory_limit
-    return float(weights[:length] @ used[:length]) / total if total > 0 else 1.0
 
 
 class LargeSearch:

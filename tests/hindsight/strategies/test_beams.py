@@ -35,8 +35,8 @@ def never() -> bool:
 BRIEF = Beams(first_moves=20, most_moves=80)
 """A search whose cycles stay short."""
 
-SOON_STALLED = replace(BRIEF, patience=2, ample=0.0)
-"""One that gives up after two of them that found nothing, and follows one relaxation only."""
+SOON_STALLED = replace(BRIEF, patience=2)
+"""One that gives up after two of them that found nothing."""
 
 
 def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[SolveState, LargeSearch]:
