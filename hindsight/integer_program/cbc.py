@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pulp
 
 from hindsight.outcomes.errors import DisagreementError
 from instances import FleetSchedule, Instance, Schedule
-from instances.service_level import AnyLevel, limits_of
 from instances.validation import as_time_limit
 
 from .models import model_size
@@ -38,16 +36,9 @@ class SecondOpinion:
 
 
 def solve_with_cbc(
-    instance: Instance,
-    horizon: int,
-    time_limit: float | None = None,
-    *,
-    level: AnyLevel | None = None,
+    instance: Instance, horizon: int, time_limit: float | None = None
 ) -> SecondOpinion:
     """Solve [J25] Equations (1)-(4) over rounds 1 .. ``horizon`` with PuLP and CBC.
-
-    With a service level it serves as many requests on time as possible, and no others: the schedule
-    is then one of ``instance.of(positions)``.
 
     Parameters
     ----------
@@ -57,8 +48,6 @@ def solve_with_cbc(
         Last round; it must admit an optimal schedule for the result to be the optimum.
     time_limit : float or None, default None
         Seconds for CBC.
-    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
-        A service level in rounds, of all requests or of each.
     """
     instance.alone().require_tokens()
     time_limit = as_time_limit(time_limit)
@@ -69,26 +58,15 @@ def solve_with_cbc(
         for k in range(min(i + 1, instance.replicas))
         for t in range(request.arrival_time, horizon - request.output_length + 1)
     }
-    if level is not None:
-        limits, outputs = limits_of(level, len(instance)), instance.output_lengths
-        waits = (np.full_like(outputs, wait) for wait in range(horizon))
-        on_time = [limits.on_time(wait + outputs, wait + 1, outputs) for wait in waits]
-        begins = {
-            (i, t, k): begin
-            for (i, t, k), begin in begins.items()
-            if on_time[t - instance[i].arrival_time][i]
-        }
     problem += pulp.lpSum(
-        -begin
-        if level is not None
-        else instance[i].weight * (t + instance[i].output_length - instance[i].arrival_time) * begin
+        instance[i].weight * (t + instance[i].output_length - instance[i].arrival_time) * begin
         for (i, t, _), begin in begins.items()
     )
     once: dict[int, list[pulp.LpVariable]] = {}
     for (i, _, _), begin in begins.items():
         once.setdefault(i, []).append(begin)
     for choices in once.values():
-        problem += pulp.lpSum(choices) == 1 if level is None else pulp.lpSum(choices) <= 1
+        problem += pulp.lpSum(choices) == 1
     used: dict[tuple[int, int], list[pulp.LpAffineExpression]] = {}
     for (i, t, k), begin in begins.items():
         for age in range(1, instance[i].output_length + 1):
@@ -103,14 +81,12 @@ def solve_with_cbc(
             chosen[i] = t, k
     solved = problem.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
     schedule: Schedule | FleetSchedule | None = None
-    if solved and chosen and (level is not None or len(chosen) == len(instance)):
-        served = sorted(chosen)
-        starts, replicas = zip(*(chosen[i] for i in served), strict=True)
-        some = instance.of(served)
+    if solved and len(chosen) == len(instance):
+        starts, replicas = zip(*(chosen[i] for i in range(len(instance))), strict=True)
         schedule = (
-            FleetSchedule.from_starts(some, replicas, starts)
+            FleetSchedule.from_starts(instance, replicas, starts)
             if instance.replicas > 1
-            else Schedule(some, starts)
+            else Schedule(instance, starts)
         )
         violations = schedule.violations()
         if violations:
