@@ -23,8 +23,8 @@ from instances.validation import as_integer
 
 from .gibbs_kernels import gibbs_starts, priced_starts
 from .prices import exact_bound
-from .tables import ConfigurationCut, ordered_states, state_copies
-from .warm_start import LARGEST_MEMORY_LIMIT, first_tables, priced_epochs, warm_ascent
+from .tables import ordered_states, state_copies
+from .warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
 
 LARGEST_PRICE_ARRAY = 100_000_000
 """Most entries of the epoch prices, T (M + 1)^2, of a relaxation: 0.8 GB."""
@@ -48,10 +48,6 @@ class StrengthenedRelaxation:
     prices : StatePrices
         Integer prices of what runs together: the proof of ``certified_bound``, which
         `hindsight.make_certificate` and a user's bound (`hindsight.register_bound`) accept.
-    cuts : tuple[ConfigurationCut, ...]
-        Inequalities from which the ascent starts, each valid for every schedule: the memory
-        constraint and the pairwise cores, lifted. The ascent goes on from their prices to prices of
-        all configurations. `ConfigurationCut.rows` turns them into rows of the integer program.
     runtime : float
         Seconds.
     """
@@ -60,7 +56,6 @@ class StrengthenedRelaxation:
     certified_bound: int
     expected_start_times: FloatArray
     prices: StatePrices
-    cuts: tuple[ConfigurationCut, ...]
     runtime: float
 
     def __repr__(self) -> str:
@@ -107,8 +102,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
             epochs,
             f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_PRICE_ARRAY}",
         )
-    cuts = first_tables(instance, copies)
-    ascent = warm_ascent(instance, copies, makespan, tables=cuts)
+    ascent = warm_ascent(instance, copies, makespan)
     ascent.ascend(count, start_heat=START_HEAT)
     prices, _ = ascent.integer_prices()
     weights = _start_weights(instance, copies, ascent.prices)
@@ -117,7 +111,6 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         certified_bound=exact_bound(prices, instance),
         expected_start_times=weights @ np.arange(weights.shape[1]),
         prices=StatePrices(prices),
-        cuts=tuple(cuts),
         runtime=clock.seconds(),
     )
 

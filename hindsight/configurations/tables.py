@@ -63,7 +63,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.compilation import inner, largest, njit, overwrite, step
-from instances import Instance, InvalidValueError
+from instances import InvalidValueError
 from instances.arrays import IntArray
 
 DENOMINATOR = 60
@@ -75,7 +75,7 @@ most facets are exact integers."""
 class ConfigurationCut:
     """Inequality: the sum of ``coefficients[m, r]`` over active requests is <= ``capacity``.
 
-    It is meant to hold at every epoch; `is_valid` decides whether it does.
+    It is meant to hold at every epoch.
 
     Attributes
     ----------
@@ -83,42 +83,10 @@ class ConfigurationCut:
         rho, int64 >= 0, shape (M + 1, M + 1), indexed [m, r].
     capacity : int
         D >= 1, in the units of the coefficients.
-    name : str
-        Origin of the table, for reports.
     """
 
     coefficients: IntArray
     capacity: int
-    name: str = "table"
-
-    def rows(
-        self, instance: Instance, horizon: int
-    ) -> list[tuple[dict[tuple[int, int], int], int]]:
-        """Return the inequality over the starts x[i, t] of the integer program, one row per epoch.
-
-        A request that starts at t is in state (s_i + tau - t, o_i - tau + t) at epoch tau from t
-        to t + o_i - 1. Each row is (coefficients by (i, t), upper limit on their sum).
-
-        Parameters
-        ----------
-        instance : Instance
-            An instance with the memory limit of the table.
-        horizon : int
-            Last round; all starts complete by it.
-        """
-        rows = []
-        for epoch in range(horizon):
-            row = {}
-            for i, request in enumerate(instance):
-                s, o = request.prompt_length, request.output_length
-                first = max(request.arrival_time, epoch - o + 1)
-                for t in range(first, min(epoch, horizon - o) + 1):
-                    coefficient = int(self.coefficients[s + epoch - t, o - epoch + t])
-                    if coefficient:
-                        row[i, t] = coefficient
-            if row:
-                rows.append((row, self.capacity))
-        return rows
 
 
 def state_copies(
@@ -221,39 +189,6 @@ def heaviest(states: IntArray, weights: IntArray, memory_limit: int) -> int:
     return most
 
 
-def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
-    """Return the largest total coefficient of any configuration, exactly.
-
-    A configuration is a set of requests that may run in one round. Each is in a state (m, r): it
-    holds m tokens and has r rounds left. A dynamic program over the number of members and their sum
-    of m takes O(copies * M^2 / r) steps for each state.
-
-    Parameters
-    ----------
-    coefficients, copies : int64 array, shape (M + 1, M + 1)
-        Indexed [m, r].
-    memory_limit : int
-        M, tokens.
-    """
-    states = ordered_states(copies)
-    weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
-    return int(heaviest(states, weights, memory_limit))
-
-
-def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bool:
-    """Tell whether the table's inequality holds for every configuration, in exact integers.
-
-    A table of another shape or type than int64, or with a negative coefficient, is invalid.
-    """
-    c = np.asarray(table.coefficients)
-    return (
-        c.shape == (memory_limit + 1,) * 2
-        and c.dtype == np.int64
-        and bool((c >= 0).all())
-        and maximum_weight(c, copies, memory_limit) <= table.capacity
-    )
-
-
 @step
 def _raised(
     state: IntArray, value: IntArray, behind: IntArray, capacity: int, memory_limit: int
@@ -322,8 +257,7 @@ def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit
 def lift(coefficients: IntArray, capacity: int, copies: IntArray, memory_limit: int) -> IntArray:
     """Raise a valid table in one sweep over its states, in order of decreasing r.
 
-    The table stays valid throughout (module docstring). An invalid table stays invalid: check the
-    result with `is_valid`.
+    The table stays valid throughout (module docstring).
 
     Parameters
     ----------
@@ -350,10 +284,10 @@ def memory_table(memory_limit: int) -> ConfigurationCut:
     """Return the memory constraint of round tau + 1: rho = m + 1, D = M (module docstring)."""
     m, r = np.indices((memory_limit + 1, memory_limit + 1))
     inside = (r >= 1) & (m + r <= memory_limit)
-    return ConfigurationCut(np.where(inside, m + 1, 0).astype(np.int64), memory_limit, "memory")
+    return ConfigurationCut(np.where(inside, m + 1, 0).astype(np.int64), memory_limit)
 
 
-def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> ConfigurationCut:
+def core_table(sigma: int, memory_limit: int) -> ConfigurationCut:
     """Return the pairwise core table of sigma >= 1: two requests are never both in their cores.
 
     rho = D [m >= sigma and 2 r >= 1 + M - m - sigma]; the proof is in the module docstring.
@@ -361,13 +295,11 @@ def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> Co
     Raises
     ------
     InvalidValueError
-        ``sigma`` or ``capacity`` is below 1.
+        ``sigma`` is below 1.
     """
     if sigma < 1:
         raise InvalidValueError("core table", "sigma", sigma, "is below 1")
-    if capacity < 1:
-        raise InvalidValueError("core table", "capacity", capacity, "is below 1")
     m, r = np.indices((memory_limit + 1, memory_limit + 1))
     inside = (r >= 1) & (m + r <= memory_limit)
     core = inside & (m >= sigma) & (2 * r >= 1 + memory_limit - m - sigma)
-    return ConfigurationCut(np.where(core, capacity, 0).astype(np.int64), capacity, f"core-{sigma}")
+    return ConfigurationCut(np.where(core, DENOMINATOR, 0).astype(np.int64), DENOMINATOR)

@@ -7,7 +7,7 @@ all configurations (`hindsight.configurations.ascent`) most of the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,7 +36,6 @@ def warm_ascent(
     makespan: int,
     threads: int = 1,
     should_stop: Callable[[], bool] | None = None,
-    tables: Sequence[ConfigurationCut] | None = None,
     in_time: InTime | None = None,
 ) -> ConfigurationAscent:
     """Create a configuration ascent that starts from the prices of the first tables.
@@ -53,8 +52,6 @@ def warm_ascent(
         Threads of the configuration ascent.
     should_stop : Callable[[], bool] or None, default None
         Polled between tables and in every iteration.
-    tables : Sequence[ConfigurationCut] or None, default None
-        Valid tables, at least one; None uses `first_tables`.
     in_time : InTime or None, default None
         Count late requests instead of latency.
     """
@@ -63,7 +60,7 @@ def warm_ascent(
         instance,
         copies,
         priced_epochs(instance, makespan),
-        first_tables(instance, copies, should_stop) if tables is None else tables,
+        first_tables(instance, copies, should_stop),
         in_time,
     )
     first.ascend(
@@ -120,5 +117,5 @@ def first_tables(
         if lifted and should_stop is not None and should_stop():
             break
         rho = lift(table.coefficients, table.capacity, copies, limit)
-        lifted.append(ConfigurationCut(rho, table.capacity, table.name))
+        lifted.append(ConfigurationCut(rho, table.capacity))
     return lifted

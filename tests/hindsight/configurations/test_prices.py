@@ -10,6 +10,7 @@ from brute_force import optimal_total_latency, rows_of
 from certificates_by_definition import heaviest_configuration
 from drawn_instances import copies_of, tiny
 from effort import sweep
+from heaviest_configuration import maximum_weight
 
 from hindsight.configurations.prices import (
     HEADROOM,
@@ -17,7 +18,7 @@ from hindsight.configurations.prices import (
     exact_bound,
     integer_capacities,
 )
-from hindsight.configurations.tables import maximum_weight, state_copies
+from hindsight.configurations.tables import state_copies
 from instances import Instance
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
