@@ -123,22 +123,17 @@ def decimal(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-def as_exact(value: Any, owner: str | None, field: str, *, largest: float = math.inf) -> Fraction:
+def as_exact(value: Any, owner: str | None, field: str) -> Fraction:
     """``value``, a whole number or a fraction, in Python's own integers; no float has that claim.
 
     Raises
     ------
     InvalidTypeError
         Neither, or a bool.
-    InvalidValueError
-        Larger than ``largest``, or smaller than what is as far below 0.
     """
     if not isinstance(value, Rational) or isinstance(value, NO_NUMBERS):
         raise InvalidTypeError(owner, field, value, "is neither a whole number nor a fraction")
-    exact = Fraction(int(value.numerator), int(value.denominator))
-    if abs(exact) > largest:
-        raise InvalidValueError(owner, field, value, f"is beyond {largest:g}")
-    return exact
+    return Fraction(int(value.numerator), int(value.denominator))
 
 
 def as_time_limit(value: Any, owner: str | None = None, field: str = "time_limit") -> float | None:
@@ -158,19 +153,17 @@ def set_fields(record: object, **values: Any) -> None:
         object.__setattr__(record, field, value)
 
 
-def ranged(default: Any = dataclasses.MISSING, *, items: int = 1, **bounds: float) -> Any:
+def ranged(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
     """A field of a frozen dataclass of parameters: its default, and what `check_ranges` asks.
 
     Parameters
     ----------
     default : Any, optional
         Its value; none unless given.
-    items : int, default 1
-        Least length, where the field is a tuple.
     **bounds : float
         Of `as_integer` or `as_number`; of every item of a tuple.
     """
-    return dataclasses.field(default=default, metadata={"items": items, "bounds": bounds})
+    return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
 def check_ranges(record: Any, owner: str | None = "") -> None:
@@ -186,18 +179,18 @@ def check_ranges(record: Any, owner: str | None = "") -> None:
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A parameter that is no such number, or a tuple that is too short.
+        A parameter that is no such number, or an empty tuple.
     """
     owner = type(record).__name__ if owner == "" else owner
     for one in dataclasses.fields(record):
         if "bounds" not in one.metadata:
             continue
-        value, kind, least = getattr(record, one.name), str(one.type), one.metadata["items"]
+        value, kind = getattr(record, one.name), str(one.type)
         is_tuple = kind.startswith("tuple")
         if is_tuple and not isinstance(value, tuple):
             raise InvalidTypeError(owner, one.name, value, "is not a tuple")
-        if is_tuple and len(value) < least:
-            raise InvalidValueError(owner, one.name, value, f"has fewer than {least} items")
+        if is_tuple and not value:
+            raise InvalidValueError(owner, one.name, value, "is empty")
         check: Any = as_number if "float" in kind else as_integer
         checked = tuple(
             None

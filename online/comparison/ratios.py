@@ -255,19 +255,15 @@ class Ratio:
         return str(self.interval)
 
     def __repr__(self) -> str:
-        return f"Ratio({self}, total latency {self._total}, optimum {self._optimum})"
-
-    @property
-    def _total(self) -> str:
-        return self._told(self.total_latency, self.total_latency)
-
-    @property
-    def _optimum(self) -> str:
-        return self._told(self.optimum_lower, self.optimum_upper)
-
-    def _told(self, lower: Latency | None, upper: Latency | None) -> str:
         decimals = 0 if self.unit == ROUNDS else DECIMALS
-        return f"{Interval.between(lower, upper).text(decimals)} {self.unit}"
+        total, optimum = (
+            f"{Interval.between(*ends).text(decimals)} {self.unit}"
+            for ends in (
+                (self.total_latency, self.total_latency),
+                (self.optimum_lower, self.optimum_upper),
+            )
+        )
+        return f"Ratio({self}, total latency {total}, optimum {optimum})"
 
 
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:

@@ -6,7 +6,7 @@ from .configuration import parse_experiment, preset, preset_names, read_experime
 from .declaration import Experiment, Predictions, Solver
 from .families import Family, InstanceFiles, LibraryInstances, TraceWindows
 from .ratio_table import RatioRow, ratio_csv, ratio_notes, ratio_reasons, ratio_rows, ratio_table
-from .results import Results, experiment_names, read_results
+from .results import Results, read_results
 from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Results",
     "Solver",
     "TraceWindows",
-    "experiment_names",
     "parse_experiment",
     "preset",
     "preset_names",

@@ -152,19 +152,6 @@ def _trial(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Trial:
         raise FileFormatError(path, f"{where}: {error}") from None
 
 
-def experiment_names(path: str | os.PathLike[str]) -> list[str]:
-    """List the experiments in a results file, in the order in which they were entered.
-
-    Raises
-    ------
-    OSError, FileFormatError
-        The file is not there, or is not a results file.
-    """
-    with open_for_reading(path) as database:
-        rows = database.execute("SELECT name FROM experiments ORDER BY id").fetchall()
-    return list(dict.fromkeys(str(name) for (name,) in rows))
-
-
 def trial_of_rows(
     place: PlaceRow,
     row: TrialRow | None,

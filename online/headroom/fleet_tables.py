@@ -23,11 +23,11 @@ LOSSES = (
 )
 
 
-def behind(found: Headroom, router: str | None = None) -> str:
+def behind(found: Headroom) -> str:
     """Say behind which router and on how many replicas, for several."""
     if not found.routers:
         return ""
-    router = found.routers[0] if router is None else router
+    router = found.routers[0]
     routed = "routed as in the log" if router == LOGGED else f"behind the router {router}"
     return f" {routed} on {found.replicas} replicas"
 

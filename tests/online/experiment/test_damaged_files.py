@@ -23,7 +23,6 @@ from instances import FileFormatError
 from online.experiment import (
     Experiment,
     ExperimentProgress,
-    experiment_names,
     parse_experiment,
     read_results,
     run_experiment,
@@ -108,12 +107,8 @@ def test_a_trial_of_an_experiment_without_optima_is_held_against_its_instance(
 
 @pytest.mark.parametrize("table", ["trials", "optima", "instances", "experiments", "members"])
 def test_a_missing_table_is_named(copy: Path, table: str) -> None:
-    assert experiment_names(copy) == ["tiny"]
     alter(copy, f"DROP TABLE {table}")
     assert_refused(copy, f"is a damaged results file: no such table: .*{table}")
-    if table == "experiments":
-        with pytest.raises(FileFormatError, match="is a damaged results file"):
-            experiment_names(copy)
 
 
 def test_an_instance_gone_or_broken_is_named_by_a_run_too(tmp_path: Path) -> None:
@@ -258,7 +253,7 @@ def test_two_that_write_leave_one_file_when_the_last_has_ended(tmp_path: Path) -
         assert (tmp_path / "r.sqlite-wal").exists()
         # Readers do not wait for writers, nor the other way round.
         with one._transaction():
-            assert experiment_names(path) == ["tiny"]
+            assert {trial.experiment for trial in read_results(path)} == {"tiny"}
     assert os.listdir(tmp_path) == ["r.sqlite"]
     # The header's versions of writing and reading: 1 needs no log, 2 does.
     assert path.read_bytes()[18:20] == b"\x01\x01"
