@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -368,7 +369,7 @@ class RecordStore:
         document = parse_json(content, path)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
-        if document.get("version") != VERSION or document.get("set") != set_name:
+        if document.get("version") not in (1, VERSION) or document.get("set") != set_name:
             raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
         records = document.get("records")
         if not isinstance(records, dict) or not all(
@@ -386,6 +387,9 @@ class RecordStore:
             return number(found[field], None, field, minimum=0, maximum=maximum)
 
         try:
+            if "found" in found:
+                # Version 1 credited schedule and bound apart.
+                found = {**found, **max(found["found"], found["proved"], key=itemgetter("date"))}
             ((kind, rows),) = found["schedule"].items()
             if not isinstance(rows, list):
                 raise TypeError("the schedule is no list")

@@ -221,6 +221,29 @@ def test_a_damaged_record_is_one_line(
         RecordStore(tmp_path / "own").record(ENTRY)
 
 
+def test_a_record_of_version_1_has_the_newer_of_its_credits(
+    tmp_path: Path, store: RecordStore
+) -> None:
+    store.put(record(90, 80))
+    path = tmp_path / "own" / "records" / "worst.json"
+    document = json.loads(path.read_text("utf-8"))
+    old = document["records"][ENTRY.name]
+    names = ("date", "method", "version")
+    first, second = (dict(zip(names, one, strict=True)) for one in (FIRST, SECOND))
+    for name in names:
+        del old[name]
+    old |= {"found": second, "proved": first, "claimed_bound": 85, "claimed": second}
+    path.write_text(json.dumps(document | {"version": 1}), "utf-8")
+    again = reread(tmp_path)
+    assert (again.interval, again.date, again.method) == ("[80, 90]", *SECOND[:2])
+    # What is put beside it changes nothing.
+    other = library("worst-n7-00")
+    own = RecordStore(tmp_path / "own")
+    own.put(Record(other, 9, {"start_times": [0] * 7}, 8, "output lengths", *FIRST))
+    assert json.loads(path.read_text("utf-8"))["version"] == module.VERSION
+    assert reread(tmp_path).method == again.method
+
+
 def test_a_schedule_comes_back_by_its_goal() -> None:
     plain = Schedule(ENTRY.problem, [0, 100, 200])
     assert rounds_of(schedule_of(ENTRY, rounds_of(plain))) == rounds_of(plain)
