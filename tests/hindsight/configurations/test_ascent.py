@@ -17,7 +17,7 @@ from hindsight.configurations.gibbs_kernels import (
     soft_capacities,
 )
 from hindsight.configurations.prices import integer_capacities
-from hindsight.configurations.tables import maximum_weight, ordered_states, state_copies
+from hindsight.configurations.tables import ordered_states, state_copies
 from hindsight.configurations.warm_start import first_tables
 from instances import Instance, InvalidValueError, generate
 from instances.arrays import FloatArray, IntArray
