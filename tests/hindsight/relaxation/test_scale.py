@@ -152,7 +152,9 @@ def test_control_c_returns_what_is_proved() -> None:
 def test_progress_only_improves() -> None:
     lines: list[hindsight.RelaxationProgress] = []
     hindsight.relax(drawn(4, 12), method="lagrangian", tolerance=1e-7, progress=lines.append)
-    assert {line.phase for line in lines} == {"start", "prices"}
+    # With an empty cache, loops are compiled on the way.
+    phases = {line.phase for line in lines if not line.phase.startswith("compiling")}
+    assert phases == {"start", "prices"}
     for before, after in pairwise(lines):
         assert after.lower_bound >= before.lower_bound
         assert after.dual_value >= before.dual_value
