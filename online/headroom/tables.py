@@ -203,11 +203,11 @@ def _could_be_saved(found: Headroom, saving: Saving) -> str:
     # Whatever a scheduler does, it saves no more than all of it.
     most = latency if saving.seconds.upper is None else saving.seconds.upper
     high, whole, reused = most, "", ""
-    best, shared = found.best, found.shared_tokens
-    if shared is None:
+    without = _most_without_reuse(found, saving)
+    if found.shared_tokens is None:
         whole = "without a prefix cache, "
-    elif best is not None and best.without_reuse is not None:
-        high, whole = max(Fraction(0), latency - best.without_reuse), "without a prefix cache, "
+    elif without is not None:
+        high, whole = without, "without a prefix cache, "
         reused = f" With one, no {who} could save more than {_most(most, latency)}, the reuse of "
         reused += "prompts included."
     limit = f"no {who} could save more than {_most(high, latency)} of it"
@@ -225,6 +225,13 @@ def _could_be_saved(found: Headroom, saving: Saving) -> str:
     return f"{said[0].upper()}{said[1:]}.{reused}"
 
 
+def _most_without_reuse(found: Headroom, saving: Saving) -> Fraction | None:
+    """Return what no scheduler without a prefix cache saves more than, where prompts share one."""
+    if found.best is None or found.best.without_reuse is None:
+        return None
+    return max(Fraction(0), saving.mean_latency - found.best.without_reuse)
+
+
 def _most(saved: Fraction, latency: Fraction) -> str:
     """Write an upper end of a saving, rounded up."""
     return f"{rounded_up(saved, DECIMALS)} s ({rounded_up(100 * saved / latency, 1)} %)"
@@ -233,13 +240,10 @@ def _most(saved: Fraction, latency: Fraction) -> str:
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
     """Tell what the best policy saves and does to the tail, by what it is told of the lengths."""
     today, words, before = found.run(found.baseline), [], ("", "")
-    best, whole = found.best, ""
-    if best is not None and best.without_reuse is not None:
-        high = saving.mean_latency - best.without_reuse
-        saving, whole = (
-            replace(saving, seconds=Interval(saving.seconds.lower, high)),
-            " without one",
-        )
+    without, whole = _most_without_reuse(found, saving), ""
+    if without is not None:
+        whole = " without one"
+        saving = replace(saving, seconds=Interval(saving.seconds.lower, without))
     for error in dict.fromkeys((0.0, found.error)):
         lengths = f"output lengths off by {100 * error:g} %" if error else "exact output lengths"
         rivals = rivals_of(found, error)
