@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances import Instance, MemoryRule, ServiceLevel
+from instances import Instance, MemoryRule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
 from .exact_search.state_search import StateSearch
@@ -32,6 +32,10 @@ from .strategies.preemptive import PreemptivePhases
 
 def _instance() -> Instance:
     return Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
+
+
+def _workload() -> Workload:
+    return Workload.from_instance(_instance(), AffineTime(0.5, 0.25))
 
 
 def _open_state(instance: Instance) -> SolveState:
@@ -79,12 +83,12 @@ def _blocks_and_fleets() -> None:
 
 
 def _seconds() -> None:
-    solve_seconds(_instance(), AffineTime(0.5, 0.25))
+    solve_seconds(_workload())
 
 
 def _service_levels() -> None:
-    for batch_time in (None, AffineTime(0.5, 0.25)):
-        attainment(_instance(), ServiceLevel(latency=3.5), batch_time=batch_time, progress=False)
+    for problem in (_instance(), _workload()):
+        attainment(problem, ServiceLevel(latency=3.5), progress=False)
 
 
 PARTS = (

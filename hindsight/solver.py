@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from instances import FleetSchedule, Instance, SecondsSchedule, Workload
-from instances.batch_time import BatchTime
 from instances.errors import InvalidValueError
 from instances.problem.memory_rule import TOKENS
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.problem.workload import as_problem
 from instances.progress import shows_progress
 from instances.validation import as_flag
 
@@ -23,7 +23,7 @@ from .rounds import Task, solve_rounds, strategies_for
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search
 from .seconds.results import Preemption, SecondsProgress, SecondsResult
-from .seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
+from .seconds.solving import refuse_in_seconds, solve_seconds
 from .strategies.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def solve(
     method: str | Strategy = "auto",
     start: AnySchedule | None = None,
     preemptive: bool = False,
-    batch_time: None = None,
     gap: float = 0.0,
     bounds: AnyBound | Iterable[AnyBound] = (),
     model: None = None,
@@ -67,12 +66,11 @@ def solve(
 
 @overload
 def solve(
-    instance: Workload | Instance,
+    instance: Workload,
     time_limit: float | None = None,
     threads: int | None = None,
     seed: int = 0,
     *,
-    batch_time: BatchTime,
     preemption: Preemption = "keep",
     start: SecondsSchedule | FleetSchedule | None = None,
     gap: float = 0.0,
@@ -93,7 +91,6 @@ def solve(  # noqa: PLR0913
     method: str | Strategy = "auto",
     start: AnySchedule | SecondsSchedule | FleetSchedule | None = None,
     preemptive: bool = False,
-    batch_time: BatchTime | None = None,
     preemption: Preemption = "keep",
     gap: float = 0.0,
     bounds: AnyBound | Iterable[AnyBound] = (),
@@ -140,9 +137,10 @@ def solve(  # noqa: PLR0913
     over orders and replicas, and small instances are proved by the integer program where ``"mip"``
     is among them (`hindsight.fleets`).
 
-    With ``batch_time`` each round lasts as long as its batch takes. The result is then a
+    In a workload each round lasts as long as its batch takes. The result is then a
     `SecondsResult`, an interval around the least total latency in seconds of every scheduler
-    (`hindsight.seconds.solving`).
+    (`hindsight.seconds.solving`); ``objective``, ``method``, ``formulation``, ``preemptive`` and
+    ``bounds`` are for an instance.
 
     Numbers of user-defined bounds are claims, which ``own_bounds`` of the result has;
     ``lower_bound`` is proved without them, and no claim ends a search. Prices are a proof, and are
@@ -151,9 +149,8 @@ def solve(  # noqa: PLR0913
 
     Parameters
     ----------
-    instance : Workload or Instance
-        The problem. A workload requires a batch time; with a batch time, the arrival times of an
-        instance count as seconds.
+    instance : Instance or Workload
+        The problem: an instance in rounds, or a workload with its batch time in seconds.
     time_limit : float or None, default None
         Seconds for the whole solve, or None.
     threads : int or None, default None
@@ -175,11 +172,8 @@ def solve(  # noqa: PLR0913
     preemptive : bool, default False
         Whether to solve for the preemptive optimum, of total latency only. The result is then a
         `PreemptiveResult`.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds. With a batch time, ``objective``, ``method``,
-        ``formulation`` and ``preemptive`` are refused, as bounds cover every scheduler.
     preemption : {"keep", "recompute"}, default "keep"
-        With a batch time: whether a request that leaves the cache comes back with its tokens, or
+        Of a workload: whether a request that leaves the cache comes back with its tokens, or
         processes prompt and tokens again, as engines do. Lower bounds hold for both.
     gap : float, default 0.0
         The solve stops once (upper - lower) / upper is at most this value, 0 to 1.
@@ -191,7 +185,7 @@ def solve(  # noqa: PLR0913
         A result of `build_model` for the instance, with rows added. With it only ``time_limit``,
         ``threads``, ``seed`` and ``should_stop`` are accepted.
     progress : Callable[[Any], None] or bool or None, default None
-        Called with every improvement: a `Progress`, or a `SecondsProgress` with a batch time; and
+        Called with every improvement: a `Progress`, or a `SecondsProgress` of a workload; and
         with the present interval while loops are compiled, which happens once on a machine. True
         shows the interval as it shrinks, in a notebook or a terminal; None shows it in a terminal,
         in a line that is gone at the end; False shows nothing.
@@ -233,13 +227,13 @@ def solve(  # noqa: PLR0913
         "preemptive": preemptive is not False,
         "bounds": bool(own_bounds),
     }
-    if batch_time is not None:
-        refuse_beside_batch_time(**in_rounds, model=model is not None)
-        return solve_seconds(instance, batch_time, search, preemption=preemption)
+    instance = as_problem(instance)
+    if isinstance(instance, Workload):
+        refuse_in_seconds(**in_rounds, model=model is not None)
+        return solve_seconds(instance, search, preemption=preemption)
     if preemption != "keep":
-        reason = "is a choice in seconds: give batch_time too"
+        reason = "is a choice in seconds, of a Workload"
         raise InvalidValueError(None, "preemption", preemption, reason)
-    instance = require_instance(instance, replicas=True)
     if model is not None:
         beside = (start is not None, gap != 0, progress is not None)
         if any(beside) or any(in_rounds.values()):

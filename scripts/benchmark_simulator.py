@@ -16,7 +16,7 @@ import typer
 
 import online
 from instances import Instance, InvalidValueError, PoissonArrivals, Workload
-from instances.batch_time import LLAMA_2_70B_2XA100, BatchTime, parse_batch_time
+from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
 from online.commands.console import fail, run
 from online.policy_interface.predictions import BucketPredictions, PredictionModel
 from online.policy_interface.specs import parameterless_policies
@@ -68,13 +68,11 @@ def plain_shortest_first(rows: Sequence[tuple[int, int]], limit: int) -> int:
     return total
 
 
-def seconds(
-    instance: Instance | Workload, name: str, clock: BatchTime | None = None
-) -> tuple[float, online.Run]:
+def seconds(instance: Instance | Workload, name: str) -> tuple[float, online.Run]:
     """Processor time of one run; interval policies are told ten buckets."""
     model: PredictionModel | None = BucketPredictions() if name in INTERVALS else None
     begun = time.process_time()
-    record = online.simulate(instance, name, predictions=model, batch_time=clock)
+    record = online.simulate(instance, name, predictions=model)
     return time.process_time() - begun, record
 
 
@@ -104,9 +102,10 @@ def time_policy(
     for size in sizes:
         instance: Instance | Workload = conversation_like(size)
         if clock is not None:
-            instance = Workload.with_arrivals(conversation_like(size), PoissonArrivals(rate))
+            arrivals = PoissonArrivals(rate)
+            instance = Workload.with_arrivals(conversation_like(size), arrivals, batch_time=clock)
         try:
-            elapsed, record = seconds(instance, name, clock)
+            elapsed, record = seconds(instance, name)
         except InvalidValueError as error:
             print(f"{name} | {size} | refused | - | - | {error}", flush=True)
             continue

@@ -138,6 +138,7 @@ class Work:
             self.prompts,
             self.outputs,
             memory_limit=self.blocks * BLOCK,
+            batch_time=TIME,
             memory_rule=MemoryRule(BLOCK, "next", "chunks"),
         )
 
@@ -189,7 +190,7 @@ def simulated(work: Work, text: str) -> list[Step]:
     policy = read(text).make()
     level = LEVEL if policy.reads_deadlines else None
     with watched(steps):
-        online.simulate(work.workload, policy, batch_time=TIME, level=level)
+        online.simulate(work.workload, policy, level=level)
     return steps
 
 

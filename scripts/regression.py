@@ -24,7 +24,6 @@ import hindsight
 import instances
 from hindsight.runtime import clock
 from instances import LibraryEntry
-from instances.batch_time import preset
 
 FEWER = ("j25-m1-published", "j25-m2-published", "worst", "reduction", "azure-code")
 """Sets that give two instances; the others give three."""
@@ -45,8 +44,6 @@ def sample(count: int) -> list[LibraryEntry]:
 def solve(entry: LibraryEntry, seconds: float, seed: int) -> dict[str, Any]:
     """Solve one instance for its goal and return the interval in the unit of the goal."""
     options: dict[str, Any] = {"time_limit": seconds, "threads": 1, "seed": seed, "progress": False}
-    if entry.batch_time is not None:
-        options["batch_time"] = preset(entry.batch_time).batch_time
     if entry.level is not None:
         on_time = hindsight.attainment(entry.instance, entry.level, **options)
         late = [entry.n - (on_time.upper_bound or 0), entry.n - (on_time.lower_bound or 0)]

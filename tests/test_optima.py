@@ -306,8 +306,8 @@ def seconds(seed: int) -> None:
     case = InSeconds.of(workload, time, preemption)
     best = case.least_total_latency()
     kept_best = best if keeps else InSeconds.of(workload, time).least_total_latency()
-    result = hindsight.solve(workload, 0.1, 1, batch_time=time, preemption=preemption)
-    relaxed = hindsight.relax(workload, batch_time=time, time_limit=0.1, threads=1)
+    result = hindsight.solve(workload, 0.1, 1, preemption=preemption)
+    relaxed = hindsight.relax(workload, time_limit=0.1, threads=1)
     first = case.least_first_tokens()
     for found in (result, relaxed):
         own = keeps or found is relaxed
@@ -345,9 +345,7 @@ def on_time_in_seconds(seed: int) -> None:
     case = InSeconds.of(workload, time, levels=levels)
     best = case.most_on_time()
     for late in ("drop", "serve"):
-        found = hindsight.attainment(
-            workload, levels, 0.1, late=late, batch_time=time, seed=seed, **QUIET
-        )
+        found = hindsight.attainment(workload, levels, 0.1, late=late, seed=seed, **QUIET)
         if best is not None:
             assert found.lower_bound <= best <= found.upper_bound
         assert found.certified
@@ -380,11 +378,10 @@ def test_most_on_time_in_seconds_without_a_time_limit() -> None:
         rng.integers(1, 12, 10),
         rng.integers(1, 10, 10),
         memory_limit=30,
+        batch_time=AffineTime(0.25, 0.0625, 0.0),
     )
     levels = [ServiceLevel(latency=float(one) / 4) for one in rng.integers(6, 24, 10)]
-    found = hindsight.attainment(
-        workload, levels, batch_time=AffineTime(0.25, 0.0625, 0.0), **QUIET
-    )
+    found = hindsight.attainment(workload, levels, **QUIET)
     # The rules that it begins with serve four on time.
     assert found.lower_bound == 7 <= found.upper_bound
 
@@ -395,9 +392,7 @@ def quantiles_in_seconds(seed: int) -> None:
     case = InSeconds.of(workload, time)
     limit: Any = ("latency", "first_token")[seed % 2]
     place = int(rng.integers(1, len(workload) + 1))
-    found = hindsight.tail(
-        workload, place / len(workload), 0.2, limit=limit, batch_time=time, threads=1
-    )
+    found = hindsight.tail(workload, place / len(workload), 0.2, limit=limit, threads=1)
     check_in_seconds(workload, time, found.schedule)
     # A quantile is a float; the schedule that reaches it has been checked in fractions.
     rounding = Fraction(case.unit, 10**9)

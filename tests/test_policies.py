@@ -67,7 +67,7 @@ def drawn(k: int, replicas: int = 1) -> Instance | Workload:
     arrivals = rng.integers(0, span, count)
     common: Any = {"memory_limit": limit, "memory_rule": rule, "replicas": replicas}
     if k % 2:
-        return Workload(np.sort(arrivals) / 4, prompts, outputs, **common)
+        return Workload(np.sort(arrivals) / 4, prompts, outputs, **common, batch_time=CLOCK)
     return Instance.from_arrays(prompts, outputs, arrivals, **common)
 
 
@@ -76,10 +76,9 @@ FLEETS = [drawn(k, replicas=2 + k // 6 % 3) for k in range(400)]
 
 
 def options(k: int) -> dict[str, Any]:
-    """Return the clock and the predictions of a draw."""
+    """Return the seed, the predictions and the level of a draw."""
     model = list(PREDICTIONS.values())[k // 2 % 3]
-    clock = CLOCK if k % 2 else None
-    return {"seed": k, "predictions": model, "batch_time": clock, "level": LEVEL}
+    return {"seed": k, "predictions": model, "level": LEVEL}
 
 
 def kind(k: int) -> str:

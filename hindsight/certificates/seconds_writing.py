@@ -10,7 +10,7 @@ import numpy as np
 
 from hindsight.seconds.minorants import affine_minorants
 from hindsight.seconds.results import SecondsProof, rounded_down
-from hindsight.seconds.solving import as_workload, grids
+from hindsight.seconds.solving import grids
 from instances import InvalidTypeError, InvalidValueError
 from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import batch_time_document
@@ -47,7 +47,8 @@ def seconds_certificate(
     InvalidValueError
         The proof is of other requests or another batch time.
     """
-    workload, batch_time = as_workload(schedule.problem), schedule.machines[0].batch_time
+    workload: Any = schedule.problem
+    batch_time = workload.batch_time
     if not isinstance(batch_time, AffineTime | TiledTime):
         reason = "has no certificate: files hold an AffineTime or a TiledTime"
         raise InvalidTypeError(None, "batch_time", batch_time, reason)

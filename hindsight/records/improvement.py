@@ -16,7 +16,6 @@ from hindsight.runtime.clock import Clock
 from hindsight.seconds.results import SecondsResult, rounded_down
 from hindsight.service.results import AttainmentResult
 from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
-from instances.batch_time.presets import preset
 from instances.catalogue.records import LATE, Bound
 from instances.problem.memory_rule import TOKENS
 
@@ -272,8 +271,6 @@ def attempt(
     options: dict[str, Any] = {"seed": attempts, "threads": threads, "should_stop": should_stop}
     if known is not None:
         check_schedule(entry, known)
-    if entry.batch_time is not None:
-        options["batch_time"] = preset(entry.batch_time).batch_time
     if entry.level is not None:
         result: Any = attainment(
             entry.instance, entry.level, seconds, late="serve", progress=None, **options

@@ -30,8 +30,6 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.batch_time import BatchTime
-from instances.batch_time.presets import preset
 from instances.catalogue.records import LATE, Bound, rounds_of
 from instances.errors import FileFormatError
 from instances.problem.memory_translation import pooled, relaxed
@@ -214,8 +212,7 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     # A bound on schedules that may stop requests also bounds those that may not.
     if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
         raise RefusedRecordError("the certificate is of the optimum without preemption")
-    own_time = preset(entry.batch_time).batch_time if entry.batch_time else None
-    if verdict.batch_time != own_time:
+    if verdict.batch_time != entry.instance.batch_time:
         raise RefusedRecordError("the certificate is of another batch time")
     return verdict.lower_bound, verdict.kind
 
@@ -244,10 +241,10 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     instance = entry.instance
     limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
-        batch_time = preset(entry.batch_time or "").batch_time
         if limits is not None:
-            return _late_alone(instance, limits, batch_time), ALONE
-        best = max(machine_bounds(instance, batch_time).values(), key=lambda bound: bound.total)
+            return _late_alone(instance, limits), ALONE
+        bounds = machine_bounds(instance, instance.batch_time).values()
+        best = max(bounds, key=lambda bound: bound.total)
         return rounded_down(best.total), best.name
     if limits is not None:
         return late_by_volume(instance, limits), VOLUME
@@ -260,9 +257,9 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     return bound, VOLUME
 
 
-def _late_alone(workload: Workload, limits: Limits, batch_time: BatchTime) -> int:
+def _late_alone(workload: Workload, limits: Limits) -> int:
     """Count the requests that are late on an empty machine."""
-    minorants = affine_minorants(batch_time, workload.memory_limit)
+    minorants = affine_minorants(workload.batch_time, workload.memory_limit)
     known = [Deadlines.of(workload, one, limits, math.inf).known for one in minorants]
     return max(int((late == 1).sum()) for late in known)
 

@@ -28,10 +28,10 @@ from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search
 from hindsight.seconds.results import SecondsProgress, SecondsResult
-from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
+from hindsight.seconds.solving import refuse_in_seconds, solve_seconds
 from instances import Instance, InvalidValueError, Workload
-from instances.batch_time import BatchTime
 from instances.problem.memory_translation import pooled
+from instances.problem.workload import as_problem
 from instances.progress import shows_progress
 from instances.validation import as_number
 
@@ -65,7 +65,6 @@ def relax(
     *,
     method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
-    batch_time: None = None,
     time_limit: float | None = None,
     threads: int | None = None,
     progress: Callable[[RelaxationProgress], None] | bool | None = None,
@@ -75,9 +74,8 @@ def relax(
 
 @overload
 def relax(
-    instance: Workload | Instance,
+    instance: Workload,
     *,
-    batch_time: BatchTime,
     time_limit: float | None = None,
     threads: int | None = None,
     progress: Callable[[SecondsProgress], None] | bool | None = None,
@@ -87,13 +85,12 @@ def relax(
 
 @shows_progress
 @tells_of_compiling
-def relax(  # noqa: PLR0913
+def relax(
     instance: Workload | Instance,
     formulation: Formulation = "sparse",
     *,
     method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
-    batch_time: BatchTime | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
     progress: Callable[[Any], None] | None = None,
@@ -111,15 +108,15 @@ def relax(  # noqa: PLR0913
     replicas one machine with K times the memory is used, likewise a relaxation in rounds
     (`instances.problem.memory_translation.pooled`).
 
-    With ``batch_time`` each round lasts as long as its batch takes. The result then has lower
-    bounds on the total latency in seconds of every scheduler, and list schedules
-    (`hindsight.seconds.solving`).
+    In a workload each round lasts as long as its batch takes. The result then has lower bounds on
+    the total latency in seconds of every scheduler, and list schedules
+    (`hindsight.seconds.solving`). An instance alone takes ``formulation``, ``method`` and
+    ``tolerance``.
 
     Parameters
     ----------
-    instance : Workload or Instance
-        The problem. A workload requires a batch time; with a batch time, the arrival times of an
-        instance count as seconds.
+    instance : Instance or Workload
+        The problem: an instance in rounds, or a workload with its batch time in seconds.
     formulation : Formulation, default "sparse"
         Which of two equivalent models ``"lp"`` solves.
     method : {"auto", "lp", "lagrangian"}, default "auto"
@@ -127,17 +124,14 @@ def relax(  # noqa: PLR0913
         or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
         Relative accuracy at which ``"lagrangian"`` stops, an estimate; None is `TOLERANCE`.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds. With a batch time, ``formulation``, ``method``
-        and ``tolerance`` are refused.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
         HiGHS threads.
     progress : Callable[[Any], None] or bool or None, default None
-        Callback: ``"lagrangian"`` calls it with a `RelaxationProgress` at every stage; with a batch
-        time it gets a `SecondsProgress` at every improvement. True displays it in a notebook or
-        terminal.
+        Callback: ``"lagrangian"`` calls it with a `RelaxationProgress` at every stage; of
+        a workload it gets a `SecondsProgress` at every improvement. True displays it in a notebook
+        or terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts. With None, ``"lagrangian"`` handles Ctrl-C itself.
 
@@ -157,15 +151,15 @@ def relax(  # noqa: PLR0913
     >>> hindsight.relax(instance).certified_bound
     7
     """
-    if batch_time is not None:
-        refuse_beside_batch_time(
+    instance = as_problem(instance)
+    if isinstance(instance, Workload):
+        refuse_in_seconds(
             formulation=formulation != "sparse",
             method=method != "auto",
             tolerance=tolerance is not None,
         )
         search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
-        return solve_seconds(instance, batch_time, search, anneal=False)
-    instance = require_instance(instance, replicas=True)
+        return solve_seconds(instance, search, anneal=False)
     given = instance
     instance = pooled(instance)
     if formulation not in BUILDERS:

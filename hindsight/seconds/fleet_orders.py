@@ -24,7 +24,6 @@ import numpy as np
 
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray, read_only
-from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_translation import restricted
@@ -80,9 +79,7 @@ class FleetOrders:
     Parameters
     ----------
     workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of each round.
+        The requests, with their batch time.
     seed : int
         Seed of the annealing.
     recomputes : bool, default False
@@ -94,12 +91,10 @@ class FleetOrders:
         Number of annealings completed.
     """
 
-    def __init__(
-        self, workload: Workload, batch_time: BatchTime, seed: int, recomputes: bool = False
-    ) -> None:
-        self._fleet, self._batch_time, self._recomputes = workload, batch_time, recomputes
+    def __init__(self, workload: Workload, seed: int, recomputes: bool = False) -> None:
+        self._fleet, self._recomputes = workload, recomputes
         self._rng = np.random.default_rng(seed)
-        self._orders = SecondsOrders(workload.alone(), batch_time, seed, recomputes)
+        self._orders = SecondsOrders(workload.alone(), seed, recomputes)
         self._rounds = self._orders.rounds
         self._rates = machine_seconds(self._rounds)
         self._charges = own_seconds(self._rounds.prompt, self._rounds.output, 0.0, *self._rates)
@@ -290,16 +285,16 @@ class FleetOrders:
         if not way.preempts:
             starts = np.empty_like(own)
             self._serve(own, way, math.inf, starts)
-            return SecondsSchedule.from_start_rounds(workload, self._batch_time, starts)
+            return SecondsSchedule.from_start_rounds(workload, starts)
         _, rows = self._serve(own, way, math.inf, _NOTHING)
         table = np.empty((rows, len(COLUMNS)), np.int64)
         self._serve(own, way, math.inf, table)
-        return SecondsSchedule(workload, self._batch_time, table)
+        return SecondsSchedule(workload, table)
 
 
 def orders_of(
-    workload: Workload, batch_time: BatchTime, seed: int, recomputes: bool = False
+    workload: Workload, seed: int, recomputes: bool = False
 ) -> SecondsOrders | FleetOrders:
     """Return the search for schedules of a workload, on one machine or several."""
     kind = SecondsOrders if workload.replicas == 1 else FleetOrders
-    return kind(workload, batch_time, seed, recomputes)
+    return kind(workload, seed, recomputes)

@@ -281,9 +281,7 @@ class SecondsOrders:
     Parameters
     ----------
     workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of each round.
+        The requests, with their batch time.
     seed : int
         Seed of the annealing.
     recomputes : bool, default False
@@ -297,20 +295,17 @@ class SecondsOrders:
         The requests and seconds of a round, as its schedules count them.
     """
 
-    def __init__(
-        self, workload: Workload, batch_time: BatchTime, seed: int, recomputes: bool = False
-    ) -> None:
+    def __init__(self, workload: Workload, seed: int, recomputes: bool = False) -> None:
         self._workload = workload
         # What is found there fits here too, and is timed here.
         workload = restricted(workload)
-        self._batch_time = batch_time
         self._rng = np.random.default_rng(seed)
         prompts = np.maximum(workload.prompt_lengths, 1)
         # No round of a list schedule processes more tokens, and M may be much larger. A request
         # that comes back processes all that it held.
         most = int(prompts.sum()) + recomputes * int(workload.output_lengths.sum())
         most = min(workload.memory_limit, most)
-        seconds, d2 = round_seconds(batch_time, most)
+        seconds, d2 = round_seconds(workload.require_batch_time(), most)
         self._seconds = seconds
         self.rounds = Rounds(
             workload.arrival_times,
@@ -411,6 +406,6 @@ class SecondsOrders:
     def _schedule(self) -> SecondsSchedule:
         if self._preempts:
             assert self._preemptive is not None
-            return SecondsSchedule(self._workload, self._batch_time, self._preemptive.table())
+            return SecondsSchedule(self._workload, self._preemptive.table())
         self._run(self._key, self._rule, math.inf)
-        return SecondsSchedule.from_start_rounds(self._workload, self._batch_time, self._starts)
+        return SecondsSchedule.from_start_rounds(self._workload, self._starts)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 from hindsight.outcomes.results import Interval, SolveStatus, percent
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray
-from instances.batch_time import BatchTime
 from instances.batch_time.exact import exact_seconds
 from instances.html import figure_of
 
@@ -72,9 +71,7 @@ class SecondsResult:
     Attributes
     ----------
     workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of a round.
+        The requests, with their batch time.
     schedule : SecondsSchedule or FleetSchedule
         The best schedule found, checked; a `FleetSchedule` if there are several replicas.
     upper_bound : Fraction
@@ -101,7 +98,6 @@ class SecondsResult:
     """
 
     workload: Workload
-    batch_time: BatchTime
     schedule: SecondsSchedule | FleetSchedule
     upper_bound: Fraction
     lower_bounds: Mapping[str, SecondsBound]
@@ -187,6 +183,6 @@ def exact_total_latency(schedule: SecondsSchedule | FleetSchedule) -> Fraction |
     Arrival times are the decimals they are written as, and so is the start of a round where the
     schedule has the machine wait for it.
     """
-    if exact_seconds(schedule.batch_time) is None:
+    if exact_seconds(schedule.problem.batch_time) is None:
         return None
     return sum((sum(one.exact_times[0]) for one in schedule.machines), Fraction(0))

@@ -28,18 +28,8 @@ from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import SLICE_SECONDS, SPARE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
-from instances import (
-    FleetSchedule,
-    Instance,
-    InvalidTypeError,
-    InvalidValueError,
-    SecondsSchedule,
-    Workload,
-)
+from instances import FleetSchedule, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
-from instances.batch_time import BatchTime
-from instances.batch_time.models import check_batch_time
-from instances.problem.workload import refuse_seconds
 
 from .deadlines import Deadlines
 from .fleet_orders import orders_of
@@ -110,8 +100,7 @@ LARGEST_WINDOW = 1 << 22
 
 
 def solve_seconds(
-    requests: Workload | Instance,
-    batch_time: BatchTime,
+    workload: Workload,
     search: Search | None = None,
     *,
     anneal: bool = True,
@@ -121,10 +110,8 @@ def solve_seconds(
 
     Parameters
     ----------
-    requests : Workload or Instance
-        The requests; arrival times of an instance count as seconds.
-    batch_time : BatchTime
-        Seconds of a round.
+    workload : Workload
+        The requests, with their batch time.
     search : Search or None, default None
         Search options, checked; ``threads`` None uses every core.
     anneal : bool, default True
@@ -142,15 +129,10 @@ def solve_seconds(
     if preemption not in get_args(Preemption):
         known = " or ".join(get_args(Preemption))
         raise InvalidValueError(None, "preemption", preemption, f"is not {known}")
-    workload = as_workload(requests)
     refuse_long_outputs(workload)
-    check_batch_time(batch_time)
     search.check_start(
         (SecondsSchedule,) if workload.replicas == 1 else (FleetSchedule,),
-        lambda one: (
-            one.problem.digest == workload.digest
-            and all(getattr(part, "batch_time", None) == batch_time for part in one.machines)
-        ),
+        lambda one: workload.matches(one.problem),
         "another workload or batch time",
     )
     recomputes = preemption == "recompute"
@@ -159,9 +141,7 @@ def solve_seconds(
         raise InvalidValueError(None, "start", search.start, reason)
     threads = search.threads or available_cores()
     with search.clock.listening():
-        interval = SecondsInterval(
-            workload, batch_time, search.clock, search.progress, search.gap, preemption
-        )
+        interval = SecondsInterval(workload, search.clock, search.progress, search.gap, preemption)
         try:
             if search.start is not None:
                 interval.offer(search.start.without_waiting())
@@ -198,8 +178,8 @@ def on_grids(
         yield priced
 
 
-def refuse_beside_batch_time(**given: bool) -> None:
-    """Refuse parameters, by name, that mean nothing in seconds.
+def refuse_in_seconds(**given: bool) -> None:
+    """Refuse parameters, by name, that mean nothing of a workload.
 
     Raises
     ------
@@ -208,54 +188,7 @@ def refuse_beside_batch_time(**given: bool) -> None:
     """
     for name, is_given in given.items():
         if is_given:
-            raise InvalidValueError(None, "parameter", name, "cannot be given beside batch_time")
-
-
-def require_instance(requests: Workload | Instance, *, replicas: bool = False) -> Instance:
-    """Return an instance as it is, of one machine unless ``replicas`` are allowed.
-
-    Raises
-    ------
-    InvalidTypeError
-        It is not an instance; a workload requires a batch time.
-    InvalidValueError
-        It has several replicas, which are not allowed.
-    """
-    refuse_seconds(requests)
-    if not isinstance(requests, Instance):
-        raise InvalidTypeError(None, "instance", requests, "is not an Instance")
-    if not replicas:
-        requests.require_one_replica()
-    return requests
-
-
-def as_workload(requests: Workload | Instance) -> Workload:
-    """Return a workload as it is, or an instance as one, with rounds counted as seconds.
-
-    Raises
-    ------
-    InvalidTypeError
-        It is neither.
-    InvalidValueError
-        The instance has weights, which a workload has not.
-    """
-    if isinstance(requests, Workload):
-        return requests
-    if not isinstance(requests, Instance):
-        raise InvalidTypeError(None, "instance", requests, "is neither a Workload nor an Instance")
-    requests.refuse_weights("is not 1: with a batch time every request counts alike")
-    order = np.argsort(requests.arrival_times, kind="stable")
-    return Workload(
-        requests.arrival_times[order].tolist(),
-        requests.prompt_lengths[order].tolist(),
-        requests.output_lengths[order].tolist(),
-        memory_limit=requests.memory_limit,
-        ids=[requests.ids[position] for position in order.tolist()],
-        name=requests.name,
-        metadata=requests.metadata,
-        memory_rule=requests.memory_rule,
-        replicas=requests.replicas,
-    )
+            raise InvalidValueError(None, "parameter", name, "is for an Instance, in rounds")
 
 
 @dataclass(eq=False, repr=False)
@@ -263,7 +196,6 @@ class SecondsInterval:
     """Best schedule, lower bounds, clock and log of one solve in seconds."""
 
     workload: Workload
-    batch_time: BatchTime
     clock: Clock
     callback: Callable[[SecondsProgress], None] | None = None
     gap: float = 0.0
@@ -365,7 +297,6 @@ class SecondsInterval:
             reason = "gap" if self._is_close else self.clock.stop_reason(SPARE_SECONDS)
         return SecondsResult(
             workload=self.workload,
-            batch_time=self.batch_time,
             schedule=self.schedule,
             upper_bound=self.upper,
             lower_bounds=MappingProxyType(dict(self.bounds)),
@@ -403,9 +334,7 @@ class _Search:
         self._interval = interval
         self._threads = threads
         self._anneal = anneal
-        self._orders = orders_of(
-            interval.workload, interval.batch_time, seed, interval.preemption == "recompute"
-        )
+        self._orders = orders_of(interval.workload, seed, interval.preemption == "recompute")
         self._beside: Beside[Any] = Beside(self._anneal_orders, interval.offer)
 
     def run(self) -> None:
@@ -414,7 +343,7 @@ class _Search:
         interval.offer(self._orders.openings(interval.clock.must_stop))
         # These run even if there is little time: without them nothing is proved.
         interval.phase = "bounds"
-        workload, batch_time = interval.workload, interval.batch_time
+        workload, batch_time = interval.workload, interval.workload.batch_time
         if has_minorants(batch_time):
             first = max(one.total for one in first_token_bounds(workload, batch_time).values())
             interval.first_token_bound = rounded_down(first / len(workload))
@@ -450,7 +379,7 @@ class _Search:
         interval.phase = "prices"
         if interval.best.minorant is None:
             return None
-        minorants = affine_minorants(interval.batch_time, interval.workload.memory_limit)
+        minorants = affine_minorants(interval.workload.batch_time, interval.workload.memory_limit)
         ascents = [self._begin_ascent(one) for one in minorants]
         if len(ascents) > 1:
             # The minorant of the best bound so far need not be the best one for prices.

@@ -13,10 +13,9 @@ from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
-from hindsight.seconds.solving import as_workload, require_instance
 from instances import Instance, InvalidValueError, Workload
-from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
+from instances.problem.workload import as_problem
 from instances.progress import shows_progress
 from instances.service_level import AnyLevel, limits_of
 
@@ -34,7 +33,6 @@ def attainment(  # noqa: PLR0913
     time_limit: float | None = None,
     *,
     late: Late = "drop",
-    batch_time: BatchTime | None = None,
     formulation: Formulation = "dense",
     threads: int | None = None,
     seed: int = 0,
@@ -55,17 +53,14 @@ def attainment(  # noqa: PLR0913
 
     Parameters
     ----------
-    problem : Workload or Instance
-        The requests. A workload requires a batch time; with a batch time, the arrival times of an
-        instance count as seconds.
+    problem : Instance or Workload
+        The requests: an instance in rounds, or a workload with its batch time in seconds.
     level : ServiceLevel or Sequence[ServiceLevel]
         Limits for all requests, or one level for each, in rounds or in seconds.
     time_limit : float or None, default None
         Seconds, or None.
     late : {"drop", "serve"}, default "drop"
         Whether the schedule leaves late requests out, or serves them too.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds.
     formulation : {"dense", "sparse"}, default "dense"
         Model of the integer program in rounds.
     threads : int or None, default None
@@ -108,24 +103,20 @@ def attainment(  # noqa: PLR0913
     ):
         if value not in known:
             raise InvalidValueError(None, name, value, f"is not one of {', '.join(known)}")
-    if batch_time is None:
-        problem = require_instance(problem, replicas=True)
-    else:
-        problem = as_workload(problem)
+    problem = as_problem(problem, "problem")
     limits = limits_of(level, len(problem))
     state = OnTime(problem, limits, search.clock, search.progress, gap)
     with search.clock.listening():
-        if batch_time is None:
+        if isinstance(problem, Instance):
             attain_in_rounds(state, threads, seed, formulation)
         else:
-            attain_in_seconds(state, batch_time, threads or available_cores(), seed)
+            attain_in_seconds(state, threads or available_cores(), seed)
     schedule: TimedSchedule | None = state.schedule
     if late == "serve" and len(state.served) < len(problem):
         if isinstance(problem, Instance):
             schedule = with_late(state)
         else:
-            assert batch_time is not None
-            schedule = with_late_in_seconds(state.schedule, state.served, problem, batch_time)
+            schedule = with_late_in_seconds(state.schedule, state.served, problem)
         state.offer(schedule, np.arange(len(problem)))
     if state.upper == state.lower:
         reason: Any = "proof"
@@ -142,6 +133,5 @@ def attainment(  # noqa: PLR0913
         certified=state.certified,
         stop_reason=reason,
         runtime=search.clock.seconds(),
-        batch_time=batch_time,
         log=tuple(state.log),
     )

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hindsight.runtime.search import Search
-from hindsight.seconds.solving import as_workload, require_instance
 from instances import Instance, Workload
-from instances.batch_time import BatchTime
 from instances.problem.instance import MOST_REPLICAS
+from instances.problem.workload import as_problem
 from instances.service_level import AnyLevel
 from instances.validation import as_fraction
 
@@ -67,7 +66,6 @@ def fewest_replicas(
     share: float = 0.99,
     time_limit: float | None = None,
     *,
-    batch_time: BatchTime | None = None,
     threads: int | None = None,
     seed: int = 0,
     should_stop: Callable[[], bool] | None = None,
@@ -79,16 +77,14 @@ def fewest_replicas(
 
     Parameters
     ----------
-    problem : Workload or Instance
-        The requests. A workload requires a batch time.
+    problem : Instance or Workload
+        The requests: an instance in rounds, or a workload with its batch time in seconds.
     level : ServiceLevel or Sequence[ServiceLevel]
         When a request is on time.
     share : float, default 0.99
         Share of the requests that must be on time, above 0, at most 1.
     time_limit : float or None, default None
         Seconds, shared by the numbers of replicas that are tried, or None.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds.
     threads : int or None, default None
         See `hindsight.attainment`.
     seed : int, default 0
@@ -103,9 +99,7 @@ def fewest_replicas(
     """
     search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
     exact = as_fraction(share, None, "share", above=0, maximum=1)
-    problem = (
-        require_instance(problem, replicas=True) if batch_time is None else as_workload(problem)
-    )
+    problem = as_problem(problem, "problem")
     needed = math.ceil(exact * len(problem))
     most = min(len(problem), MOST_REPLICAS)
     clock, known = search.clock, dict[int, AttainmentResult]()
@@ -123,7 +117,6 @@ def fewest_replicas(
             problem.with_replicas(replicas),
             level,
             None if left is None else PROBE_SHARE * left,
-            batch_time=batch_time,
             threads=search.threads,
             seed=search.seed,
             progress=hear,

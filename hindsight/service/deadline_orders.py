@@ -21,7 +21,6 @@ from hindsight.seconds.order_search import round_seconds
 from hindsight.seconds.preemptive_orders import Rounds, machine_seconds
 from instances import SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
 from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
@@ -232,9 +231,7 @@ class DeadlineOrders:
     Parameters
     ----------
     workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of each round.
+        The requests, with their batch time.
     limits : Limits
         Limits of each request.
     seed : int
@@ -250,17 +247,15 @@ class DeadlineOrders:
         The rule of that run.
     """
 
-    def __init__(
-        self, workload: Workload, batch_time: BatchTime, limits: Limits, seed: int
-    ) -> None:
-        self._workload, self._batch_time, self._limits = workload, batch_time, limits
+    def __init__(self, workload: Workload, limits: Limits, seed: int) -> None:
+        self._workload, self._limits = workload, limits
         self._rng = np.random.default_rng(seed)
         inner = restricted(workload)
         a, s = inner.arrival_times, np.asarray(inner.prompt_lengths)
         o = np.asarray(inner.output_lengths)
         prompts, stored = np.asarray(workload.prompt_lengths), relaxed(workload).prompt_lengths
         most = min(inner.memory_limit, int(np.maximum(prompts, 1).sum()))
-        seconds, d2 = round_seconds(batch_time, most)
+        seconds, d2 = round_seconds(workload.require_batch_time(), most)
         self._rounds = Rounds(a, s, o, inner.memory_limit, seconds, d2)
         end, first = ((a + one) * LENIENT for one in (limits.latency, limits.first_token))
         self._due = _Due(end, first, limits.decode(o), prompts, s - stored)
@@ -342,7 +337,7 @@ class DeadlineOrders:
                 begins = table[:, 4] == 0
                 table[:, 5] = np.where(begins, self._workload.prompt_lengths[table[:, 0]], 1)
                 table[:, 0] = np.searchsorted(served, table[:, 0])
-                schedule = SecondsSchedule(self._workload.of(served), self._batch_time, table)
+                schedule = SecondsSchedule(self._workload.of(served), table)
                 kept = schedule.keeps(self._limits.of(served))
                 if kept.all():
                     return schedule, served

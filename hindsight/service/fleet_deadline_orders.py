@@ -15,7 +15,6 @@ import numpy as np
 from hindsight.seconds.fleet_orders import FleetOrders
 from instances import FleetSchedule, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.service_level import Limits
 
@@ -28,17 +27,15 @@ STAYS = 0.5
 class FleetDeadlineOrders:
     """Search for replicas and weights of requests; used like `DeadlineOrders`."""
 
-    def __init__(
-        self, workload: Workload, batch_time: BatchTime, limits: Limits, seed: int
-    ) -> None:
+    def __init__(self, workload: Workload, limits: Limits, seed: int) -> None:
         self._fleet = workload
         self._rng = np.random.default_rng(seed)
-        first = DeadlineOrders(workload.alone(), batch_time, limits, seed)
+        first = DeadlineOrders(workload.alone(), limits, seed)
         # More replicas than requests are of no use.
         used = min(workload.replicas, len(workload))
         self._machines = [first, *(copy(first) for _ in range(used - 1))]
         best = -1
-        for assignment in FleetOrders(workload, batch_time, seed).assignments():
+        for assignment in FleetOrders(workload, seed).assignments():
             own = [np.isin(np.arange(len(workload)), one) for one in by_replica(assignment, used)]
             most = np.array(
                 [

@@ -13,7 +13,6 @@ from hindsight.outcomes.results import Interval, SolveStatus
 from hindsight.runtime.clock import Clock
 from instances import Instance, Workload
 from instances.arrays import IntArray
-from instances.batch_time import BatchTime
 from instances.html import figure_of
 from instances.problem.schedule import TimedSchedule
 from instances.service_level import AnyLevel, Limits
@@ -81,8 +80,6 @@ class AttainmentResult:
         ``"interrupted"`` or ``"stalled"`` (no method here continues).
     runtime : float
         Seconds.
-    batch_time : BatchTime or None
-        Seconds of a round; None in rounds.
     log : tuple[AttainmentProgress, ...]
         One line for each improvement.
     """
@@ -97,7 +94,6 @@ class AttainmentResult:
     certified: bool
     stop_reason: AttainmentStop
     runtime: float
-    batch_time: BatchTime | None = None
     log: tuple[AttainmentProgress, ...] = ()
 
     def __repr__(self) -> str:

@@ -28,7 +28,6 @@ from hindsight.seconds.round_length_prices import LONGEST_OUTPUT
 from hindsight.seconds.solving import MARGIN, MOST_CELLS, on_grids
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import IntArray
-from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 
@@ -62,15 +61,13 @@ MOVES = 2_000
 """Moves of the search for schedules without a time limit."""
 
 
-def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: int) -> None:
+def attain_in_seconds(state: OnTime, threads: int, seed: int) -> None:
     """Improve both ends until ``state`` is over or nothing more can be gained.
 
     Parameters
     ----------
     state : OnTime
         The interval; its problem is a Workload.
-    batch_time : BatchTime
-        Seconds of a round.
     threads : int
         Cores to use for bounds.
     seed : int
@@ -78,15 +75,15 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
     """
     assert isinstance(state.problem, Workload)
     kind = DeadlineOrders if state.problem.replicas == 1 else FleetDeadlineOrders
-    orders = kind(state.problem, batch_time, state.limits, seed)
+    orders = kind(state.problem, state.limits, seed)
     with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
         openings = iter(orders.rules())
         _open(state, orders, openings)
         orders.reject()
         _take(state, orders)
     longest = int(state.problem.output_lengths.max())
-    if has_minorants(batch_time) and longest < LONGEST_OUTPUT and not state.is_close:
-        _bound(state, batch_time, threads)
+    if has_minorants(state.problem.batch_time) and longest < LONGEST_OUTPUT and not state.is_close:
+        _bound(state, threads)
     state.phase = "schedules"
     _open(state, orders, openings)
     orders.reject()
@@ -101,9 +98,7 @@ def attain_in_seconds(state: OnTime, batch_time: BatchTime, threads: int, seed: 
             _take(state, orders)
 
 
-def with_late(
-    schedule: Any, served: IntArray, workload: Workload, batch_time: BatchTime
-) -> AnySeconds:
+def with_late(schedule: Any, served: IntArray, workload: Workload) -> AnySeconds:
     """Return a schedule of all requests: the others come after those ``served``.
 
     Parameters
@@ -114,14 +109,12 @@ def with_late(
         Positions in the workload.
     workload : Workload
         All requests.
-    batch_time : BatchTime
-        Seconds of a round.
     """
     if workload.replicas > 1:
-        return _fleet_with_late(schedule, served, workload, batch_time)
+        return _fleet_with_late(schedule, served, workload)
     rest = np.setdiff1d(np.arange(len(workload)), served)
     tables, rounds = [], 0
-    late = None if not len(rest) else orders_of(workload.of(rest), batch_time, 0).openings(never)
+    late = None if not len(rest) else orders_of(workload.of(rest), 0).openings(never)
     for part, positions in ((schedule, served), (late, rest)):
         if part is None:
             continue
@@ -130,12 +123,10 @@ def with_late(
         table[:, 1] += rounds
         rounds = int((table[:, 1] + table[:, 2]).max()) - 1
         tables.append(table)
-    return SecondsSchedule(workload, batch_time, np.concatenate(tables))
+    return SecondsSchedule(workload, np.concatenate(tables))
 
 
-def _fleet_with_late(
-    schedule: Any, served: IntArray, workload: Workload, batch_time: BatchTime
-) -> FleetSchedule:
+def _fleet_with_late(schedule: Any, served: IntArray, workload: Workload) -> FleetSchedule:
     """Do the same on every replica; late requests are dealt out in turn."""
     assignment = np.arange(len(workload)) % workload.replicas
     known: tuple[Any, ...] = (None,) * workload.replicas
@@ -145,7 +136,7 @@ def _fleet_with_late(
     for own, part in zip(by_replica(assignment, workload.replicas), known, strict=True):
         there = np.searchsorted(own, np.intersect1d(own, served))
         is_used = len(own) > 0
-        parts.append(with_late(part, there, workload.alone(own), batch_time) if is_used else None)
+        parts.append(with_late(part, there, workload.alone(own)) if is_used else None)
     return FleetSchedule(workload, assignment, parts)
 
 
@@ -163,15 +154,15 @@ def _take(state: OnTime, orders: AnyOrders) -> None:
         state.offer(*found)
 
 
-def _bound(state: OnTime, batch_time: BatchTime, threads: int) -> None:
+def _bound(state: OnTime, threads: int) -> None:
     """Limit the number on time by each minorant's own times, then by prices with the best one."""
     workload = state.problem
     assert isinstance(workload, Workload)
-    certified = is_known(batch_time)
+    certified = is_known(workload.batch_time)
     state.phase = "bounds"
     best: tuple[float, PriceAscent, AffineMinorant, Deadlines] | None = None
-    schedule = orders_of(workload, batch_time, 0).openings(state.clock.must_stop)
-    minorants = affine_minorants(batch_time, workload.memory_limit)
+    schedule = orders_of(workload, 0).openings(state.clock.must_stop)
+    minorants = affine_minorants(workload.batch_time, workload.memory_limit)
     with ThreadPoolExecutor(threads) as pool:
         for minorant in minorants:
             end = float(schedule.makespan) * MARGIN + 4 * float(minorant.d0)

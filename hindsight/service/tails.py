@@ -18,11 +18,10 @@ import numpy as np
 from hindsight.runtime.search import Search
 from hindsight.seconds.deadlines import own_times
 from hindsight.seconds.minorants import affine_minorants, has_minorants, is_known
-from hindsight.seconds.solving import as_workload, require_instance
 from instances import Instance, InvalidValueError, ServiceLevel, Workload
 from instances.arrays import FloatArray
-from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
+from instances.problem.workload import as_problem
 from instances.validation import as_fraction
 
 from .attainment import attainment
@@ -81,7 +80,6 @@ def tail(
     time_limit: float | None = None,
     *,
     limit: TailLimit = "latency",
-    batch_time: BatchTime | None = None,
     threads: int | None = None,
     seed: int = 0,
     should_stop: Callable[[], bool] | None = None,
@@ -90,16 +88,14 @@ def tail(
 
     Parameters
     ----------
-    problem : Workload or Instance
-        The requests. A workload requires a batch time.
+    problem : Instance or Workload
+        The requests: an instance in rounds, or a workload with its batch time in seconds.
     quantile : float
         Above 0, at most 1: 0.99 is p99.
     time_limit : float or None, default None
         Seconds, shared by the limits that are tried, or None.
     limit : {"latency", "first_token"}, default "latency"
         Time from arrival to the last token, or to the first.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds.
     threads : int or None, default None
         See `hindsight.attainment`.
     seed : int, default 0
@@ -117,11 +113,7 @@ def tail(
     if limit not in get_args(TailLimit):
         known = ", ".join(get_args(TailLimit))
         raise InvalidValueError(None, "limit", limit, f"is not one of {known}")
-    if batch_time is None:
-        problem = require_instance(problem, replicas=True)
-    else:
-        problem = as_workload(problem)
-    bisection = _Bisection(problem, share, limit, batch_time, search)
+    bisection = _Bisection(as_problem(problem, "problem"), share, limit, search)
     with search.clock.listening():
         bisection.run()
     return bisection.result()
@@ -135,20 +127,19 @@ class _Bisection:
         problem: Instance | Workload,
         quantile: Fraction,
         limit: TailLimit,
-        batch_time: BatchTime | None,
         search: Search,
     ) -> None:
         self._problem, self._quantile, self._limit = problem, quantile, limit
-        self._batch_time, self._search = batch_time, search
+        self._in_rounds, self._search = isinstance(problem, Instance), search
         self._count = math.ceil(quantile * len(problem))
-        self._certified = batch_time is None or is_known(batch_time)
+        self._certified = self._in_rounds or is_known(problem.batch_time)
         self._lower = float(np.sort(self._own())[self._count - 1])
         self._schedule: TimedSchedule | None = None
         self._upper = math.inf
 
     def run(self) -> None:
         """Halve what is open below and above, in turn, as long as there is time."""
-        is_whole = self._batch_time is None
+        is_whole = self._in_rounds
         # Late requests are served too, so that there is a schedule whatever the limit is.
         self._try(max(self._lower, 1e-9), PROBES)
         # The least length tried that was not proved too short, the longest that was not reached.
@@ -183,7 +174,7 @@ class _Bisection:
         )
 
     def _is_narrow(self, low: float, high: float) -> bool:
-        if self._batch_time is None:
+        if self._in_rounds:
             return high - low <= 1
         return high - low <= WIDTH * high
 
@@ -192,9 +183,9 @@ class _Bisection:
         problem, is_latency = self._problem, self._limit == "latency"
         if not isinstance(problem, Workload):
             return np.where(is_latency, problem.output_lengths, 1).astype(np.float64)
-        if not has_minorants(self._batch_time):
+        if not has_minorants(problem.batch_time):
             return np.zeros(len(problem))
-        minorants = affine_minorants(self._batch_time, problem.memory_limit)
+        minorants = affine_minorants(problem.batch_time, problem.memory_limit)
         longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
         # A little less, for rounding.
         return longest * (1 - 1e-9)
@@ -208,7 +199,6 @@ class _Bisection:
             ServiceLevel(**{self._limit: length}),
             None if left is None else left / probes,
             late="serve",
-            batch_time=self._batch_time,
             threads=self._search.threads,
             seed=self._search.seed,
             progress=False,
@@ -217,7 +207,7 @@ class _Bisection:
         is_short = found.upper_bound < self._count
         if is_short:
             # In rounds limits are whole: above one is the next.
-            longer = length + 1 if self._batch_time is None else length
+            longer = length + 1 if self._in_rounds else length
             if longer > self._lower:
                 self._lower, self._certified = longer, found.certified
         if found.schedule is not None:

@@ -8,7 +8,6 @@ from functools import cache, partial
 from operator import attrgetter
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
-from hindsight.seconds.solving import require_instance
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.sources import MAIN
 from instances.user_modules import file_of
@@ -116,8 +115,10 @@ def check_bound(
 def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
-        given = [require_instance(one) for one in instances]
+        given = list(instances)
         for one in given:
+            if not isinstance(one, Instance):
+                raise InvalidTypeError(None, "instance", one, "is not an Instance")
             # Enumeration counts tokens.
             one.require_tokens()
         return sorted(given, key=len)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from instances.problem.batches import BatchStretch, BatchTime
 from instances.problem.schedule import SecondsViolation
 
-from .models import (
-    AffineTime,
-    BatchStretch,
-    BatchTime,
-    IterationTime,
-    UnitTime,
-)
+from .models import AffineTime, IterationTime, UnitTime
 from .presets import (
     LLAMA_2_70B_2XA100,
     LLAMA_2_70B_A100_TP1,

@@ -6,9 +6,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from instances.problem.batches import BatchStretch
 from instances.validation import decimal
 
-from .models import AffineTime, BatchStretch, IterationTime, UnitTime
+from .models import AffineTime, IterationTime, UnitTime
 from .tiled_time import TiledTime
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.html import memory_curve
+from instances.problem.batches import BatchTime
 from instances.problem.memory import block_changes, sum_changes
 from instances.problem.schedule import SecondsViolation, TimedSchedule
 from instances.problem.workload import Workload
@@ -20,7 +21,7 @@ from instances.service_level import BoolArray, Limits
 from instances.validation import as_integer, as_number, decimal, set_fields
 
 from .exact import exact_seconds
-from .models import BatchTime, RoundBatches, stored_tokens
+from .models import RoundBatches, stored_tokens
 
 ADVANCES = -1
 """In the column ``chunk_tokens``: the request advances in every round of the stretch."""
@@ -77,9 +78,7 @@ class SecondsSchedule(TimedSchedule):
     Parameters
     ----------
     workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of each round.
+        The requests, with their batch time.
     stretches : Sequence[Stretch] or int64 array
         In any order; an array has the columns `COLUMNS`, shape (stretches, 6).
     round_starts : Sequence[float] or None, default None
@@ -97,11 +96,11 @@ class SecondsSchedule(TimedSchedule):
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        No schedule at all: numbers that are none or out of range, rounds that have no start.
+        No schedule at all: numbers that are none or out of range, rounds that have no start, a
+        workload without a batch time.
     """
 
     workload: Workload
-    batch_time: BatchTime
     request: IntArray
     first_round: IntArray
     rounds: IntArray
@@ -113,16 +112,16 @@ class SecondsSchedule(TimedSchedule):
     def __init__(
         self,
         workload: Workload,
-        batch_time: BatchTime,
         stretches: Sequence[Stretch] | IntArray,
         round_starts: Sequence[float] | FloatArray | None = None,
     ) -> None:
         if not isinstance(workload, Workload):
             raise InvalidTypeError(None, "workload", workload, "is not a Workload")
         workload.require_one_replica()
+        workload.require_batch_time()
         table = _table(workload, stretches)
         columns = dict(zip(COLUMNS, map(read_only, table.T), strict=True))
-        set_fields(self, workload=workload, batch_time=batch_time, **columns)
+        set_fields(self, workload=workload, **columns)
         last = int((self.first_round + self.rounds).max(initial=1)) - 1
         if last > LONGEST_SCHEDULE:
             reason = f"is above {LONGEST_SCHEDULE} rounds"
@@ -147,9 +146,14 @@ class SecondsSchedule(TimedSchedule):
         """The workload scheduled."""
         return self.workload
 
+    @property
+    def batch_time(self) -> BatchTime:
+        """Seconds of a round."""
+        return self.workload.require_batch_time()
+
     @classmethod
     def from_start_rounds(
-        cls, workload: Workload, batch_time: BatchTime, start_rounds: Sequence[int] | IntArray
+        cls, workload: Workload, start_rounds: Sequence[int] | IntArray
     ) -> SecondsSchedule:
         """Every request advances in o rounds on end, the first of them ``start_rounds[i] + 1``.
 
@@ -162,15 +166,15 @@ class SecondsSchedule(TimedSchedule):
         table[:, 2] = workload.output_lengths
         table[:, 3] = ADVANCES
         table[:, 5] = workload.prompt_lengths
-        return cls(workload, batch_time, table)
+        return cls(workload, table)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SecondsSchedule):
             return NotImplemented
         mine, theirs = self.workload, other.workload
         return (
-            self.batch_time == other.batch_time
-            and (mine.digest, mine.ids) == (theirs.digest, theirs.ids)
+            mine.matches(theirs)
+            and mine.ids == theirs.ids
             and all(
                 np.array_equal(getattr(self, name), getattr(other, name))
                 for name in (*COLUMNS, "round_starts")
@@ -182,7 +186,7 @@ class SecondsSchedule(TimedSchedule):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        return type(self), (self.workload, self.batch_time, self._stretches, self.round_starts)
+        return type(self), (self.workload, self._stretches, self.round_starts)
 
     def __repr__(self) -> str:
         return (
@@ -192,7 +196,7 @@ class SecondsSchedule(TimedSchedule):
 
     def without_waiting(self) -> SecondsSchedule:
         """The same rounds, each as soon as the one before it is over and all have arrived."""
-        return SecondsSchedule(self.workload, self.batch_time, self._stretches)
+        return SecondsSchedule(self.workload, self._stretches)
 
     @property
     def _stretches(self) -> IntArray:

@@ -11,9 +11,8 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
+from instances.problem.batches import BatchStretch
 from instances.validation import check_ranges, ranged, set_fields
-
-from .models import BatchStretch
 
 
 @dataclass(frozen=True)

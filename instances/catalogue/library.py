@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
+from instances.batch_time.presets import preset
 from instances.errors import FileFormatError, InvalidValueError, UnknownNameError
 from instances.files import parse_json, read_bytes
 from instances.generators.registry import SYNTHETIC, generate
@@ -114,7 +115,7 @@ class LibraryEntry:
 
     @cached_property
     def instance(self) -> Instance | Workload:
-        """Make the instance; a workload where times are in seconds.
+        """Make the instance; a workload with its batch time where times are in seconds.
 
         Raises
         ------
@@ -128,6 +129,8 @@ class LibraryEntry:
         if made.digest != self.digest:
             reason = f"{self.name} is made with the digest {made.digest}, not {self.digest}"
             raise FileFormatError(self._path, reason)
+        if isinstance(made, Workload) and self.batch_time is not None:
+            made = made.with_batch_time(preset(self.batch_time).batch_time)
         return made
 
     @property

@@ -20,7 +20,6 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from instances.batch_time.presets import preset
 from instances.batch_time.seconds_schedule import COLUMNS, SecondsSchedule
 from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes, write_atomically
@@ -218,8 +217,7 @@ def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | 
     ((kind, rows),) = rounds.items()
     instance = entry.instance
     if entry.batch_time is not None and kind == "stretches_in_seconds":
-        batch_time = preset(entry.batch_time).batch_time
-        return SecondsSchedule(cast(Workload, instance), batch_time, cast(Any, rows))
+        return SecondsSchedule(cast(Workload, instance), cast(Any, rows))
     if entry.goal == "preemptive_total_latency" and kind == "stretches":
         return PreemptiveSchedule(cast(Instance, instance), rows)
     is_timed = entry.goal in ("total_latency", "makespan", LATE)

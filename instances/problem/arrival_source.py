@@ -63,7 +63,8 @@ class ArrivalSource(Protocol):
     """Releases requests over time; an adaptive one reacts to the policy's decisions.
 
     A source whose memory is not counted in tokens has the attribute ``memory_rule`` as well; ask
-    for it with `memory_rule_of`.
+    for it with `memory_rule_of`. One whose times are seconds has ``batch_time``, the seconds of a
+    round; ask for it with `instances.problem.workload.source_batch_time`.
 
     Attributes
     ----------

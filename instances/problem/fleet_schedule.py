@@ -61,8 +61,11 @@ class FleetSchedule(TimedSchedule):
         for replica, (own, part) in enumerate(zip(self.positions, parts, strict=True)):
             if part is not None and not isinstance(part, TimedSchedule):
                 raise InvalidTypeError("fleet schedule", "part", part, "is no schedule")
-            requests = None if part is None else part.problem.digest
-            if requests != (fleet.alone(own).digest if len(own) else None):
+            if part is None:
+                belongs = not len(own)
+            else:
+                belongs = len(own) > 0 and fleet.alone(own).matches(part.problem)
+            if not belongs:
                 reason = f"is of other requests than the {len(own)} assigned to replica {replica}"
                 raise InvalidValueError("fleet schedule", "part", part, reason)
 
@@ -135,11 +138,6 @@ class FleetSchedule(TimedSchedule):
     def machines(self) -> tuple[Any, ...]:
         """The parts of the replicas that serve requests."""
         return tuple(part for part in self.parts if part is not None)
-
-    @property
-    def batch_time(self) -> Any:
-        """Seconds of a round, of a fleet in seconds."""
-        return self.machines[0].batch_time
 
     @property
     def keeps_tokens(self) -> bool:

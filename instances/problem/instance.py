@@ -25,6 +25,7 @@ from instances.validation import (
     set_fields,
 )
 
+from .batches import BatchTime
 from .memory_rule import TOKENS, MemoryRule, as_memory_rule
 from .request import Request, RequestId, check_distinct
 
@@ -37,9 +38,18 @@ MOST_REPLICAS = 100_000
 
 
 class Problem:
-    """Base of an instance and a workload: the ways in which both are shown."""
+    """Base of an instance and a workload.
+
+    Attributes
+    ----------
+    unit : str
+        Unit of time.
+    batch_time : BatchTime or None
+        Seconds of a round; None of an instance, which counts rounds.
+    """
 
     unit: str
+    batch_time: BatchTime | None = None
 
     def __repr__(self: Any) -> str:
         label = f"{self.name!r}, " if self.name else ""
@@ -60,6 +70,10 @@ class Problem:
         if self.replicas > 1:
             reason = "is not 1: one machine is needed here, such as alone() of it"
             raise InvalidValueError(type(self).__name__, "replicas", self.replicas, reason)
+
+    def matches(self: Any, other: Any) -> bool:
+        """Tell whether the other has the same digest and batch time: schedules hold for both."""
+        return (self.digest, self.batch_time) == (other.digest, other.batch_time)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one line a request: id, arrival, lengths.

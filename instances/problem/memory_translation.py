@@ -100,16 +100,9 @@ def _in_tokens(problem: Problem, slack: IntArray, limit: int) -> Problem:
     prompts = problem.prompt_lengths - problem.memory_rule.unstored + slack
     metadata = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
     if isinstance(problem, Workload):
-        return Workload(
-            problem.arrival_times,
-            prompts,
-            problem.output_lengths,
-            memory_limit=limit,
-            ids=problem.ids,
-            name=problem.name,
-            metadata=metadata,
-            memory_rule=MemoryRule(prompt_allocation=problem.memory_rule.prompt_allocation),
-            replicas=problem.replicas,
+        rule = MemoryRule(prompt_allocation=problem.memory_rule.prompt_allocation)
+        return problem.replaced(
+            prompt_lengths=prompts, memory_limit=limit, metadata=metadata, memory_rule=rule
         )
     requests = [
         replace(request, prompt_length=prompt)

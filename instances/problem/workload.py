@@ -1,4 +1,4 @@
-"""Requests at real arrival times: what a simulation in continuous time is fed."""
+"""Requests at real arrival times, with the batch time that says how long a round lasts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
-from .arrival_source import Arrival, FixedArrivals
+from .arrival_source import Arrival, ArrivalSource, FixedArrivals
+from .batches import BatchTime, check_batch_time
 from .instance import (
     ALLOW_ZERO_PROMPT_LENGTH,
     Instance,
@@ -29,8 +30,8 @@ from .request import RequestId, as_request_id, check_distinct
 class Workload(FixedArrivals, Problem):
     """Requests with arrival times in seconds: an arrival source that reacts to nothing.
 
-    An `Instance` counts arrival times in whole rounds; a workload is for `simulate` with a batch
-    time. Lengths and M are refused by the rules of `Instance`.
+    An `Instance` counts whole rounds; in a workload each round lasts as long as its batch takes.
+    Lengths and M are refused by the rules of `Instance`.
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ class Workload(FixedArrivals, Problem):
         Tokens, whole numbers, shape (n,).
     memory_limit : int
         Capacity M, tokens.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None where it is not known, which suffices until requests are served.
     ids : Sequence[RequestId] or None, default None
         Labels; None takes the positions.
     name : str or None, default None
@@ -58,7 +61,7 @@ class Workload(FixedArrivals, Problem):
         Read-only.
     prompt_lengths, output_lengths : Sequence[int] or int64 array, shape (n,)
         Read-only.
-    ids, memory_limit, name, metadata, memory_rule, replicas
+    ids, memory_limit, batch_time, name, metadata, memory_rule, replicas
         As given.
 
     Raises
@@ -76,6 +79,7 @@ class Workload(FixedArrivals, Problem):
         output_lengths: Sequence[int] | IntArray,
         *,
         memory_limit: int,
+        batch_time: BatchTime | None = None,
         ids: Sequence[RequestId] | None = None,
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -105,6 +109,7 @@ class Workload(FixedArrivals, Problem):
         self.output_lengths = lengths.output_lengths
         self.ids = labels
         self.memory_limit = lengths.memory_limit
+        self.batch_time = None if batch_time is None else check_batch_time(batch_time)
         self.name = lengths.name
         self.metadata = deepcopy(dict(metadata or {}))
         self.memory_rule = lengths.memory_rule
@@ -114,19 +119,55 @@ class Workload(FixedArrivals, Problem):
         self._arrivals = [Arrival(*row) for row in rows]
 
     @classmethod
-    def from_arrivals(cls, arrivals: Sequence[Arrival], memory_limit: int) -> Workload:
+    def from_arrivals(
+        cls,
+        arrivals: Sequence[Arrival],
+        memory_limit: int,
+        *,
+        batch_time: BatchTime | None = None,
+    ) -> Workload:
         """A workload from arrivals in order of time; those without a label get their position."""
         return cls(
             [arrival.time for arrival in arrivals],
             [arrival.prompt_length for arrival in arrivals],
             [arrival.output_length for arrival in arrivals],
             memory_limit=memory_limit,
+            batch_time=batch_time,
             ids=[k if one.id is None else one.id for k, one in enumerate(arrivals)],
         )
 
     @classmethod
+    def from_instance(cls, instance: Instance, batch_time: BatchTime | None = None) -> Workload:
+        """The requests of an instance by arrival, with rounds of arrival counted as seconds.
+
+        Raises
+        ------
+        InvalidValueError
+            The instance has weights, which a workload has not.
+        """
+        instance.refuse_weights("is not 1: in seconds every request counts alike")
+        order = np.argsort(instance.arrival_times, kind="stable")
+        return cls(
+            instance.arrival_times[order].tolist(),
+            instance.prompt_lengths[order],
+            instance.output_lengths[order],
+            memory_limit=instance.memory_limit,
+            batch_time=batch_time,
+            ids=[instance.ids[position] for position in order.tolist()],
+            name=instance.name,
+            metadata=instance.metadata,
+            memory_rule=instance.memory_rule,
+            replicas=instance.replicas,
+        )
+
+    @classmethod
     def with_arrivals(
-        cls, lengths: Instance, process: ArrivalProcess, *, seed: int = 0
+        cls,
+        lengths: Instance,
+        process: ArrivalProcess,
+        *,
+        seed: int = 0,
+        batch_time: BatchTime | None = None,
     ) -> Workload:
         """The requests of an instance, in its order, at the arrival times of a process.
 
@@ -144,6 +185,7 @@ class Workload(FixedArrivals, Problem):
             lengths.prompt_lengths,
             lengths.output_lengths,
             memory_limit=lengths.memory_limit,
+            batch_time=batch_time,
             ids=lengths.ids,
             name=lengths.name,
             metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
@@ -175,12 +217,40 @@ class Workload(FixedArrivals, Problem):
         """
         return self.replaced(replicas=replicas)
 
+    def with_batch_time(self, batch_time: BatchTime | None) -> Workload:
+        """The same requests where rounds last by another batch time.
+
+        Raises
+        ------
+        InvalidTypeError
+            No batch time.
+        """
+        return self.replaced(batch_time=batch_time)
+
+    def require_batch_time(self) -> BatchTime:
+        """Return the batch time.
+
+        Raises
+        ------
+        InvalidValueError
+            It is not known; the message says how to give it.
+        """
+        if self.batch_time is None:
+            reason = (
+                "is not known: give it as workload.with_batch_time(...), or batch_time=... where "
+                "the workload is made, such as AffineTime(0.05, 0.0003, 2e-6) or "
+                "preset(NAME).batch_time of instances.batch_time"
+            )
+            raise InvalidValueError("workload", "batch_time", None, reason)
+        return self.batch_time
+
     @property
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
         Replicas enter where there are several. Ids, name and metadata do not: they change neither
-        the optimum nor a policy's run.
+        the optimum nor a policy's run. The batch time, which changes both, does not either: the
+        digest names the requests and their memory, and `matches` compares the batch times too.
         """
         columns = self.arrival_times + 0.0, self.prompt_lengths, self.output_lengths
         content = hashlib.sha256(f"workload:1:{self.memory_limit}:{len(self)}:".encode())
@@ -204,9 +274,9 @@ class Workload(FixedArrivals, Problem):
             arrival_times=self.arrival_times / factor, name=name, metadata=metadata
         )
 
-    def renamed(self, name: str | None, metadata: Mapping[str, Any]) -> Workload:
-        """The same requests with another name and other metadata."""
-        return self.replaced(name=name, metadata=metadata)
+    def renamed(self, name: str | None, metadata: Mapping[str, Any] | None = None) -> Workload:
+        """The same requests with another name, and other metadata where some is given."""
+        return self.replaced(name=name, metadata=self.metadata if metadata is None else metadata)
 
     def under(self, memory_rule: MemoryRule) -> Workload:
         """The same requests and memory under another memory rule.
@@ -227,20 +297,50 @@ class Workload(FixedArrivals, Problem):
         return len(self._arrivals)
 
 
-def refuse_seconds(requests: object, field: str = "instance") -> None:
-    """Refuse a workload where no batch time is given: its seconds would count as rounds.
+def as_problem(given: object, field: str = "instance") -> Instance | Workload:
+    """Return an instance, or a workload whose batch time is known, as it is.
 
     Raises
     ------
-    InvalidTypeError
-        The requests are a `Workload`; the message tells how to give a batch time.
+    InvalidTypeError, InvalidValueError
+        Neither, or a workload without a batch time.
     """
-    if isinstance(requests, Workload):
-        reason = (
-            "has its arrival times in seconds: give batch_time as well, such as "
-            "AffineTime(0.05, 0.0003, 2e-6) or preset(NAME).batch_time of instances.batch_time"
-        )
-        raise InvalidTypeError(None, field, requests, reason)
+    if isinstance(given, Workload):
+        given.require_batch_time()
+        return given
+    if isinstance(given, Instance):
+        return given
+    raise InvalidTypeError(None, field, given, "is neither an Instance nor a Workload")
+
+
+def source_batch_time(source: Instance | ArrivalSource) -> BatchTime | None:
+    """Return the seconds of a round of what requests come from; None where rounds are counted.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A workload without a batch time, or a source with something else as one.
+    """
+    if isinstance(source, Workload):
+        return source.require_batch_time()
+    found = getattr(source, "batch_time", None)
+    return None if found is None else check_batch_time(found)
+
+
+def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
+    """Return what requests come from with a batch time; None leaves it as it is.
+
+    An instance becomes a workload. An arrival source of another kind keeps the batch time as its
+    attribute ``batch_time``.
+    """
+    if batch_time is None:
+        return source
+    if isinstance(source, Instance):
+        return Workload.from_instance(source, batch_time)
+    if isinstance(source, Workload):
+        return source.with_batch_time(batch_time)
+    source.batch_time = batch_time
+    return source
 
 
 def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:

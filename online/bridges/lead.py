@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances.batch_time.models import BatchTime
 from instances.errors import InvalidValueError
+from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import MemoryRule
 from instances.service_level import ServiceLevel
 from online.batch_time.service_model import TOKEN_PER_ROUND

@@ -35,8 +35,8 @@ except ModuleNotFoundError as error:
     reason = f"online.bridges.vllm runs inside vLLM, of which {error.name!r} is not installed here"
     raise ModuleNotFoundError(reason, name=error.name) from None
 
-from instances.batch_time.models import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
+from instances.problem.batches import BatchTime
 from instances.service_level import ServiceLevel
 from online.headroom.engine_settings import with_settings
 from online.policy_interface.specs import read_policy

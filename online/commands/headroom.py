@@ -212,8 +212,7 @@ def headroom(  # noqa: PLR0913
 
         with interruption(math.inf):
             found = measure_headroom(
-                workload,
-                time,
+                workload.with_batch_time(time),
                 specs or None,
                 baseline=current,
                 challenger=other,

@@ -129,11 +129,13 @@ ON_TIME = ("on_time", "share_on_time", "attainable", "of_attainable")
 
 def record_entry(record: Trial) -> dict[str, Any]:
     """Return a trial for JSON; its latencies are in the unit that it names."""
-    entry = plain(record.figures())
+    figures = record.figures()
+    del figures["batch_time"]
+    entry = plain(figures)
     # Bounds are rounded outwards, as in CSV.
     cells = record_cells(record)
     entry["optimum_certified"] = cells["optimum_certified"]
-    for name in ("in_seconds", "optimum_upper", "optimum_lower"):
+    for name in ("optimum_upper", "optimum_lower"):
         del entry[name]
     for name, new in (("memory_limit", "memory_limit_tokens"), ("lower_bound", "bound_name")):
         entry[new] = entry.pop(name)

@@ -16,10 +16,13 @@ from instances.batch_time import preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
+from instances.problem.batches import BatchTime
+from instances.problem.workload import in_seconds, source_batch_time
 from online.batch_time.measured_tables import read_batch_time
 from online.comparison import ratio_tables
 from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
 from online.comparison.summaries import PolicySummary, summarise
+from online.comparison.trial import AnyProblem
 from online.runtime.table import Table
 
 from .console import (
@@ -130,14 +133,14 @@ def ratios(  # noqa: PLR0913
     if preemptive and batch_time is not None:
         fail("--preemptive goes without --batch-time: in seconds any scheduler may preempt")
     seconds, memory_limit = read_batch_time(batch_time) if batch_time else (None, None)
-    problems, notes = _problems(sources or (), seconds is not None, memory_limit)
+    problems, notes = _problems(sources or (), seconds, memory_limit)
     if replicas is not None:
         problems = [_fleet(one, replicas) for one in problems]
     if seconds is None:
         goal = "preemptive_total_latency" if preemptive else "total_latency"
         notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
     if level is not None:
-        unit = "rounds" if seconds is None else "seconds"
+        unit = "seconds" if any(map(source_batch_time, problems)) else "rounds"
         notes.append(ratio_tables.level_note(level, unit))
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
@@ -162,7 +165,6 @@ def ratios(  # noqa: PLR0913
                 progress=tell,
                 policy_time_limit=policy_time_limit,
                 preemptive=preemptive,
-                batch_time=seconds,
                 level=level,
                 routers=router,
             )
@@ -182,19 +184,19 @@ def ratios(  # noqa: PLR0913
 
 
 def _problems(
-    sources: Sequence[str], in_seconds: bool, memory_limit: int | None
+    sources: Sequence[str], batch_time: BatchTime | None, memory_limit: int | None
 ) -> tuple[list[Any], list[str]]:
     """Read the sources, or the demo where there is none; with what is to be said about them."""
     if not sources:
-        return demo_instances(), []
+        return [in_seconds(one, batch_time) for one in demo_instances()], []
     parsed = [parse_source(text) for text in sources]
-    read = read_sources(parsed, in_seconds=in_seconds, memory_limit=memory_limit)
+    read = read_sources(parsed, batch_time=batch_time, memory_limit=memory_limit)
     problems = [
-        one if one.name or not isinstance(one, Instance) else one.renamed(printable(stem))
+        one if one.name or not isinstance(one, AnyProblem) else one.renamed(printable(stem))
         for one, stem in zip(read.problems, read.stems, strict=True)
     ]
     for one in problems:
-        if isinstance(one, Workload) and not in_seconds:
+        if isinstance(one, Workload) and one.batch_time is None:
             reason = "has arrivals in seconds: give --batch-time"
             raise InvalidValueError(None, "instance", one.name, reason)
     # What instances stand in for is said on every report they enter.

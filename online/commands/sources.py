@@ -36,7 +36,9 @@ from instances import (
     UnknownNameError,
     Workload,
 )
+from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
+from instances.problem.workload import in_seconds
 from instances.settings import parse_texts, parse_value, quoted
 from instances.traces.detection import ROLES
 from instances.traces.window import workload_windows
@@ -228,7 +230,10 @@ class Read:
 
 
 def read_sources(
-    sources: Sequence[Source], *, in_seconds: bool = False, memory_limit: int | None = None
+    sources: Sequence[Source],
+    *,
+    batch_time: BatchTime | None = None,
+    memory_limit: int | None = None,
 ) -> Read:
     """Read the instances of sources, in order.
 
@@ -236,8 +241,8 @@ def read_sources(
     ----------
     sources : sequence of Source
         Parsed.
-    in_seconds : bool, default False
-        Whether latencies are in seconds: then traces become workloads.
+    batch_time : BatchTime, optional
+        Seconds of a round of all problems: then traces and instances become workloads.
     memory_limit : int, optional
         M of traces that give none.
 
@@ -247,19 +252,19 @@ def read_sources(
         A source that cannot be read.
     """
     read = Read()
-    common = (*MEMORY_SETTINGS, "faster") if in_seconds else MEMORY_SETTINGS
+    common = MEMORY_SETTINGS if batch_time is None else (*MEMORY_SETTINGS, "faster")
     for source in sources:
         rule = source.memory_rule()
         if source.kind == "generator":
             found = _drawn(source, common)
         elif source.kind == "trace":
             source.refuse_settings_except([*TRACE_SETTINGS, *common])
-            found, notes = _windows(source, rule, in_seconds, memory_limit)
+            found, notes = _windows(source, rule, batch_time is not None, memory_limit)
             read.notes += notes
         else:
             source.refuse_settings_except(common)
             found = _loaded(source)
-        read.problems += [_changed(problem, source, rule, in_seconds) for problem, _ in found]
+        read.problems += [_changed(problem, source, rule, batch_time) for problem, _ in found]
         read.stems += [stem for _, stem in found]
     return read
 
@@ -339,10 +344,10 @@ def _drawn(source: Source, common: Collection[str]) -> _Named:
 
 
 def _windows(
-    source: Source, rule: MemoryRule, in_seconds: bool, memory_limit: int | None
+    source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None
 ) -> tuple[_Named, list[str]]:
     """Instances of windows, and what became of their rows."""
-    for name in NOT_IN_SECONDS if in_seconds else ():
+    for name in NOT_IN_SECONDS if timed else ():
         if name in source.settings:
             reason = "goes without --batch-time"
             raise InvalidValueError(None, name, source.settings[name], reason)
@@ -350,7 +355,7 @@ def _windows(
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
-    windows: Any = workload_windows if in_seconds else instances.trace_windows
+    windows: Any = workload_windows if timed else instances.trace_windows
     found = list(windows(source.name, memory_rule=rule, **options))
     stem = Path(source.name).name.partition(".")[0]
     notes = [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
@@ -364,17 +369,16 @@ def trace_options(source: Source) -> dict[str, Any]:
     return {**options, "columns": columns} if columns else options
 
 
-def _changed(problem: Any, source: Source, rule: MemoryRule, in_seconds: bool) -> Any:
-    """The problem by another memory rule, and with faster arrivals, where these are asked for."""
+def _changed(problem: Any, source: Source, rule: MemoryRule, batch_time: BatchTime | None) -> Any:
+    """The problem by another memory rule, in seconds and faster, where these are asked for."""
     if rule != TOKENS and source.kind != "trace":
         if not isinstance(problem, Instance | Workload):
             reason = "answers to a policy, and counts memory in tokens"
             raise InvalidValueError(None, "generator", source.name, reason)
         problem = problem.under(rule)
-    if in_seconds and "faster" in source.settings:
-        from hindsight.seconds.solving import as_workload
-
-        problem = as_workload(problem).faster(cast(float, parse_value(source.settings["faster"])))
+    problem = in_seconds(problem, batch_time)
+    if batch_time is not None and "faster" in source.settings:
+        problem = problem.faster(cast(float, parse_value(source.settings["faster"])))
     return problem
 
 

@@ -29,7 +29,6 @@ from typing import Any
 
 from instances import Instance, Workload
 from instances.arrays import IntArray
-from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import as_assignment, by_replica
 
 from .ratios import Interval, Latency
@@ -108,7 +107,6 @@ def blame(
     assignment: Sequence[int] | IntArray,
     total_latency: Latency | float,
     *,
-    batch_time: BatchTime | None = None,
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
@@ -126,8 +124,6 @@ def blame(
         Replica of each request, 0 to K - 1, shape (n,).
     total_latency : int, Fraction or float
         Today's, of a run or measured: rounds or seconds.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None counts in rounds.
     time_limit : float or None, default None
         Seconds for everything, half of it for the fleet, or None.
     seed : int, default 0
@@ -145,8 +141,8 @@ def blame(
     own = by_replica(as_assignment(problem, assignment), problem.replicas)
     parts = [problem.alone(positions) for positions in own if len(positions)]
     limit = None if time_limit is None else time_limit / 2
-    options: dict[str, Any] = {"batch_time": batch_time, "seed": seed, "threads": threads}
-    if batch_time is not None:
+    options: dict[str, Any] = {"seed": seed, "threads": threads}
+    if isinstance(problem, Workload):
         options["preemption"] = "recompute"
 
     def enclosed(one: Instance | Workload, share: float) -> Interval:

@@ -16,10 +16,8 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.batch_time import BatchTime
-from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource
-from instances.problem.workload import refuse_seconds
+from instances.problem.workload import source_batch_time
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.policy_interface.router import Router
@@ -112,13 +110,12 @@ def compare(  # noqa: PLR0913
     policy_time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
-    batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
     routers: AnyRouter | Iterable[AnyRouter] | None = None,
 ) -> Records:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
-    With a batch time all latencies are in seconds, and the optimum is the least of every scheduler,
+    Of a workload all latencies are in seconds, and the optimum is the least of every scheduler,
     whatever it may do: no policy is without a ratio because of what it does.
 
     Against an arrival source every policy is measured on the instance its own run realised. The
@@ -129,8 +126,8 @@ def compare(  # noqa: PLR0913
     Parameters
     ----------
     instance : Instance or ArrivalSource
-        The problem, or a source that answers the policies' moves. With a batch time arrival times
-        count as seconds, those of a `Workload` too.
+        The problem, such as a `Workload` with its batch time, or a source that answers the
+        policies' moves.
     policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
         Names, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, `PolicySpec`, classes of
         policies, functions that make one, objects, of which every run has a copy; None takes every
@@ -151,9 +148,7 @@ def compare(  # noqa: PLR0913
         Whether every policy is compared with the preemptive optimum. A policy that may preempt
         requests and keep their tokens (`Policy.preempts`, or some run of the table did) is in any
         case, on all instances, for the other optimum is not a bound on it.
-        `Trial.compared_with` names the optimum. Not with a batch time.
-    batch_time : BatchTime or None, default None
-        Seconds of a round; None compares in rounds.
+        `Trial.compared_with` names the optimum. Not in seconds.
     level : ServiceLevel or None, default None
         Counts the requests on time too, and searches, for as long again, for the most that any
         scheduler has on time (`hindsight.attainment`). Policies are told, and None of them takes
@@ -187,19 +182,14 @@ def compare(  # noqa: PLR0913
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     preemptive = as_flag(preemptive, None, "preemptive")
     ways = router_specs(routers)
-    check_problem(instance, batch_time, ways)
+    check_problem(instance, ways)
+    in_rounds = source_batch_time(instance) is None
+    if preemptive and not in_rounds:
+        raise InvalidValueError(None, "preemptive", True, "has no meaning in seconds")
     if preemptive and isinstance(instance, Instance):
         instance.refuse_weights("is not 1: preemptive=True counts every request alike")
     check_level(level)
     options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
-    if batch_time is not None:
-        from hindsight.seconds.solving import as_workload
-
-        if preemptive:
-            raise InvalidValueError(None, "preemptive", True, "cannot be given beside batch_time")
-        options["batch_time"] = check_batch_time(batch_time)
-        if isinstance(instance, Instance):
-            instance = as_workload(instance)
     known = instance if isinstance(instance, AnyProblem) else None
     clock = Clock(should_stop=should_stop)
     with clock.listening(), listener(progress) as told:
@@ -211,14 +201,13 @@ def compare(  # noqa: PLR0913
                 seed,
                 time_limit=policy_time_limit,
                 stop=stop,
-                batch_time=batch_time,
                 level=level,
                 router=router,
             )
             for spec in specs
             for router in ways
         ]
-        if batch_time is None:
+        if in_rounds:
             declared = [preemptive or spec.make().preempts for spec in specs for _ in ways]
             trials = held_alike(
                 replace(one, preemptive=one.preemptive or may_preempt)
@@ -277,17 +266,15 @@ def router_specs(
     return specs or [None]
 
 
-def check_problem(
-    problem: object, batch_time: BatchTime | None, routers: Sequence[RouterSpec | None] = (None,)
-) -> None:
+def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,)) -> None:
     """Refuse what policies cannot be compared on.
 
     Raises
     ------
     InvalidTypeError
-        Neither an instance nor an arrival source, or a workload without a batch time.
+        Neither an instance nor an arrival source.
     InvalidValueError
-        Several replicas and no router, or a router of one machine.
+        Several replicas and no router, a router of one machine, a workload without a batch time.
     """
     replicas = getattr(problem, "replicas", 1)
     if replicas == 1 and None not in routers:
@@ -298,8 +285,7 @@ def check_problem(
         raise InvalidValueError(None, "replicas", replicas, reason)
     if not isinstance(problem, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
-    if batch_time is None:
-        refuse_seconds(problem)
+    source_batch_time(problem)
 
 
 def _optimum(problem: AnyProblem, preemptive: bool, options: dict[str, Any]) -> Any:
@@ -323,7 +309,6 @@ def compare_many(  # noqa: PLR0913
     progress: Callable[[ComparisonProgress], None] | bool | None = None,
     policy_time_limit: float | None = None,
     preemptive: bool = False,
-    batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
     routers: AnyRouter | Iterable[AnyRouter] | None = None,
 ) -> Comparison:
@@ -355,8 +340,6 @@ def compare_many(  # noqa: PLR0913
         Seconds for each policy's run on each instance, or None.
     preemptive : bool, default False
         As in `compare`.
-    batch_time : BatchTime or None, default None
-        As in `compare`.
     level : ServiceLevel or None, default None
         As in `compare`.
     routers : AnyRouter or Iterable[AnyRouter] or None, default None
@@ -375,7 +358,7 @@ def compare_many(  # noqa: PLR0913
     problems = list(instances)
     ways = router_specs(routers)
     for problem in problems:
-        check_problem(problem, batch_time, ways)
+        check_problem(problem, ways)
     check_level(level)
     jobs = min(jobs, max(1, len(problems)))
     for spec in (*specs, *ways) if jobs > 1 else ():
@@ -388,7 +371,6 @@ def compare_many(  # noqa: PLR0913
         "threads": 1 if jobs > 1 and threads is None else threads,
         "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
         "preemptive": as_flag(preemptive, None, "preemptive"),
-        "batch_time": batch_time,
         "level": level,
         "routers": None if None in ways else ways,
     }
@@ -474,7 +456,6 @@ def _lost(options: dict[str, Any], job: Job, reason: str) -> list[Trial]:
         job[1],
         seed=options["seed"],
         preemptive=options["preemptive"],
-        in_seconds=options["batch_time"] is not None,
     )
     return [
         replace(asked(spec), reason=reason, router=router.label if router else "").alone()

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
-from instances.batch_time import BatchTime
 from online.simulation.errors import InternalError
 from online.simulation.fleet_run import FleetRun
 from online.simulation.run import NoScheduleError, Run
@@ -51,11 +50,7 @@ class HindsightSeconds(Protocol):
 
     @property
     def workload(self) -> Workload:
-        """The requests."""
-
-    @property
-    def batch_time(self) -> BatchTime:
-        """Seconds of a round."""
+        """The requests, with their batch time."""
 
     @property
     def upper_bound(self) -> Fraction:
@@ -303,7 +298,7 @@ def ratio(
     run : Run
         What the policy did.
     result : HindsightBounds or HindsightSeconds
-        Of `hindsight.solve`, for a run with a batch time with the same one.
+        Of `hindsight.solve`, for the same requests and batch time.
     preemptive : bool or None, default None
         Whether ``result`` must be of the preemptive optimum (``solve(.., preemptive=True)``). None
         takes either, but for a run that preempted requests and kept their tokens, which needs the
@@ -371,12 +366,9 @@ def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:
     if run.batch_time is None:
         raise MismatchError("the run is of the round model, and the hindsight bounds in seconds")
     schedule = run.seconds_schedule
-    if schedule.workload.digest != result.workload.digest:
-        raise MismatchError("the run and the hindsight bounds belong to different workloads")
-    if run.batch_time != result.batch_time:
-        raise MismatchError(
-            f"the run took {run.batch_time}, and the hindsight bounds {result.batch_time}"
-        )
+    if not schedule.workload.matches(result.workload):
+        both = "the run and the hindsight bounds"
+        raise MismatchError(f"{both} belong to different workloads or batch times")
     total = seconds_of(schedule)
     return Ratio(total, min(total, result.upper_bound), result.lower_bound, unit=SECONDS)
 
@@ -405,7 +397,7 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     run : Run
         What the policy did.
     result : AttainmentResult
-        Of `hindsight.attainment`, for a run with a batch time with the same one.
+        Of `hindsight.attainment`, for the same requests and batch time.
 
     Raises
     ------
@@ -416,13 +408,10 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     MismatchError
         The two belong to different requests or batch times.
     """
-    if run.batch_time != result.batch_time:
-        raise MismatchError(
-            f"the run took {run.batch_time}, and the requests on time {result.batch_time}"
-        )
     schedule = run.schedule if run.batch_time is None else run.seconds_schedule
-    if schedule.problem.digest != result.problem.digest:
-        raise MismatchError("the run and the requests on time belong to different requests")
+    if not schedule.problem.matches(result.problem):
+        both = "the run and the requests on time"
+        raise MismatchError(f"{both} belong to different requests or batch times")
     kept = int(schedule.on_time(result.level).sum())
     if run.batch_time is None and kept < run.on_time(result.level).sum():
         raise NoScheduleError(

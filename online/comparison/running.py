@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import Instance, InvalidValueError, Schedule, ServiceLevel, known_bounds
-from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
+from instances.problem.workload import source_batch_time
 from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import PolicySpec, RouterSpec
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 Listener: TypeAlias = "Callable[[Progress | SecondsProgress], None]"
 
 
-def run_policy(  # noqa: PLR0913
+def run_policy(
     problem: Instance | ArrivalSource,
     spec: PolicySpec,
     seed: int,
@@ -52,7 +52,6 @@ def run_policy(  # noqa: PLR0913
     predictions: PredictionModel | None = None,
     time_limit: float | None = None,
     stop: Callable[[], bool] | None = None,
-    batch_time: BatchTime | None = None,
     level: ServiceLevel | None = None,
     router: RouterSpec | None = None,
 ) -> Trial:
@@ -60,19 +59,17 @@ def run_policy(  # noqa: PLR0913
 
     With a router it is a fleet that is run.
 
-    The schedule of a run that kept the tokens of preempted requests is a preemptive one. With
-    ``batch_time`` it is a schedule in seconds. Nothing is known yet of the optimum.
+    The schedule of a run that kept the tokens of preempted requests is a preemptive one; of a
+    workload it is a schedule in seconds. Nothing is known yet of the optimum.
     """
     from hindsight.runtime.clock import Clock
 
     clock = Clock(time_limit, stop)
     limited = stop is not None or time_limit is not None
-    in_seconds = batch_time is not None
-    asked = asked_trial(problem, spec, seed, in_seconds=in_seconds)
+    asked = asked_trial(problem, spec, seed)
     options: dict[str, Any] = {
         "seed": seed,
         "predictions": predictions,
-        "batch_time": batch_time,
         "level": level,
         # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
         "should_stop": clock.must_stop if limited else None,
@@ -93,34 +90,29 @@ def run_policy(  # noqa: PLR0913
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
         # In seconds nothing is realised of an arrival source that was left.
-        realised = asked.problem if in_seconds else run.instance
+        realised = asked.problem if asked.in_seconds else run.instance
         return _ended(asked, run, realised, status=status, reason=UNSERVED[status])
-    realised = run.workload if in_seconds else run.instance
+    realised = run.workload if asked.in_seconds else run.instance
     done = _ended(asked, run, realised, status=COMPLETED)
     try:
         schedule: TrialSchedule
-        if in_seconds:
+        if asked.in_seconds:
             schedule = run.seconds_schedule
         else:
             schedule = run.preemptive_schedule if run.keeps_tokens else run.schedule
     except ValueError as error:
-        total = Fraction(run.total_latency) if in_seconds else int(run.total_latency)
+        total = Fraction(run.total_latency) if asked.in_seconds else int(run.total_latency)
         return replace(done, total_latency=total, error=error, reason=str(error))
     return replace(
         done,
-        total_latency=total_of(schedule) if in_seconds else int(run.total_latency),
+        total_latency=total_of(schedule) if asked.in_seconds else int(run.total_latency),
         preemptive=is_preemptive(schedule),
         schedule=schedule,
     )
 
 
 def asked_trial(
-    source: Instance | ArrivalSource,
-    spec: PolicySpec,
-    seed: int,
-    *,
-    preemptive: bool = False,
-    in_seconds: bool = False,
+    source: Instance | ArrivalSource, spec: PolicySpec, seed: int, *, preemptive: bool = False
 ) -> Trial:
     """Return a trial that says what was asked, with the status of one whose run was lost."""
     known = source if isinstance(source, AnyProblem) else None
@@ -134,14 +126,14 @@ def asked_trial(
         total_latency=None,
         evictions=0,
         preemptive=preemptive,
-        in_seconds=in_seconds,
-        **facts_of(known, in_seconds=in_seconds),
+        batch_time=source_batch_time(source),
+        **facts_of(known),
     )
 
 
 def _ended(asked: Trial, run: Run | FleetRun, problem: AnyProblem | None, **fields: Any) -> Trial:
     """Return the trial after its run, on the problem that was realised."""
-    facts = facts_of(problem, in_seconds=asked.in_seconds)
+    facts = facts_of(problem)
     if problem is None:
         facts["requests"] = len(run.ids)
     elif problem.name:

@@ -20,6 +20,7 @@ from instances import (
     Workload,
 )
 from instances.arrays import IntArray
+from instances.batch_time import BatchTime
 from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.specs import PolicySpec
 from online.simulation.run import IncompleteRunError, Run
@@ -122,9 +123,8 @@ class Trial:
     preemptive : bool
         Whether the optimum is that with preemption: the policy may preempt requests and keep their
         tokens, or the comparison asked for it.
-    in_seconds : bool
-        Whether the run and the optimum are in seconds, and so are the latencies here; otherwise
-        they are in rounds.
+    batch_time : BatchTime or None
+        Seconds of a round, where the run, the optimum and the latencies here are in seconds.
     lower_bound : str or None
         In seconds, the name of the bound that is ``optimum_lower``.
     total_output_length : int or None
@@ -138,7 +138,7 @@ class Trial:
         Label of the instance's family, seed of the instance in it, what the policy was told of
         output lengths.
     problem : Instance or Workload or None
-        The given problem, or what an arrival source realised; with a batch time a workload.
+        The given problem, or what an arrival source realised.
     run : Run or FleetRun or None
         The run in this process; None if it raised an error, and for a trial read from a file.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
@@ -182,7 +182,7 @@ class Trial:
     solve_seconds: float | None = None
     reason: str | None = None
     preemptive: bool = False
-    in_seconds: bool = False
+    batch_time: BatchTime | None = None
     lower_bound: str | None = None
     total_output_length: int | None = None
     experiment: str = ""
@@ -275,7 +275,7 @@ class Trial:
             "evictions": sum(not done for *_, done in kept or ()),
             "optimum_upper": totals["optimum"],
             "preemptive": PreemptiveSchedule in (type(schedule), type(optimum)),
-            "in_seconds": SecondsSchedule in (type(schedule), type(optimum)),
+            "batch_time": None if problem is None else problem.batch_time,
         }
         trial = cls(
             policy=policy,
@@ -366,6 +366,11 @@ class Trial:
         """Return what is known of run and optimum, by name, in the order of the attributes."""
         names = [one.name for one in fields(self)]
         return {name: getattr(self, name) for name in names[: names.index("experiment")]}
+
+    @property
+    def in_seconds(self) -> bool:
+        """Tell whether run, optimum and latencies are in seconds; otherwise they are in rounds."""
+        return self.batch_time is not None
 
     @property
     def compared_with(self) -> str:
@@ -551,19 +556,17 @@ def _asked(trial: Trial) -> tuple[str, ...]:
 
 
 def _place(trial: Trial) -> tuple[str | None, ...]:
-    return trial.experiment, trial.version, trial.digest
+    return trial.experiment, trial.version, trial.digest, repr(trial.batch_time)
 
 
-def facts_of(problem: AnyProblem | None, *, in_seconds: bool = False) -> dict[str, Any]:
+def facts_of(problem: AnyProblem | None) -> dict[str, Any]:
     """Return the attributes of a trial that follow from its problem."""
     total = problem.total_weight if isinstance(problem, Instance) else None
     return {
         "total_weight": total if problem is not None and total != len(problem) else None,
         "digest": None if problem is None else problem.digest,
         "requests": 0 if problem is None else len(problem),
-        "total_output_length": None
-        if in_seconds or not isinstance(problem, Instance)
-        else problem.total_output_length,
+        "total_output_length": getattr(problem, "total_output_length", None),
         "problem": problem,
     }
 

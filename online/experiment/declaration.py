@@ -223,10 +223,14 @@ class Experiment:
         return time
 
     @property
+    def seconds(self) -> AffineTime | TiledTime | None:
+        """Batch time, read; None in rounds."""
+        return None if isinstance(self.batch_time, str) else self.batch_time
+
+    @property
     def coefficients(self) -> Stored | None:
         """Coefficients of the batch time, JSON-ready; None in rounds."""
-        time = self.batch_time
-        return batch_time_document(time) if isinstance(time, AffineTime | TiledTime) else None
+        return None if self.seconds is None else batch_time_document(self.seconds)
 
     @property
     def limits(self) -> dict[str, float] | None:

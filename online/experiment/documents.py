@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
-from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.json_io import from_document, to_document
 from instances.problem.memory_rule import TOKENS, MemoryRule
@@ -26,7 +25,10 @@ def canonical(value: Any) -> str:
 
 
 def problem_document(problem: AnyProblem) -> dict[str, Any]:
-    """Return an instance as its files have it, or a workload with its requests as rows."""
+    """Return an instance as its files have it, or a workload with its requests as rows.
+
+    A batch time is not in it: it is stored with the experiment.
+    """
     if isinstance(problem, Instance):
         return to_document(problem)
     lengths = (problem.arrival_times, problem.prompt_lengths, problem.output_lengths)
@@ -68,14 +70,12 @@ def problem_of(document: Mapping[str, Any]) -> AnyProblem:
 
 
 def schedule_document(schedule: SecondsSchedule) -> dict[str, Any]:
-    """Return stretches and starts of rounds: all else follows from workload and batch time."""
+    """Return stretches and starts of rounds: all else follows from the workload."""
     table = np.stack([getattr(schedule, name) for name in COLUMNS], axis=1)
     return {"stretches": table.tolist(), "round_starts": schedule.round_starts.tolist()}
 
 
-def schedule_of_document(
-    workload: Workload, batch_time: BatchTime, document: Mapping[str, Any]
-) -> SecondsSchedule:
+def schedule_of_document(workload: Workload, document: Mapping[str, Any]) -> SecondsSchedule:
     """Read what `schedule_document` wrote, and check it.
 
     Raises
@@ -87,7 +87,7 @@ def schedule_of_document(
     if not isinstance(stretches, list) or not isinstance(starts, list):
         raise InvalidTypeError("schedule", "document", document, "is no schedule in seconds")
     try:
-        schedule = SecondsSchedule(workload, batch_time, stretches, starts)
+        schedule = SecondsSchedule(workload, stretches, starts)
     except TypeError as error:
         raise InvalidTypeError("schedule", "document", document, str(error)) from None
     if violations := schedule.violations():

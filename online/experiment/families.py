@@ -23,7 +23,9 @@ from instances import (
 from instances.errors import printable
 from instances.generators.registry import check_parameters, generator_parameters
 from instances.problem.arrival_source import ArrivalSource
+from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, as_memory_rule
+from instances.problem.workload import in_seconds
 from instances.traces.window import TraceRule, trace_windows, workload_windows
 from instances.validation import as_integer, as_name, as_number
 from online.policy_interface.specs import PolicySpec
@@ -87,8 +89,8 @@ class _Source(ABC):
         if self.faster is not None and not in_seconds:
             raise InvalidValueError(self.title, "faster", self.faster, "goes with batch_time")
 
-    def problems(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
-        """Yield each draw with the instance, workload or arrival source that it is.
+    def problems(self, batch_time: BatchTime | None) -> Iterator[tuple[int, Problem]]:
+        """Yield each draw with the instance, or in seconds the workload, or the arrival source.
 
         Raises
         ------
@@ -98,14 +100,14 @@ class _Source(ABC):
         OSError, FileFormatError
             A file that cannot be read, or not as what it should be.
         """
-        given = zip(self.seeds, self._given(in_seconds=in_seconds), strict=True)
-        return ((draw, self._adapted(one, in_seconds=in_seconds)) for draw, one in given)
+        given = zip(self.seeds, self._given(batch_time is not None), strict=True)
+        return ((draw, self._adapted(one, batch_time)) for draw, one in given)
 
     @abstractmethod
-    def _given(self, *, in_seconds: bool) -> Iterable[Problem]:
+    def _given(self, in_seconds: bool) -> Iterable[Problem]:
         """Draw or read one problem for each of ``seeds``."""
 
-    def _adapted(self, problem: Problem, *, in_seconds: bool) -> Problem:
+    def _adapted(self, problem: Problem, batch_time: BatchTime | None) -> Problem:
         if not isinstance(problem, Instance | Workload):
             for name, default in (("memory_rule", TOKENS), ("faster", None)):
                 if (changed := getattr(self, name)) != default:
@@ -114,10 +116,8 @@ class _Source(ABC):
             return problem
         if self.memory_rule not in (TOKENS, problem.memory_rule):
             problem = problem.under(self.memory_rule)
-        if in_seconds:
-            from hindsight.seconds.solving import as_workload
-
-            workload = as_workload(problem)
+        if batch_time is not None:
+            workload: Workload = in_seconds(problem, batch_time)
             return workload if self.faster is None else workload.faster(self.faster)
         if isinstance(problem, Workload):
             reason = "is missing: its arrivals are in seconds"
@@ -177,7 +177,7 @@ class Family(_Source):
         """Return what an arrival source is drawn from."""
         return {"generator": self.generator, "parameters": dict(self.parameters), "seed": seed}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[Problem]:
         for seed in self.seeds:
             yield instances.generate(self.generator, seed, **self.parameters)
 
@@ -245,7 +245,7 @@ class TraceWindows(_Source):
         """Return what defines it but for the requests, JSON-ready."""
         return {"trace": self.trace, "parameters": dict(self.parameters), **self._document()}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[Problem]:
         windows: Callable[..., Iterator[tuple[Problem, Any]]] = (
             workload_windows if in_seconds else trace_windows
         )
@@ -311,7 +311,7 @@ class InstanceFiles(_Source):
         """Return what defines it but for what the files hold, JSON-ready."""
         return {"files": list(self.files), **self._document()}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[Problem]:
         for path in self.paths:
             loaded = instances.load(path)
             yield loaded if loaded.name else loaded.renamed(printable(path.stem))
@@ -354,7 +354,7 @@ class LibraryInstances(_Source):
         """Return what defines it but for what the library holds, JSON-ready."""
         return {"library": list(self.names), **self._document()}
 
-    def _given(self, *, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[Problem]:
         for entry in instances.library().matching(*self.names):
             yield entry.instance
 

@@ -184,11 +184,10 @@ def make_plan(experiment: Experiment) -> Plan:
     policy_seeds = tuple(experiment.policy_seeds)
     specs = [spec.pinned() for spec in experiment.specs]
     randomized = {spec.label: spec.make().randomized for spec in specs}
-    in_seconds = experiment.batch_time is not None
     draws = (
         (family, *drawn)
         for family in experiment.families
-        for drawn in family.problems(in_seconds=in_seconds)
+        for drawn in family.problems(experiment.seconds)
     )
     for family, draw, given in draws:
         document, source = None, None

@@ -182,7 +182,7 @@ def trial_of_rows(
     where: dict[str, Any] = {
         **{name: getattr(place, name) for name in shared},
         "instance": place.name,
-        "in_seconds": place.batch_time is not None,
+        "batch_time": None if place.batch_time is None else _batch_time(place.batch_time),
     }
     if row is None:
         where |= {"status": NOT_RUN, "reason": "not yet run"}
@@ -316,7 +316,8 @@ class _Stored:
             return None
         found = _problem(self.place.document)
         if isinstance(found, Workload):
-            return found.renamed(self.place.name, found.metadata)
+            seconds = _batch_time(self.place.batch_time or "")
+            found = found.with_batch_time(seconds)
         return found.renamed(self.place.name)
 
     @property
@@ -336,7 +337,7 @@ class _Stored:
             return None
         if isinstance(problem, Workload):
             document = json_cell(table, column, stored, dict)
-            return schedule_of_document(problem, self.batch_time, document)
+            return schedule_of_document(problem, document)
         rounds = json_cell(table, column, stored, list)
         lists = [isinstance(own, list) for own in rounds]
         if not any(lists):
@@ -345,12 +346,6 @@ class _Stored:
             reason = "are neither starts nor stretches"
             raise InvalidTypeError("schedule", "rounds", rounds, reason)
         return PreemptiveSchedule(problem, rounds)
-
-    @property
-    def batch_time(self) -> StorableTime:
-        text = self.place.batch_time or ""
-        kind: Any = dict if text.startswith("{") else list
-        return batch_time_of(json_cell("experiment", "batch_time", text, kind))
 
     @property
     def reason(self) -> str | None:
@@ -411,6 +406,13 @@ def _refuse_difference(owner: str, name: str, stored: Any, follows: Any) -> None
     if stored != follows:
         reason = f"is stored, and from what else is stored follows {follows!r}"
         raise InvalidValueError(owner, name, stored, reason)
+
+
+@lru_cache(maxsize=64)
+def _batch_time(document: str) -> StorableTime:
+    """Read a batch time."""
+    kind: Any = dict if document.startswith("{") else list
+    return batch_time_of(json_cell("experiment", "batch_time", document, kind))
 
 
 @lru_cache(maxsize=64)

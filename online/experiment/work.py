@@ -13,8 +13,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import instances
-from instances import Instance, SecondsSchedule, ServiceLevel, UnknownNameError, Workload
+from instances import Instance, ServiceLevel, UnknownNameError, Workload
 from instances.batch_time.presets import batch_time_of
+from instances.problem.workload import in_seconds
 from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
 from online.comparison.running import find_optimum, run_policy
@@ -165,13 +166,15 @@ def _trial(task: TrialTask) -> Done:
     else:
         source = task.source or {}
         problem = instances.generate(source["generator"], source["seed"], **source["parameters"])
+    problem = in_seconds(
+        problem, None if task.batch_time is None else batch_time_of(task.batch_time)
+    )
     level = None if task.level is None else ServiceLevel(**task.level)
     trial = run_policy(
         problem,
         task.spec,
         task.seed,
         predictions=Predictions(task.predictions, task.prediction_params).make(),
-        batch_time=None if task.batch_time is None else batch_time_of(task.batch_time),
         time_limit=task.time_limit,
         level=level,
     )
@@ -193,8 +196,8 @@ def _outcome(trial: Trial) -> dict[str, Any]:
     run, total, schedule = trial.run, trial.total_latency, trial.schedule
     assert run is not None
     stays = None
-    if isinstance(schedule, SecondsSchedule) or run.batch_time is not None:
-        starts = _in_seconds(schedule)
+    if trial.in_seconds:
+        starts = _seconds_json(schedule)
     else:
         # Of the schedule where there is one: the starts of a run that paused tell no completions.
         rounds = rounds_of(schedule) or [
@@ -215,7 +218,7 @@ def _outcome(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _in_seconds(schedule: Any, **told: Any) -> str | None:
+def _seconds_json(schedule: Any, **told: Any) -> str | None:
     return None if schedule is None else json.dumps({**schedule_document(schedule), **told})
 
 
@@ -230,11 +233,11 @@ def _optimum(task: OptimumTask) -> Done:
         level = ServiceLevel(**options[LEVEL])
         options = {**options[SEARCH], "level": level, "late": "serve"}
         del options["method"]
+    problem: Any = problem_of(task.document)
     if BATCH_TIME in options:
-        options = {**options, BATCH_TIME: batch_time_of(options[BATCH_TIME])}
-    result: Any = find_optimum(
-        problem_of(task.document), preemptive=PREEMPTIVE in task.solver, **options
-    )
+        options = dict(options)
+        problem = in_seconds(problem, batch_time_of(options.pop(BATCH_TIME)))
+    result: Any = find_optimum(problem, preemptive=PREEMPTIVE in task.solver, **options)
     if isinstance(result, Exception):
         return failure(task, result)
     if result.stop_reason == "interrupted":
@@ -254,15 +257,16 @@ def _bounds(result: Optimum | AttainmentResult) -> dict[str, Any]:
     names = ("upper_bound", "lower_bound", "certified_lower_bound")
     if isinstance(result, AttainmentResult):
         schedule: Any = result.schedule
-        starts = json.dumps(rounds_of(schedule)) if result.batch_time is None else None
+        in_rounds = isinstance(result.problem, Instance)
+        starts = json.dumps(rounds_of(schedule)) if in_rounds else None
         return {
             **{name: getattr(result, name) for name in names[:2]},
-            "start_times": starts or _in_seconds(schedule, upper_bound=result.best_bound),
+            "start_times": starts or _seconds_json(schedule, upper_bound=result.best_bound),
         }
     if isinstance(result, SecondsResult):
         return {
             **{name: seconds_text(getattr(result, name)) for name in names},
-            "start_times": _in_seconds(result.schedule, lower_bound=result.best_bound),
+            "start_times": _seconds_json(result.schedule, lower_bound=result.best_bound),
         }
     return {
         **{name: getattr(result, name) for name in names},

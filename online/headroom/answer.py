@@ -12,7 +12,6 @@ import numpy as np
 
 from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import BatchTime
 from online.comparison.blame import Blame
 from online.comparison.ratios import Interval
 
@@ -302,9 +301,7 @@ class Headroom:
     Attributes
     ----------
     workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of a round.
+        The requests, with their batch time.
     load : float or None
         See `online.headroom.waiting.load`.
     best : BestPossible or None
@@ -352,7 +349,6 @@ class Headroom:
     """
 
     workload: Workload
-    batch_time: BatchTime
     load: float | None
     best: BestPossible | None
     no_best: str | None

@@ -16,7 +16,6 @@ import numpy as np
 
 from instances import InvalidValueError, RequestLog, ServiceLevel, Workload
 from instances.arrays import FloatArray
-from instances.batch_time import BatchTime
 from instances.problem.arrival_source import Arrival, FixedArrivals
 from instances.validation import as_integer
 from online.policy_interface.policy import State, VisibleRequest
@@ -37,6 +36,7 @@ class ClosedLoop(FixedArrivals):
 
     def __init__(self, workload: Workload, concurrency: int) -> None:
         self.name, self.memory_limit = workload.name, workload.memory_limit
+        self.batch_time = workload.batch_time
         self.memory_rule, self._concurrency = workload.memory_rule, concurrency
         workload.reset(np.random.default_rng(0))
         self._arrivals = list(workload.release(math.inf))
@@ -66,7 +66,6 @@ def play_closed_loop(
     workload: Workload,
     concurrency: int,
     spec: PolicySpec,
-    batch_time: BatchTime,
     *,
     seed: int = 0,
     level: ServiceLevel | None = None,
@@ -90,9 +89,7 @@ def play_closed_loop(
         loop.end(len(requests), state.time)
 
     policy.complete = complete_and_send  # type: ignore[method-assign]
-    run = simulate(
-        loop, policy, seed=seed, batch_time=batch_time, level=level, should_stop=should_stop
-    )
+    run = simulate(loop, policy, seed=seed, level=level, should_stop=should_stop)
     if run.status != "completed":
         reason = f"is too many for the time limit: the closed loop under {spec.label} has no end"
         raise InvalidValueError(None, "requests", len(workload), reason)

@@ -13,10 +13,8 @@ import numpy as np
 
 from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.interruption import interruption
-from hindsight.seconds.solving import as_workload
 from instances import ServiceLevel, Workload
 from instances.arrays import IntArray
-from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import Interval, rounded_down, rounded_up
@@ -114,8 +112,6 @@ class Task:
         `SEARCH`, `POLICY`, `POINT`, `ON_TIME`, `TAIL` or `CAPACITY`.
     workload : Workload
         The requests.
-    batch_time : BatchTime
-        Seconds of a round.
     seed : int
         Seed of policies, predictions and searches.
     time_limit : float or None
@@ -146,7 +142,6 @@ class Task:
 
     kind: str
     workload: Workload = field(repr=False)
-    batch_time: BatchTime
     seed: int
     time_limit: float | None
     shared: IntArray | None = field(default=None, repr=False)
@@ -214,7 +209,6 @@ class HeadroomProgress:
 
 def measure_headroom(  # noqa: PLR0913
     workload: Workload,
-    batch_time: BatchTime,
     policies: Sequence[AnyPolicy] | None = None,
     *,
     baseline: AnyPolicy = BASELINE,
@@ -239,9 +233,7 @@ def measure_headroom(  # noqa: PLR0913
     Parameters
     ----------
     workload : Workload
-        The requests, and the number of replicas.
-    batch_time : BatchTime
-        Seconds of a round.
+        The requests, their batch time, and the number of replicas.
     policies : Sequence[AnyPolicy] or None, default None
         None takes every one that needs no parameters, and `PROPOSED`. Baseline and challenger are
         added.
@@ -281,13 +273,13 @@ def measure_headroom(  # noqa: PLR0913
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
-        A parameter out of range, or a policy that is none.
+        A parameter out of range, a policy that is none, or a workload without a batch time.
     """
     began = Clock()
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     time_limit = as_number(time_limit, None, "time_limit", above=0)
     error = as_number(error, None, "error", minimum=0)
-    workload = as_workload(workload)
+    workload.require_batch_time()
     seed = as_integer(seed, None, "seed", minimum=0)
     told = level is not None
     (current,), (other,) = (policy_specs([one], deadlines=told) for one in (baseline, challenger))
@@ -301,7 +293,7 @@ def measure_headroom(  # noqa: PLR0913
     ways = {} if workload.replicas == 1 else {one.label: one for one in map(RouterSpec.of, routers)}
     for one in ways.values():
         one.make()
-    whole = Task(SEARCH, workload, batch_time, seed, time_limit, shared_tokens, level=level)
+    whole = Task(SEARCH, workload, seed, time_limit, shared_tokens, level=level)
     router = next(iter(ways.values()), None)
     whole = replace(whole, router=router, share=share)
     # Engines meet every router; others do where they are named.
@@ -383,7 +375,6 @@ def _first_requests(
             workload,
             loop,
             current,
-            whole.batch_time,
             seed=whole.seed,
             level=whole.level,
             should_stop=lambda: pressed() or began.seconds() > limit,
@@ -563,7 +554,6 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         predictions=RelativePredictions(task.error) if task.error else None,
         time_limit=task.time_limit,
         stop=stop,
-        batch_time=task.batch_time,
         level=task.level,
         router=task.router,
     )
@@ -668,7 +658,7 @@ def point(task: Task, stop: Callable[[], bool]) -> CurvePoint:
     for spec in task.specs:
         run = play(replace(task, specs=(spec,), time_limit=None), stop)
         runs.append(replace(run, over_time=None))
-    loaded = load(task.workload, task.batch_time)
+    loaded = load(task.workload)
     limit, replicas = task.workload.memory_limit, task.workload.replicas
     return CurvePoint(limit, task.faster, loaded, best, tuple(runs), replicas)
 
@@ -716,12 +706,7 @@ def fewest_replicas(task: Task, stop: Callable[[], bool]) -> CapacityResult:
 
 
 def _options(task: Task, stop: Callable[[], bool]) -> dict[str, Any]:
-    return {
-        "batch_time": task.batch_time,
-        "threads": 1,
-        "seed": task.seed,
-        "should_stop": stop,
-    }
+    return {"threads": 1, "seed": task.seed, "should_stop": stop}
 
 
 def _on_time(
@@ -776,7 +761,7 @@ def _reached(
 
 def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any) -> Headroom:
     """Put together what the tasks came to; a text is why one came to nothing."""
-    workload, batch_time = tasks[0].workload, tasks[0].batch_time
+    workload = tasks[0].workload
     done = dict(results)
     missing = [task.name for task in tasks if task not in done]
     for task in tasks:
@@ -813,14 +798,13 @@ def _answer(tasks: Sequence[Task], results: list[tuple[Task, Any]], **known: Any
     best = None if best is None else _reached(best, runs, routed)
     ended = [(task.kind, one) for task, one in results if not isinstance(one, Failure)]
     capacity = next((result for kind, result in ended if kind == CAPACITY), None)
-    loaded = load(workload, batch_time)
+    loaded = load(workload)
     own = CurvePoint(workload.memory_limit, 1.0, loaded, best, (), workload.replicas)
     last_arrival = float(workload.arrival_times[-1])
     own, *others = carried_over([own, *points.values()], last_arrival)
     names = [task.name for task in tasks if not task.error]
     found = Headroom(
         workload=workload,
-        batch_time=batch_time,
         load=loaded,
         best=own.best,
         no_best=None if own.best is not None else next(iter(errors), None),

@@ -56,7 +56,7 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
         "error": found.error,
         "requests": len(found.workload),
         "memory_limit": found.workload.memory_limit,
-        "batch_time": repr(found.batch_time),
+        "batch_time": repr(found.workload.batch_time),
         "load": found.load,
         "best_possible": _best(found.best),
         "savings": savings,

@@ -494,7 +494,7 @@ def _classes(found: Headroom) -> Table:
     asked = [name for name in columns if name != MEASURED]
     if not asked:
         return table_of(title, [])
-    own = own_seconds(found.workload, found.batch_time)
+    own = own_seconds(found.workload)
     outputs = found.workload.output_lengths
     waited = np.maximum(0.0, columns[asked[0]] - own)
     rows = []

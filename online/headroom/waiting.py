@@ -15,7 +15,6 @@ import numpy as np
 
 from instances import Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import BatchTime
 from online.simulation.metrics import memory_over_time
 from online.simulation.run import Run
 
@@ -133,17 +132,17 @@ def length_classes(workload: Workload) -> list[IntArray]:
     return [np.flatnonzero(place == one) for one in np.unique(place)]
 
 
-def own_seconds(workload: Workload, batch_time: BatchTime) -> FloatArray:
+def own_seconds(workload: Workload) -> FloatArray:
     """Compute the seconds that each request takes alone on the machine, shape (n,).
 
     Its prompt is processed at once; no scheduler serves it faster.
     """
-    parts = [d0 * o + work for d0, o, work, _ in _parts(workload, batch_time)]
+    parts = [d0 * o + work for d0, o, work, _ in _parts(workload)]
     longest: FloatArray = np.max(parts, axis=0)
     return longest
 
 
-def load(workload: Workload, batch_time: BatchTime) -> float | None:
+def load(workload: Workload) -> float | None:
     """Compute the machine seconds asked for in a second, from the first arrival to the last.
 
     A request asks for d1 a token processed and d2 + d0 / M a token held for a round, which is
@@ -154,14 +153,12 @@ def load(workload: Workload, batch_time: BatchTime) -> float | None:
     if span <= 0:
         return None
     limit = workload.memory_limit
-    parts = _parts(workload, batch_time)
+    parts = _parts(workload)
     asked = max(float((work + d0 / limit * held).sum()) for d0, _, work, held in parts)
     return asked / span / workload.replicas
 
 
-def _parts(
-    workload: Workload, batch_time: BatchTime
-) -> list[tuple[float, FloatArray, FloatArray, FloatArray]]:
+def _parts(workload: Workload) -> list[tuple[float, FloatArray, FloatArray, FloatArray]]:
     """For each minorant: d0, rounds, seconds beyond d0 in them, tokens held summed over them."""
     from hindsight.seconds.minorants import affine_minorants
 
@@ -171,5 +168,5 @@ def _parts(
     held = o * s + o * (o + 1) / 2 - workload.memory_rule.unstored * o
     return [
         (float(one.d0), o, float(one.d1) * (s + o - 1) + float(one.d2) * held, held)
-        for one in affine_minorants(batch_time, workload.memory_limit)
+        for one in affine_minorants(workload.require_batch_time(), workload.memory_limit)
     ]

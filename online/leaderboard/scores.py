@@ -8,11 +8,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import instances
-from instances import FileFormatError, Instance, Library, LibraryEntry
-from instances.batch_time import preset
+from instances import FileFormatError, Library, LibraryEntry
 from instances.files import read_bytes
 from instances.version import package_version
 from online.comparison.ratios import Latency
@@ -319,15 +317,13 @@ def _late(entry: LibraryEntry, spec: PolicySpec) -> tuple[Latency | None, str | 
     if (reason := _not_run(spec, entry)) is not None:
         return None, reason
     assert entry.level is not None
-    batch_time = None if entry.batch_time is None else preset(entry.batch_time).batch_time
-    source = cast(Instance, entry.instance)
-    trial = run_policy(source, spec, SEED, batch_time=batch_time, level=entry.level)
+    trial = run_policy(entry.instance, spec, SEED, level=entry.level)
     if trial.run is None or trial.reason is not None:
         return None, trial.reason
     if trial.schedule is not None and is_preemptive(trial.schedule):
         return None, KEEPS_TOKENS
     run = trial.run
-    schedule = run.schedule if batch_time is None else run.seconds_schedule
+    schedule = run.seconds_schedule if trial.in_seconds else run.schedule
     late = int((~schedule.on_time(entry.level)).sum())
     return (late, None) if late <= int((~run.on_time(entry.level)).sum()) else (None, HELD)
 

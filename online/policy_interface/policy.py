@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from instances.batch_time.models import BatchTime
 from instances.errors import InvalidValueError
+from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.registry import Registry

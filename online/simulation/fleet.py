@@ -19,9 +19,9 @@ from instances import Instance, InvalidTypeError, Workload
 from instances.arrays import IntArray
 from instances.problem.arrival_source import Arrival, ArrivalSource, FixedArrivals, InstanceSource
 from instances.problem.fleet_schedule import by_replica
+from instances.problem.workload import as_problem
 from instances.service_level import AnyLevel
 from instances.validation import as_integer
-from online.batch_time import BatchTime
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
 from online.policy_interface.policy import Policy, Setup, UndeclaredGenerator, VisibleRequest
 from online.policy_interface.predictions import Prediction, PredictionModel
@@ -45,7 +45,6 @@ def simulate_fleet(  # noqa: PLR0913
     *,
     seed: int = 0,
     predictions: PredictionModel | None = None,
-    batch_time: BatchTime | None = None,
     service_model: ServiceModel = TOKEN_PER_ROUND,
     max_rounds: int | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -59,7 +58,7 @@ def simulate_fleet(  # noqa: PLR0913
     Parameters
     ----------
     requests : Instance or ArrivalSource
-        An `Instance`, or with a batch time a `Workload`, with any number of ``replicas``. What
+        An `Instance`, or a `Workload` with its batch time, with any number of ``replicas``. What
         reacts to a policy has one replica only.
     policy : AnyPolicy
         As in `simulate`. Each of several replicas has its own; of a `Policy` a copy.
@@ -72,8 +71,6 @@ def simulate_fleet(  # noqa: PLR0913
     predictions : PredictionModel or None, default None
         What router and policies are told of output lengths; None tells the truth. They are drawn
         in order of arrival, whoever routes.
-    batch_time : BatchTime or None, default None
-        Seconds of each round; None makes every round one unit of time.
     service_model : ServiceModel, default TOKEN_PER_ROUND
         How many rounds a request takes and what it holds in each.
     max_rounds : int or None, default None
@@ -104,7 +101,6 @@ def simulate_fleet(  # noqa: PLR0913
             policy,
             seed=seed,
             predictions=predictions,
-            batch_time=batch_time,
             service_model=service_model,
             max_rounds=max_rounds,
             should_stop=should_stop,
@@ -116,10 +112,9 @@ def simulate_fleet(  # noqa: PLR0913
     if not isinstance(requests, Instance | Workload):
         reason = "is no Instance or Workload: what reacts to a policy has one replica"
         raise InvalidTypeError(None, "requests", requests, reason)
-    seed, predictions, max_rounds = check_options(
-        requests, seed, predictions, batch_time, service_model, max_rounds
-    )
-    options = _Options(requests, policy, seed, batch_time, service_model, max_rounds, should_stop)
+    requests = as_problem(requests, "requests")
+    seed, predictions, max_rounds = check_options(seed, predictions, service_model, max_rounds)
+    options = _Options(requests, policy, seed, service_model, max_rounds, should_stop)
     source = InstanceSource(requests) if isinstance(requests, Instance) else requests
     order = np.array(source.order) if isinstance(source, InstanceSource) else np.arange(len(source))
     rng = np.random.default_rng([seed, 1])
@@ -155,7 +150,6 @@ class _Options(NamedTuple):
     problem: Instance | Workload
     policy: AnyPolicy
     seed: int
-    batch_time: BatchTime | None
     service_model: ServiceModel
     max_rounds: int | None
     should_stop: Callable[[], bool] | None
@@ -170,7 +164,7 @@ class _Options(NamedTuple):
             self.service_model,
             rng if router.randomized else UndeclaredGenerator(router.name, "router"),
             problem.memory_rule,
-            self.batch_time,
+            problem.batch_time,
             problem.replicas,
         )
         try:
@@ -184,7 +178,7 @@ class _Options(NamedTuple):
         if index:
             seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
         policy = make_policy(self.policy)
-        replica = _Replica(index, self.problem, policy, seed, self.batch_time, self.service_model)
+        replica = _Replica(index, self.problem, policy, seed, self.service_model)
         replica.begin(self.max_rounds, self.should_stop)
         return replica
 
@@ -256,6 +250,7 @@ class _Sent(FixedArrivals):
     def __init__(self, problem: Instance | Workload) -> None:
         self.name = problem.name
         self.memory_limit, self.memory_rule = problem.memory_limit, problem.memory_rule
+        self.batch_time = problem.batch_time
         self._arrivals = []
 
     def append(self, arrival: Arrival) -> None:
@@ -305,14 +300,13 @@ class _Replica(Simulation):
         problem: Instance | Workload,
         policy: Policy,
         seed: int,
-        batch_time: BatchTime | None,
         service_model: ServiceModel,
     ) -> None:
         self.requests: list[tuple[VisibleRequest, Arrival]] = []
         # Iterators over a list go on where it has grown.
         levels = (request.level for request, _ in self.requests)
         source, told = _Sent(problem), _Told(self.requests)
-        super().__init__(source, policy, seed, told, batch_time, service_model, levels)
+        super().__init__(source, policy, seed, told, service_model, levels)
         self.machine.horizon = 0.0
         self.index = index
         self.unfinished: dict[int, VisibleRequest] = {}

@@ -139,6 +139,7 @@ class FleetRun(Served):
             self._column("prompt_lengths")[order],
             self.output_lengths[order],
             memory_limit=self._first.memory_limit,
+            batch_time=self.batch_time,
             memory_rule=self._first.memory_rule,
             ids=[self.ids[position] for position in order.tolist()],
             replicas=len(self.runs),

@@ -106,7 +106,7 @@ class Recorder:
         clock = self._clock()
         return Run(
             memory_limit=source.memory_limit,
-            instance=given if given is not None else self._realised(source),
+            instance=self._realised(source) if given is None and not self._timed else given,
             start_rounds=starts,
             completion_rounds=ends,
             ids=tuple(ids),

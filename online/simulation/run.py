@@ -67,8 +67,8 @@ class Served:
         Parameters
         ----------
         level : ServiceLevel or Sequence[ServiceLevel]
-            One for all requests, or one for each in the instance's order; in rounds, or in seconds
-            for a run with a batch time.
+            One for all requests, or one for each in the order of the requests; in rounds, or in
+            seconds for a run of a workload.
 
         Raises
         ------
@@ -110,8 +110,8 @@ class Run(Served):
         nothing and nothing more will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's
         ``should_stop``).
     instance : Instance or None
-        The realised instance, in order of appearance of an arrival source, or the instance given;
-        None where arrival times are not whole rounds.
+        The instance given, or what an arrival source realised, in order of appearance; None in
+        seconds, and where arrival times are not whole rounds.
     start_rounds, completion_rounds : int64 array
         Round indices of the last attempt, shape (n,), in the instance's order; -1 where there is
         none.
@@ -281,6 +281,7 @@ class Run(Served):
             self.prompt_lengths[order],
             self.output_lengths[order],
             memory_limit=self.memory_limit,
+            batch_time=self.batch_time,
             memory_rule=self.memory_rule,
             ids=[self.ids[position] for position in order.tolist()],
         )
@@ -311,7 +312,7 @@ class Run(Served):
                 f"followed the service model {self.service_model.name!r}: no schedule in seconds "
                 "has rounds like those"
             )
-        schedule = seconds_schedule(self, self.workload, self.batch_time)
+        schedule = seconds_schedule(self, self.workload)
         violations = schedule.violations()
         # Exactly, but for prefill rounds: as chunks they are added up in another order.
         exact = 0.0 if not self.service_model.prefill_rounds else 1e-12
@@ -337,7 +338,7 @@ class Run(Served):
             Some request was never served.
         """
         self._require_completed()
-        if self.instance is None or self.round_end_times is not None:
+        if self.instance is None:
             return float(self.latencies.sum())
         if not self.keeps_tokens:
             return self.schedule.total_latency

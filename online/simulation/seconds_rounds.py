@@ -9,7 +9,7 @@ import numpy as np
 
 from instances import SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import BatchTime, Stretch
+from instances.batch_time import Stretch
 from instances.batch_time.seconds_schedule import ADVANCES
 from online.batch_time.service_model import ServiceModel
 
@@ -36,7 +36,7 @@ class Record(TokenRecord, Protocol):
         """Rounds with an unchanged batch."""
 
 
-def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> SecondsSchedule:
+def seconds_schedule(run: Record, workload: Workload) -> SecondsSchedule:
     """Return the schedule of a completed run, whose requests ``workload`` has by arrival.
 
     A prefill round, which emits nothing, processes the prompt as one chunk.
@@ -67,7 +67,7 @@ def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> 
             run.service_model,
         )
     table = np.array(rows, dtype=np.int64)
-    schedule = SecondsSchedule(workload, batch_time, table, _round_starts(run))
+    schedule = SecondsSchedule(workload, table, _round_starts(run))
     if not run.service_model.prefill_rounds:
         return schedule
     # A prompt that counts as a chunk is added up in another order.
@@ -75,7 +75,7 @@ def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> 
     for position, seconds in enumerate(schedule.durations.tolist()):
         starts[position] = max(starts[position], now)
         now = starts[position] + seconds
-    return SecondsSchedule(workload, batch_time, table, starts)
+    return SecondsSchedule(workload, table, starts)
 
 
 def _stay(

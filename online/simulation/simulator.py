@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.batch_time.models import check_batch_time
+from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
 from instances.problem.instance import Problem
-from instances.problem.workload import refuse_seconds
+from instances.problem.workload import source_batch_time
 from instances.service_level import AnyLevel, ServiceLevel, limits_of
 from instances.validation import as_integer
-from online.batch_time import BatchTime
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
 from online.policy_interface.policy import (
     Decision,
@@ -47,13 +45,12 @@ FRUITLESS_LIFETIMES = 200
 """Rounds without completion or arrival, in lifetimes of the longest request, that end a run."""
 
 
-def simulate(  # noqa: PLR0913
+def simulate(
     arrivals: Instance | ArrivalSource,
     policy: AnyPolicy,
     *,
     seed: int = 0,
     predictions: PredictionModel | None = None,
-    batch_time: BatchTime | None = None,
     service_model: ServiceModel = TOKEN_PER_ROUND,
     max_rounds: int | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -64,8 +61,9 @@ def simulate(  # noqa: PLR0913
     Parameters
     ----------
     arrivals : Instance or ArrivalSource
-        An `Instance`, or an arrival source that may react to the policy. A `Workload`, with arrival
-        times in seconds, needs a batch time.
+        An `Instance`, in the papers' round model, where every round is one unit of time and idle
+        rounds pass too; a `Workload`, whose batch time says how many seconds a round lasts; or an
+        arrival source that may react to the policy, in seconds if it has a ``batch_time``.
     policy : AnyPolicy
         A registered name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or
         function that makes a policy, or a `Policy`, which is run itself and keeps what it learns.
@@ -73,9 +71,6 @@ def simulate(  # noqa: PLR0913
         Of every random choice of the policy, the predictions and the source.
     predictions : PredictionModel or None, default None
         What the policy is told of output lengths; None tells the truth.
-    batch_time : BatchTime or None, default None
-        Seconds of each round; None makes every round one unit of time, which is the papers' round
-        model, in which idle rounds pass too.
     service_model : ServiceModel, default TOKEN_PER_ROUND
         How many rounds a request takes and what it holds in each.
     max_rounds : int or None, default None
@@ -84,8 +79,8 @@ def simulate(  # noqa: PLR0913
         Asked before every decision, and inside those that solve programs; True gives up with status
         ``"time-limit"``.
     level : ServiceLevel or Sequence[ServiceLevel] or None, default None
-        Service level that policies are told, of all requests, or of each request of an instance in
-        its order. It sets `VisibleRequest.deadline` and changes nothing else.
+        Service level that policies are told, of all requests, or of each request of an instance or
+        workload in its order. It sets `VisibleRequest.deadline` and changes nothing else.
 
     Returns
     -------
@@ -102,8 +97,8 @@ def simulate(  # noqa: PLR0913
     InvalidTypeError
         Something else than a policy, a batch time, a prediction model or requests.
     InvalidValueError
-        A request that can never run, arrivals out of order, levels that are not one for each
-        request of an instance, or none for a policy that needs one.
+        A request that can never run, arrivals out of order, a workload without a batch time, levels
+        that are not one for each request, or none for a policy that needs one.
     RuntimeError
         The policy called `sys.exit`.
 
@@ -124,12 +119,9 @@ def simulate(  # noqa: PLR0913
         policy = make_policy(policy)
     if isinstance(arrivals, Problem):
         arrivals.require_one_replica()
-    seed, predictions, max_rounds = check_options(
-        arrivals, seed, predictions, batch_time, service_model, max_rounds
-    )
-    simulation = Simulation(
-        source, policy, seed, predictions, batch_time, service_model, levels_in_order(source, level)
-    )
+    seed, predictions, max_rounds = check_options(seed, predictions, service_model, max_rounds)
+    levels = levels_in_order(source, level)
+    simulation = Simulation(source, policy, seed, predictions, service_model, levels)
     simulation.begin(max_rounds, should_stop)
     given = arrivals if isinstance(arrivals, Instance) else None
     # A source built on an InstanceSource may add requests: only the plain one has a known order.
@@ -138,10 +130,8 @@ def simulate(  # noqa: PLR0913
 
 
 def check_options(
-    requests: Any,
     seed: int,
     predictions: PredictionModel | None,
-    batch_time: BatchTime | None,
     service_model: ServiceModel,
     max_rounds: int | None,
 ) -> tuple[int, PredictionModel, int | None]:
@@ -155,12 +145,6 @@ def check_options(
     seed = as_integer(seed, None, "seed", minimum=0)
     if max_rounds is not None:
         max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
-    if batch_time is None:
-        refuse_seconds(requests, "arrivals")
-    else:
-        check_batch_time(batch_time)
-        if isinstance(requests, Instance):
-            requests.refuse_weights("is not 1: with a batch time every request counts alike")
     return seed, predictions, max_rounds
 
 
@@ -168,11 +152,15 @@ def levels_in_order(source: ArrivalSource, level: AnyLevel | None) -> Iterator[S
     """Return the level of each request in order of appearance."""
     if level is None or isinstance(level, ServiceLevel):
         return itertools.repeat(level)
-    if type(source) is not InstanceSource:
-        reason = "are one for each request, which needs an Instance: give one for all"
+    if type(source) is InstanceSource:
+        order: Sequence[int] = source.order
+    elif isinstance(source, Workload):
+        order = range(len(source))
+    else:
+        reason = "are one for each request, and the requests answer to the policy: give one for all"
         raise InvalidValueError(None, "level", "levels", reason)
-    limits_of(level, len(source.order))
-    return iter([level[position] for position in source.order])
+    limits_of(level, len(order))
+    return iter([level[position] for position in order])
 
 
 class Simulation:
@@ -193,7 +181,6 @@ class Simulation:
         policy: Policy,
         seed: int,
         predictions: PredictionModel,
-        batch_time: BatchTime | None,
         service_model: ServiceModel,
         levels: Iterator[ServiceLevel | None],
     ) -> None:
@@ -210,6 +197,7 @@ class Simulation:
         self._levels = levels
         self.rule = rule = memory_rule_of(source)
         self._usable = rule.limit(source.memory_limit)
+        batch_time = source_batch_time(source)
         self.machine, service_model = machine_for(
             policy, source.memory_limit, service_model, batch_time, rule
         )

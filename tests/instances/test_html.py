@@ -14,6 +14,7 @@ import instances
 import online
 from instances import Instance, Workload, generate, html
 from instances.batch_time import preset
+from instances.problem.workload import in_seconds
 from online.comparison.comparing import compare
 
 HOSTILE = '<script>alert("1")</script>&'
@@ -27,10 +28,12 @@ def shown() -> dict[str, Any]:
     lengths = rng.integers(1, 20, 2000), rng.integers(1, 40, 2000)
     arrivals = np.sort(rng.integers(0, 2000, 2000))
     many = Instance.from_arrays(*lengths, arrivals, memory_limit=500, name=HOSTILE)
-    timed = Workload(arrivals / 2.0, *lengths, memory_limit=16492, name=HOSTILE)
+    timed = Workload(
+        arrivals / 2.0, *lengths, memory_limit=16492, name=HOSTILE, batch_time=MODEL.batch_time
+    )
     few = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name=HOSTILE)
     run = online.simulate(many, "mc-sf")
-    run_in_seconds = online.simulate(timed, "mc-sf", batch_time=MODEL.batch_time)
+    run_in_seconds = online.simulate(timed, "mc-sf")
     optimum = hindsight.solve(few)
     return {
         "instance": many,
@@ -42,7 +45,7 @@ def shown() -> dict[str, Any]:
         "run in seconds": run_in_seconds,
         "result": optimum,
         "preemptive result": hindsight.solve(few, preemptive=True),
-        "result in seconds": hindsight.solve(few, batch_time=MODEL.batch_time, time_limit=0),
+        "result in seconds": hindsight.solve(in_seconds(few, MODEL.batch_time), time_limit=0),
         "table": compare(few, ["mc-sf", "fcfs"]).summary(),
     }
 

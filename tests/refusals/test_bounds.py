@@ -46,16 +46,16 @@ WEIGHTED = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])
 LIGHTER = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 4])
 BLOCKS = Instance.from_arrays([1] * 4, [1] * 4, memory_limit=8, memory_rule=MemoryRule(4))
 LARGE = Instance.from_arrays([5] * 300, [50] * 300, memory_limit=100)
-WORK = Workload([0.0], [3], [2], memory_limit=8)
-LATER = Workload([0.125], [3], [2], memory_limit=8)
-LONG = Workload([0.0], [5], [10**8], memory_limit=10**9)
+WORK = Workload([0.0], [3], [2], memory_limit=8, batch_time=TIME)
+LATER = Workload([0.125], [3], [2], memory_limit=8, batch_time=TIME)
+LONG = Workload([0.0], [5], [10**8], memory_limit=10**9, batch_time=TIME)
 LEVEL = ServiceLevel(latency=1)
-SERVED = SecondsSchedule.from_start_rounds(WORK, TIME, [0])
+SERVED = SecondsSchedule.from_start_rounds(WORK, [0])
 FAR = Instance.from_arrays([1, 1], [1, 1], [0, 10**9], memory_limit=2)
 WIDE = Instance.from_arrays([1], [1], memory_limit=256)
 LONGEST = Instance.from_arrays([1, 1], [2**31 - 2] * 2, memory_limit=2**31 - 1)
 BROKEN = PreemptiveSchedule(PAIR, [[(1, 9)], [(2, 2)]])
-UNIT = SecondsSchedule.from_start_rounds(WORK, UnitTime(), [0])
+UNIT = SecondsSchedule.from_start_rounds(WORK.with_batch_time(UnitTime()), [0])
 WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
 WORSE = Schedule(SMALL, [2, 5, 6, 2, 12])
 AT_ONCE = Schedule(SMALL, SMALL.arrival_times)
@@ -105,8 +105,8 @@ def preempted(**options: Any) -> Any:
     return solve(**{"instance": SMALL, "preemptive": True, **options})
 
 
-def timed(**options: Any) -> Any:
-    return solve(**{"instance": WORK, "batch_time": TIME, **options})
+def timed(clock: Any = TIME, **options: Any) -> Any:
+    return solve(WORK.with_batch_time(clock), **options)
 
 
 def forged(**changes: Any) -> Any:
@@ -144,8 +144,7 @@ VALUES: Rows = [
     (lambda: solve(WEIGHTED, method="configurations"), "counts every request alike: it takes"),
     (lambda: solve(WEIGHTED, method="counts"), "counts every request alike: it takes no weights"),
     (lambda: solve(WEIGHTED, preemptive=True), "preemptive=True counts every request alike"),
-    (lambda: solve(WEIGHTED, batch_time=TIME), "with a batch time every request counts alike"),
-    (lambda: relax(WEIGHTED, batch_time=TIME), "batch time every request counts alike"),
+    (lambda: Workload.from_instance(WEIGHTED, TIME), "in seconds every request counts alike"),
     (lambda: hindsight.relax_strengthened(WEIGHTED), "what runs together count every request"),
     (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
@@ -163,7 +162,7 @@ VALUES: Rows = [
     (lambda: preempted(start=parts().schedule), "belongs to another instance"),
     (lambda: parts().known_bounds(), "preemptive optimum"),
     (lambda: crosscheck(PAIR, parts()), "preemptive optimum"),
-    (lambda: solved(preemption="recompute"), "give batch_time too"),
+    (lambda: solved(preemption="recompute"), "of a Workload"),
     (lambda: preempted(bounds=lambda _: 1), "is of the total latency"),
     # The makespan.
     (lambda: shortest().known_bounds(), "objective = 'makespan'"),
@@ -172,14 +171,16 @@ VALUES: Rows = [
     (lambda: crosscheck(GAP, shortest()), "objective = 'makespan'"),
     (lambda: hindsight.write_certificate(shortest(), "proof.json"), "objective = 'makespan'"),
     # Seconds.
-    *[(row[0], f"parameter = '{row[1]}' cannot be given") for row in given(timed, **NO_ROUNDS)],
-    (lambda: timed(model=object()), "parameter = 'model' cannot be given"),
+    *[(row[0], f"parameter = '{row[1]}' is for an Instance") for row in given(timed, **NO_ROUNDS)],
+    (lambda: timed(model=object()), "parameter = 'model' is for an Instance"),
     *given(timed, time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: timed(preemption="swap"), "keep or recompute"),
-    *each(lambda d: timed(batch_time=Constant(d)), NO_LENGTH, NAN, INFINITE, 0.0, -1.0, 1e308),
-    (lambda: solve(LONG, batch_time=TIME), r"output_lengths = 100000000 is not below 10\^6"),
-    (lambda: solve(LATER, batch_time=TIME, start=SERVED), "another workload or batch time"),
-    (lambda: timed(batch_time=AffineTime(1.0), start=SERVED), "another workload or batch time"),
+    (lambda: timed(None), r"batch_time = None is not known: .*AffineTime\(0\.05"),
+    (lambda: relax(Workload([0.0], [1], [1], memory_limit=4)), "batch_time = None is not known"),
+    *each(lambda d: timed(Constant(d)), NO_LENGTH, NAN, INFINITE, 0.0, -1.0, 1e308),
+    (lambda: solve(LONG), r"output_lengths = 100000000 is not below 10\^6"),
+    (lambda: solve(LATER, start=SERVED), "another workload or batch time"),
+    (lambda: timed(AffineTime(1.0), start=SERVED), "another workload or batch time"),
     # Service levels.
     (lambda: attainment(ONE, LEVEL, late="keep"), "late = 'keep' is not one of drop, serve"),
     (lambda: attainment(ONE, [LEVEL, LEVEL]), "differs from the number of requests, 1"),
@@ -210,16 +211,13 @@ TYPES: Rows = [
     (lambda: solved(start=PreemptiveSchedule.from_schedule(best())), "is not a Schedule$"),
     (lambda: preempted(start=[0, 1]), "is not a Schedule or PreemptiveSchedule$"),
     (lambda: solve(SMALL, preemptive=1), "preemptive = 1 is neither True nor False"),
-    (lambda: solve(3), "is not an Instance"),
+    *each(solve, "is neither an Instance nor a Workload", 3),
     *each(lambda value: solved(bounds=lambda _: value), "neither a whole number nor", "12"),
     *each(lambda value: solved(bounds=lambda _: value), "neither a whole nu", 12.0, None, True),
     (lambda: solved(model="model.lp"), "ConcreteModel"),
-    (lambda: timed(batch_time=None), "give batch_time"),
-    *each(lambda clock: timed(batch_time=clock), "not a batch time", 3, UnitTime),
-    *each(lambda clock: timed(batch_time=clock), r"preset\(name\)", "llama"),
-    (lambda: timed(instance=[1]), "neither a Workload"),
+    *each(timed, "not a batch time", 3, UnitTime),
+    *each(timed, r"preset\(name\)", "llama"),
     (lambda: timed(start=3), "SecondsSchedule"),
-    (lambda: relax(WORK), "give batch_time"),
     (lambda: build_model(WORK), "is not an Instance"),
     (lambda: attainment(ONE, [30]), r"level\[0\] = 30 is not a ServiceLevel"),
     *each(lambda level: attainment(ONE, level), "neither a ServiceLevel nor", None, "latency"),

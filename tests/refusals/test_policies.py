@@ -216,7 +216,7 @@ def uncertain(policy: Any) -> Any:
 
 
 def timed(clock: Any) -> Any:
-    return simulate(WORK, "mc-sf", batch_time=clock)
+    return simulate(WORK.with_batch_time(clock), "mc-sf")
 
 
 VALUES: Rows = [
@@ -233,12 +233,12 @@ VALUES: Rows = [
     (lambda: simulate(ALIKE, "vllm:order=deadline"), "deadline = None is not known"),
     (lambda: leveled([ServiceLevel(latency=1)] * 2), "differs from the number of requests, 3"),
     (lambda: simulate(FLEET, "mc-sf"), "replicas = 2"),
-    (lambda: simulate(WEIGHTED, "mc-sf", batch_time=SECOND), "every request counts alike"),
+    (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: .*AffineTime\(0\.05"),
     (lambda: simulate(PAGED, make_policy("vllm", block_size=8)), "not that of the memory rule, 16"),
     *each(lambda name: simulate(PAGED, name, service_model=PREFILL), "prefill rounds", *ENGINES),
     (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
     (
-        lambda: simulate(WHOLE, SHORT_CHUNKS, batch_time=SECOND),
+        lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS),
         "= 15 is below a block of 16",
     ),
     (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
@@ -275,7 +275,7 @@ TYPES: Rows = [
     *each(nested, "'nested-wait': thresholds = 1.0", [1.0]),
     *each(leveled, "is not a ServiceLevel", [1, 2, 3]),
     *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", PRESET, UnitTime),
-    (lambda: simulate(WORK, "vllm"), r"in seconds: give batch_time .*AffineTime\(0\.05"),
+    (lambda: simulate(Source(batch_time=0.5), "fcfs"), "batch_time = 0.5 is not a batch time"),
     (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is no "),
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "^predictions = .* is no ", "x"),
     (lambda: simulate(TINY, "fcfs", predictions=IntervalPredictions), "^predictions = .* is no "),

@@ -42,9 +42,9 @@ PAIR = Instance([Request(0, 1, 1, "a"), Request(0, 1, 1, "b")], 4)
 LONG = Instance.from_arrays([2], [4], memory_limit=10)
 TRIO = Instance([Request(0, 2, 3, "a"), Request(4, 1, 2, "b"), Request(4, 5, 1)], 8, "trio")
 FLEET = Instance.from_arrays([2, 3, 1], [4, 2, 3], [0, 0, 1], memory_limit=6, replicas=2)
-TIMED = Workload([0.0, 0.5, 1.0], [2, 3, 1], [4, 2, 3], memory_limit=6, replicas=2)
-WORKLOAD = Workload([1.0], [3], [2], memory_limit=6)
 TIME = AffineTime(0.5, 0.25, 0.125)
+TIMED = Workload([0.0, 0.5, 1.0], [2, 3, 1], [4, 2, 3], memory_limit=6, replicas=2, batch_time=TIME)
+WORKLOAD = Workload([1.0], [3], [2], memory_limit=6, batch_time=TIME)
 PARTS = FleetSchedule.from_starts(FLEET, [0, 1, 1], [0, 0, 2]).parts
 WEIGHTED = Instance.from_arrays([1, 2, 1], [3, 2, 1], [0, 1, 1], memory_limit=6, weights=[1, 5, 2])
 SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
@@ -117,7 +117,7 @@ def stretches(given: Any) -> PreemptiveSchedule:
 
 
 def rows(given: Any, times: Any = None) -> SecondsSchedule:
-    return SecondsSchedule(WORKLOAD, TIME, given, times)
+    return SecondsSchedule(WORKLOAD, given, times)
 
 
 def assigned(replicas: Any) -> FleetSchedule:
@@ -227,7 +227,7 @@ VALUES: Rows = [
         "replicas = 2",
         lambda: Schedule(FLEET, [0, 0, 0]),
         lambda: PreemptiveSchedule.from_rounds(FLEET, [[1, 2, 3, 4], [1, 2], [2, 3, 4]]),
-        lambda: SecondsSchedule.from_start_rounds(TIMED, TIME, [0, 0, 0]),
+        lambda: SecondsSchedule.from_start_rounds(TIMED, [0, 0, 0]),
     ),
     # Bounds that contradict their schedule or one another.
     *every("upper_bound", bounds(upper_bound=7, start_times=SERIAL), bounds(-1)),

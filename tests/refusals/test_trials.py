@@ -66,7 +66,7 @@ ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
 ONE = Instance.from_arrays([1], [3], memory_limit=9)
 FLEET = Instance([Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)], 14, replicas=2)
 WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
-TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10)
+TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=SECOND)
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
 EXACT = Interval(Fraction(1), Fraction(1))
 MOST = Family("uniform", {"n": 1}, range(600_000))
@@ -94,7 +94,7 @@ def bounds(problem: Any) -> Any:
 
 def timed_bounds(work: Any = TWO, clock: Any = SECOND) -> Any:
     """Bounds of an optimum in seconds."""
-    return SimpleNamespace(workload=work, batch_time=clock, upper_bound=5, lower_bound=4)
+    return SimpleNamespace(workload=work.with_batch_time(clock), upper_bound=5, lower_bound=4)
 
 
 class Drifting:
@@ -112,7 +112,7 @@ def run(problem: Any = SMALL, policy: Any = "fcfs", **options: Any) -> Any:
 
 
 def timed(**options: Any) -> Any:
-    return simulate(TWO, "fcfs", **{"batch_time": SECOND, **options})
+    return simulate(TWO, "fcfs", **options)
 
 
 def attainable(problem: Instance) -> AttainmentResult:
@@ -143,16 +143,17 @@ VALUES: Rows = [
     (lambda: compare(FLEET, "mc-sf"), "replicas = 2 needs a router"),
     (lambda: compare(FLEET, "mc-sf", routers=["random"] * 2), "'random' is given twice"),
     (compared(routers="round-robin"), "but there is one machine"),
-    (lambda: compare(TWO, "fcfs", batch_time=SECOND, preemptive=True), "beside batch_time"),
+    (lambda: compare(TWO, "fcfs", preemptive=True), "has no meaning in seconds"),
     (lambda: compare(WEIGHTED, "mc-sf", preemptive=True), "preemptive=True counts every request"),
-    (lambda: compare(WEIGHTED, "mc-sf", batch_time=SECOND), "every request counts alike"),
+    *each(lambda given: compare_many([SMALL, given], "vllm"), "batch_time = None is not", WORK),
+    (lambda: compare(WORK, "vllm"), "batch_time = None is not known"),
     *each(lambda name: compare(ALIKE, ["fcfs", name]), "needs a service level", "edf"),
     *each(lambda name: compare(ALIKE, name), "service level", "vllm:order=deadline"),
     *each(lambda name: compare(ALIKE, name), "service level", "sarathi:order=deadline"),
-    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], time_limit=0), "time_limit"),
-    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], jobs=0), "jobs"),
-    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], error=-1), "error"),
-    (lambda: measure_headroom(TWO, SECOND, ["fcfs"], seed=-1), "seed"),
+    (lambda: measure_headroom(TWO, ["fcfs"], time_limit=0), "time_limit"),
+    (lambda: measure_headroom(TWO, ["fcfs"], jobs=0), "jobs"),
+    (lambda: measure_headroom(TWO, ["fcfs"], error=-1), "error"),
+    (lambda: measure_headroom(TWO, ["fcfs"], seed=-1), "seed"),
     # Experiments.
     (lambda: Experiment("e", [MOST], ["fcfs", "mc-sf"]), "trials = 1200000 are more than 1000000"),
     (lambda: Family("uniform", {"n": 1}, count()), "seeds = .* are more than 1000000"),
@@ -234,9 +235,6 @@ TYPES: Rows = [
     ),
     *each(compare, "policies", 3)[:0],
     (lambda: compare([1], ["mc-sf"]), "no arrival source"),
-    (lambda: compare(TWO, "fcfs", batch_time=0.5), "is not a batch time"),
-    (lambda: compare(WORK, "vllm"), "in seconds: give batch_time"),
-    (lambda: compare_many([SMALL, WORK], "vllm"), "in seconds: give batch_time"),
     *[(compared(level=level), "level") for level in (4, "latency=4", [LEVEL] * 3)],
     (compared(preemptive="no"), "preemptive"),
     (lambda: Experiment("e", [FEW], ["fcfs"], level="latency"), "'latency' is no ServiceLevel"),
@@ -249,23 +247,23 @@ TYPES: Rows = [
 ]
 UNKNOWN: Rows = [
     (lambda: compare(SMALL, "x"), "unknown policy 'x'; known: "),
-    (lambda: measure_headroom(TWO, SECOND, ["no-such"]), "no-such"),
+    (lambda: measure_headroom(TWO, ["no-such"]), "no-such"),
     (lambda: compare(FLEET, "mc-sf", routers="nope"), "unknown router 'nope'; known: by-price"),
     (lambda: preset("fire"), "unknown preset 'fire'; known: smoke"),
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different instances"),
     (lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)), "different inst"),
-    (lambda: ratio(run(batch_time=SECOND), bounds(SMALL)), "run is in seconds"),
+    (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
     (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different workloads"),
-    (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), r"AffineTime\(d0=1.0, d1=0.0"),
+    (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
     (
         lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)),
         "different instances",
     ),
     (lambda: share_of_attainable(run(ONE), attainable(ALIKE)), "different requests"),
-    (lambda: share_of_attainable(run(ONE, batch_time=SECOND), attainable(ONE)), "the run took"),
+    (lambda: share_of_attainable(timed(), attainable(ONE)), "requests or batch times"),
     (lambda: ratio(run(), hindsight.solve(SMALL, objective="makespan")), "total latency"),
     (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "not of the preemptive optimum"),
 ]
@@ -276,7 +274,7 @@ INCOMPLETE: Rows = [
 ]
 NONE: Rows = [
     (lambda: run().seconds_schedule, "counts rounds"),
-    (lambda: timed(batch_time=Drifting()).seconds_schedule, "asked again"),
+    (lambda: run(TWO.with_batch_time(Drifting())).seconds_schedule, "asked again"),
     (lambda: share_of_attainable(held(), attainable(ONE)), "without pauses fewer are on time"),
 ]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from golden import check_text
 import instances
 import online
 from instances import LibraryEntry, ServiceLevel
-from instances.batch_time import preset
 from studies.reproduction import reproduction_names
 
 LOGS = ("vllm_bench", "sglang_bench", "guidellm", "aiperf", "trtllm_bench")
@@ -77,8 +75,7 @@ def test_headroom(ok: Ok, tmp_path: Path, log: str) -> None:
 
 def score(entry: LibraryEntry, policy: str) -> str:
     """Return the total latency of a policy, or why there is none."""
-    problem, clock = entry.instance, entry.batch_time and preset(entry.batch_time).batch_time
-    options: Mapping[str, Any] = {"batch_time": clock, "level": entry.level or LEVEL}
+    problem, options = entry.instance, {"level": entry.level or LEVEL}
     fleet = {"router": "least-requests"} if problem.replicas > 1 else {}
     simulate: Any = online.simulate_fleet if fleet else online.simulate
     try:

@@ -375,7 +375,7 @@ def drawn_time(rng: np.random.Generator, scale: float = 1) -> Any:
 
 
 def drawn_workload(seed: int, requests: int = 4) -> tuple[Workload, Any]:
-    """A workload on any axes, and a batch time; half of them exact in floats, half in decimals."""
+    """A workload on any axes and its batch time; half are exact in floats, half in decimals."""
     rng = np.random.default_rng([11, seed])
     n, rule = int(rng.integers(1, requests + 1)), _chosen(rng, *RULES, RULES[0], RULES[0])
     most = 3 if n < 4 else 2
@@ -391,7 +391,8 @@ def drawn_workload(seed: int, requests: int = 4) -> tuple[Workload, Any]:
         memory_rule=rule,
         replicas=_chosen(rng, 1, 1, 2),
     )
-    return workload, drawn_time(rng, scale)
+    time = drawn_time(rng, scale)
+    return workload.with_batch_time(time), time
 
 
 def least_total_latency(instance: Instance, *, preemptive: bool = False) -> int:

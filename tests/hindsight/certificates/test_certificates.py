@@ -195,13 +195,15 @@ def test_weighted_optima_of_other_kinds_are_refused_in_a_line() -> None:
 # In seconds.
 
 AFFINE = AffineTime(0.5, 0.125, 0.0625)
-WORKLOAD = Workload([0.0, 0.125], [1, 2], [2, 1], memory_limit=4)
+WORKLOAD = Workload([0.0, 0.125], [1, 2], [2, 1], memory_limit=4, batch_time=AFFINE)
 
 
 def in_seconds(time: Any = AFFINE) -> hindsight.SecondsResult:
     rng = np.random.default_rng(5)
-    workload = Workload(np.sort(rng.random(6)), [3] * 6, [1, 5, 2, 4, 3, 6], memory_limit=12)
-    return hindsight.relax(workload, batch_time=time, time_limit=2)
+    workload = Workload(
+        np.sort(rng.random(6)), [3] * 6, [1, 5, 2, 4, 3, 6], memory_limit=12, batch_time=time
+    )
+    return hindsight.relax(workload, time_limit=2)
 
 
 @pytest.mark.parametrize("time", [AFFINE, TiledTime((1, 8), (0.5, 2.0), kernel=0.125)])
@@ -222,7 +224,7 @@ def test_the_result_of_a_solve_is_certified(time: Any, tmp_path: Path) -> None:
 
 def test_a_memory_rule_travels_with_the_requests() -> None:
     blocks = WORKLOAD.under(MemoryRule(block_size=2))
-    document = hindsight.make_certificate(SecondsSchedule.from_start_rounds(blocks, AFFINE, [0, 2]))
+    document = hindsight.make_certificate(SecondsSchedule.from_start_rounds(blocks, [0, 2]))
     verdict = hindsight.check_certificate(document)
     assert (verdict.digest, verdict.memory_rule) == (blocks.digest, blocks.memory_rule.told)
     del document["instance"]["memory_rule"]
@@ -233,7 +235,7 @@ def test_a_memory_rule_travels_with_the_requests() -> None:
 def test_what_no_file_can_hold_is_refused(tmp_path: Path) -> None:
     result = in_seconds()
     path = tmp_path / "certificate.json"
-    other = SecondsSchedule.from_start_rounds(WORKLOAD, AFFINE, [0, 2])
+    other = SecondsSchedule.from_start_rounds(WORKLOAD, [0, 2])
     with pytest.raises(InvalidValueError, match="is of other requests"):
         hindsight.make_certificate(other, result.proof)
     in_rounds = hindsight.best_list_schedule(Instance.from_arrays([1], [2], memory_limit=4))

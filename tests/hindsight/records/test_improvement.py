@@ -31,7 +31,6 @@ from instances import (
     Workload,
     library,
 )
-from instances.batch_time import LLAMA_2_70B_2XA100
 
 ENTRY = library(OPEN)
 
@@ -84,7 +83,7 @@ class AskedError(Exception):
         (OPEN, {"preemptive": False}),
         ("preemptive-j25-m1-n10-00", {"preemptive": True}),
         ("reduction-partition-no-n10-00", {"objective": "makespan"}),
-        ("seconds-azure-code-n20-00", {"batch_time": LLAMA_2_70B_2XA100.batch_time}),
+        ("seconds-azure-code-n20-00", {}),
     ],
 )
 def test_an_attempt_is_at_the_goal_of_its_entry(
@@ -146,9 +145,8 @@ def test_an_attempt_begins_with_the_prices_known(
 def priced_result(entry: LibraryEntry) -> hindsight.SecondsResult:
     """A result whose prices, all 0, prove the requests' own time."""
     workload = cast(Workload, entry.instance)
-    time = LLAMA_2_70B_2XA100.batch_time
-    result = hindsight.relax(workload, batch_time=time, time_limit=0)
-    (minorant,) = affine_minorants(time, workload.memory_limit)
+    result = hindsight.relax(workload, time_limit=0)
+    (minorant,) = affine_minorants(workload.batch_time, workload.memory_limit)
     prices = RoundLengthPrices(0.5, np.zeros(4), np.zeros(4))
     return replace(result, proof=SecondsProof(prices, minorant, np.ones(len(workload))))
 

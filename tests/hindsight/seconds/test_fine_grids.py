@@ -10,6 +10,7 @@ import pytest
 import hindsight
 from instances import MemoryRule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
+from instances.problem.workload import in_seconds
 
 LIMIT = 0.5
 """Processor seconds after which a solve is interrupted."""
@@ -21,17 +22,17 @@ BLOCKS = MemoryRule(block_size=16)
 
 
 def solved(problem: Workload, d0: float, **options: Any) -> None:
-    hindsight.solve(problem, batch_time=AffineTime(d0, 1e-3, 1e-6), threads=1, **options)
+    hindsight.solve(in_seconds(problem, AffineTime(d0, 1e-3, 1e-6)), threads=1, **options)
 
 
 def relaxed(problem: Workload, d0: float, **options: Any) -> None:
-    hindsight.relax(problem, batch_time=AffineTime(d0, 1e-3, 1e-6), threads=1, **options)
+    hindsight.relax(in_seconds(problem, AffineTime(d0, 1e-3, 1e-6)), threads=1, **options)
 
 
 def attained(problem: Workload, d0: float, **options: Any) -> None:
     level = ServiceLevel(latency=1.2 * 1e-3 * float(problem.prompt_lengths.sum()) - 1e-3)
     batch_time = AffineTime(d0, 1e-3, 1e-6)
-    hindsight.attainment(problem, level, batch_time=batch_time, threads=1, **options)
+    hindsight.attainment(in_seconds(problem, batch_time), level, threads=1, **options)
 
 
 @pytest.fixture(scope="module", autouse=True)

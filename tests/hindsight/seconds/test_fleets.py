@@ -26,11 +26,8 @@ FULL = AffineTime(1.0, 0.5, 0.25)
 
 
 def test_two_machines_serve_two_full_caches_at_once() -> None:
-    one = Workload([0.0] * 3, [3] * 3, [1] * 3, memory_limit=4)
-    totals = {
-        K: hindsight.solve(one.with_replicas(K), batch_time=FULL, time_limit=0.2)
-        for K in (1, 2, 3, 5)
-    }
+    one = Workload([0.0] * 3, [3] * 3, [1] * 3, memory_limit=4, batch_time=FULL)
+    totals = {K: hindsight.solve(one.with_replicas(K), time_limit=0.2) for K in (1, 2, 3, 5)}
     expected = {1: Fraction(21), 2: Fraction(14), 3: Fraction(21, 2), 5: Fraction(21, 2)}
     assert {K: found.upper_bound for K, found in totals.items()} == expected
     bounds = machine_bounds(one.with_replicas(2), FULL)
@@ -42,9 +39,9 @@ def test_two_machines_serve_two_full_caches_at_once() -> None:
 
 
 def test_one_machine_with_the_memory_of_all_is_no_relaxation() -> None:
-    fleet = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4, replicas=2)
+    fleet = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4, replicas=2, batch_time=FULL)
     pooled = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=8)
-    best = hindsight.solve(fleet, batch_time=FULL).upper_bound
+    best = hindsight.solve(fleet).upper_bound
     assert machine_bounds(pooled, FULL)["mean busy times"].total > best
 
 
@@ -52,10 +49,10 @@ def test_one_machine_with_the_memory_of_all_is_no_relaxation() -> None:
 def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
     rng = np.random.default_rng(2)
     s, o = rng.integers(20, 120, 16), rng.integers(5, 20, 16)
-    fleet = Workload(np.zeros(16), s, o, memory_limit=300, replicas=3)
-    fleet = fleet if rule is None else fleet.under(rule)
     time = LLAMA_2_70B_2XA100.batch_time
-    result = hindsight.relax(fleet, batch_time=time, threads=2)
+    fleet = Workload(np.zeros(16), s, o, memory_limit=300, replicas=3, batch_time=time)
+    fleet = fleet if rule is None else fleet.under(rule)
+    result = hindsight.relax(fleet, threads=2)
     assert result.best_bound == "round-length prices"
     assert result.lower_bound > result.lower_bounds["own time"].total
     assert result.gap < 0.2
@@ -76,11 +73,11 @@ def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
 
 
 def test_annealing_is_deterministic_and_starts_are_taken() -> None:
-    fleet = generate("conversations", 1, n=30, rate=100).with_replicas(2)
     time = LLAMA_2_70B_2XA100.batch_time
+    fleet = generate("conversations", 1, n=30, rate=100).replaced(replicas=2, batch_time=time)
 
     def found() -> list[FleetSchedule]:
-        orders = FleetOrders(fleet, time, 5)
+        orders = FleetOrders(fleet, 5)
         first = orders.openings(never)
         return [first, *orders.anneal(lambda: orders.cycle > 0)]
 
@@ -88,10 +85,10 @@ def test_annealing_is_deterministic_and_starts_are_taken() -> None:
     assert schedules == found()
     best = schedules[-1]
     assert best.total_latency < schedules[0].total_latency
-    result = hindsight.solve(fleet, batch_time=time, start=best, should_stop=lambda: True)
+    result = hindsight.solve(fleet, start=best, should_stop=lambda: True)
     assert result.upper_bound <= Fraction(best.total_latency) * (1 + Fraction(1, 10**9))
-    alone = hindsight.solve(fleet.alone(), batch_time=time, should_stop=lambda: True)
+    alone = hindsight.solve(fleet.alone(), should_stop=lambda: True)
     with pytest.raises(InvalidTypeError, match="is not a FleetSchedule"):
-        hindsight.solve(fleet, batch_time=time, start=alone.schedule)
+        hindsight.solve(fleet, start=alone.schedule)
     with pytest.raises(InvalidValueError, match="another workload or batch time"):
-        hindsight.solve(fleet, batch_time=FULL, start=best)
+        hindsight.solve(fleet.with_batch_time(FULL), start=best)

@@ -14,6 +14,7 @@ from instances.batch_time import (
     LLAMA_2_70B_2XA100,
     AffineTime,
     BatchStretch,
+    BatchTime,
     IterationTime,
     SecondsSchedule,
     TiledTime,
@@ -21,11 +22,12 @@ from instances.batch_time import (
 )
 
 
-def drawn(seed: int, n: int) -> Workload:
+def drawn(seed: int, n: int, time: BatchTime) -> Workload:
     rng = np.random.default_rng(seed)
     s, o = rng.integers(1, 30, n), rng.integers(1, 20, n)
     limit = int((s + o).max()) + int(rng.integers(0, 60))
-    return Workload(np.sort(rng.integers(0, 8 * n, n)) / 8, s, o, memory_limit=limit)
+    arrivals = np.sort(rng.integers(0, 8 * n, n)) / 8
+    return Workload(arrivals, s, o, memory_limit=limit, batch_time=time)
 
 
 @pytest.mark.parametrize(("draw", "room"), [((4, 30), 0), ((1, 12), 400)], ids=["tight", "ample"])
@@ -33,12 +35,11 @@ def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone(
     draw: tuple[int, int], room: int
 ) -> None:
     """Where memory is scarce, requests are stopped; where it is not, they keep their rounds."""
-    tight, time = drawn(*draw), AffineTime(0.5, 0.0625, 0.0)
-    columns = (tight.arrival_times, tight.prompt_lengths, tight.output_lengths)
-    workload = Workload(*columns, memory_limit=tight.memory_limit + room)
+    tight = drawn(*draw, AffineTime(0.5, 0.0625, 0.0))
+    workload = tight.replaced(memory_limit=tight.memory_limit + room)
     found = []
     for _ in range(2):
-        orders = SecondsOrders(workload, time, 7)
+        orders = SecondsOrders(workload, 7)
         first = orders.openings(never)
         found.append(next(orders.anneal(never)))
         assert found[-1].total_latency < first.total_latency
@@ -49,11 +50,11 @@ def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
     # All prompts at once would have the short requests wait for the long prompts.
     n = 25
     prompts, outputs = [10] * 20 + [1000] * 5, [1] * 20 + [5] * 5
-    workload = Workload(np.zeros(n), prompts, outputs, memory_limit=10_000)
-    time = LLAMA_2_70B_2XA100.batch_time
-    orders = SecondsOrders(workload, time, 0)
+    machine = {"memory_limit": 10_000, "batch_time": LLAMA_2_70B_2XA100.batch_time}
+    workload = Workload(np.zeros(n), prompts, outputs, **machine)
+    orders = SecondsOrders(workload, 0)
     best = orders.openings(never)
-    together = SecondsSchedule.from_start_rounds(workload, time, [0] * n)
+    together = SecondsSchedule.from_start_rounds(workload, [0] * n)
     assert together.is_feasible
     assert best.total_latency < together.total_latency
 
@@ -62,8 +63,8 @@ def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
 def test_two_that_fill_the_memory_to_the_last_token_run_together(
     memory_limit: int, together: bool
 ) -> None:
-    workload = Workload([0.0, 0.0], [3, 3], [2, 2], memory_limit=memory_limit)
-    best = SecondsOrders(workload, UnitTime(), 0).openings(never)
+    machine = {"memory_limit": memory_limit, "batch_time": UnitTime()}
+    best = SecondsOrders(Workload([0.0, 0.0], [3, 3], [2, 2], **machine), 0).openings(never)
     assert (best.total_latency == 4) is together
 
 
@@ -85,6 +86,6 @@ def test_the_table_of_a_batch_time_is_what_it_says(time: object) -> None:
 
 
 def test_a_stop_leaves_the_first_order() -> None:
-    orders = SecondsOrders(drawn(0, 10), UnitTime(), 0)
+    orders = SecondsOrders(drawn(0, 10, UnitTime()), 0)
     assert math.isfinite(orders.openings(lambda: True).total_latency)
     assert list(orders.anneal(lambda: True)) == []

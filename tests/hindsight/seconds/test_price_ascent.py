@@ -17,7 +17,7 @@ from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
 
 
 def listed(workload: Workload, time: AffineTime) -> SecondsSchedule:
-    return SecondsOrders(workload, time, 0).openings(never)
+    return SecondsOrders(workload.with_batch_time(time), 0).openings(never)
 
 
 def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -> PriceAscent:

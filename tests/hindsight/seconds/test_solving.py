@@ -21,6 +21,7 @@ from instances.batch_time import (
     BatchStretch,
     TiledTime,
 )
+from instances.problem.workload import in_seconds
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 NO_BOUND = "no latency is negative"
@@ -39,7 +40,7 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
 
 
 def test_where_a_bound_is_met_the_optimum_is_proved() -> None:
-    result = hindsight.solve(Workload([0.3], [3], [2], memory_limit=5), batch_time=TIME)
+    result = hindsight.solve(in_seconds(Workload([0.3], [3], [2], memory_limit=5), TIME))
     assert (result.status, result.stop_reason, result.gap) == ("optimal", "proof", 0.0)
     assert result.lower_bounds[result.best_bound].total == Fraction(25, 8)
     lower, upper = result.mean_latency_interval
@@ -53,7 +54,7 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     workload = Workload(np.zeros(30), s, o, memory_limit=1_000)
     time = LLAMA_2_70B_2XA100.batch_time
     lines: list[hindsight.SecondsProgress] = []
-    result = hindsight.relax(workload, batch_time=time, progress=lines.append, threads=2)
+    result = hindsight.relax(in_seconds(workload, time), progress=lines.append, threads=2)
     names = "own time", "one machine", "mean busy times", "round-length prices"
     assert set(result.lower_bounds) == {NO_BOUND, *names}
     assert result.best_bound == "round-length prices"
@@ -69,7 +70,7 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
 
 def test_an_instance_counts_its_rounds_as_seconds_in_order_of_arrival() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
-    result = hindsight.solve(instance, 0.2, batch_time=TIME)
+    result = hindsight.solve(in_seconds(instance, TIME), 0.2)
     assert result.workload.ids == (1, 2, 0)
     assert result.workload.arrival_times.tolist() == [0.0, 1.0, 2.0]
     assert result.schedule.is_feasible
@@ -102,7 +103,7 @@ class Quicker(AffineTime):
 def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
     for unknown in (Slow(), Quicker(0.5, 0.25, 0.125)):
-        result = hindsight.solve(workload, 0.2, batch_time=unknown)
+        result = hindsight.solve(in_seconds(workload, unknown), 0.2)
         assert set(result.lower_bounds) == {NO_BOUND}
         assert result.mean_latency_interval[0] == result.mean_first_token_bound == 0
         assert result.schedule.is_feasible
@@ -111,7 +112,7 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
 
 def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
-    result = hindsight.relax(workload, batch_time=Declared((1.25, 0, 0)), time_limit=0.2)
+    result = hindsight.relax(in_seconds(workload, Declared((1.25, 0, 0))), time_limit=0.2)
     assert result.lower_bounds["own time"].total == Fraction(25, 4)
     assert result.best_bound != NO_BOUND
     assert not result.certified
@@ -121,13 +122,13 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
         ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
     ):
         with pytest.raises(error, match=message):
-            hindsight.relax(workload, batch_time=Declared(*lines), time_limit=0.2)
+            hindsight.relax(in_seconds(workload, Declared(*lines)), time_limit=0.2)
 
 
 def test_a_table_is_bounded_by_its_hull() -> None:
     workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
     time = TiledTime([1, 3], [1.0, 2.0], kv_token=0.25)
-    result = hindsight.solve(workload, 60, batch_time=time)
+    result = hindsight.solve(in_seconds(workload, time), 60)
     # Both fill the cache: rounds of 2 + 4 / 4 seconds, one after the other.
     assert result.status == "optimal"
     assert result.total_latency_interval[0] == pytest.approx(9.0)
@@ -139,7 +140,7 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         ({"should_stop": lambda: True}, "interrupted"),
         ({"time_limit": 0}, "time-limit"),
     ):
-        result = hindsight.solve(workload, batch_time=time, **arguments)  # type: ignore[arg-type]
+        result = hindsight.solve(in_seconds(workload, time), **arguments)  # type: ignore[arg-type]
         assert result.stop_reason == reason
         assert 0 < result.mean_latency_interval[0] <= result.mean_latency_interval[1]
 
@@ -150,14 +151,16 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
     ids=["milliseconds", "decades"],
 )
 def test_prices_of_rounds_of_any_length(d0: float, d1: float, d2: float) -> None:
-    workload = Workload([0.0] * 6, [5] * 6, [4] * 6, memory_limit=20)
-    result = hindsight.relax(workload, batch_time=AffineTime(d0, d1, d2))
+    workload = Workload(
+        [0.0] * 6, [5] * 6, [4] * 6, memory_limit=20, batch_time=AffineTime(d0, d1, d2)
+    )
+    result = hindsight.relax(workload)
     assert result.stop_reason == "stalled"
     lower, upper = result.total_latency_interval
     assert 0.5 * upper < lower < upper
 
 
 def test_a_memory_limit_far_above_all_prompts_costs_nothing() -> None:
-    workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=2**31 - 1)
-    result = hindsight.solve(workload, batch_time=TIME, should_stop=lambda: True)
+    workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=2**31 - 1, batch_time=TIME)
+    result = hindsight.solve(workload, should_stop=lambda: True)
     assert result.schedule.violations() == []

@@ -18,6 +18,7 @@ from instances.batch_time import (
     TiledTime,
     UnitTime,
 )
+from instances.problem.workload import in_seconds
 
 BLOCKS = MemoryRule(block_size=16, emitted_token="next")
 
@@ -52,9 +53,11 @@ def test_a_limit_that_is_met_exactly_is_kept(
 ) -> None:
     for arrival in (0.0, 0.1, 1000.1):
         rules = {} if rule is None else {"memory_rule": rule}
-        workload = Workload([arrival], [prompt], [output], memory_limit=96, **rules)
+        workload = Workload(
+            [arrival], [prompt], [output], memory_limit=96, **rules, batch_time=time
+        )
         level = ServiceLevel(latency=least)
-        found = hindsight.attainment(workload, level, batch_time=time, late=late, threads=1)
+        found = hindsight.attainment(workload, level, late=late, threads=1)
         assert (found.lower_bound, found.upper_bound) == (1, 1)
         assert found.schedule is not None
         assert found.schedule.on_time(level).all()
@@ -62,10 +65,10 @@ def test_a_limit_that_is_met_exactly_is_kept(
 
 
 def test_a_limit_that_is_missed_by_little_is_not_kept() -> None:
-    workload = Workload([0.1], [1], [3], memory_limit=9)
+    workload = Workload([0.1], [1], [3], memory_limit=9, batch_time=AffineTime(0.1))
     for least in (0.29999999999999, 0.299999):
         level = ServiceLevel(latency=least)
-        found = hindsight.attainment(workload, level, 0.2, batch_time=AffineTime(0.1), late="serve")
+        found = hindsight.attainment(workload, level, 0.2, late="serve")
         assert found.schedule is not None
         assert found.schedule.on_time(level).sum() == found.lower_bound == 0
         assert ("[0, 1]" in repr(found)) == (found.upper_bound == 1)
@@ -73,9 +76,9 @@ def test_a_limit_that_is_missed_by_little_is_not_kept() -> None:
 
 
 def test_a_batch_time_of_unknown_form_may_meet_its_limit() -> None:
-    workload = Workload([0.0, 0.0], [3, 40], [2, 2], memory_limit=90)
+    workload = Workload([0.0, 0.0], [3, 40], [2, 2], memory_limit=90, batch_time=Declared())
     level = [ServiceLevel(latency=1.625), ServiceLevel(latency=20)]
-    found = hindsight.attainment(workload, level, batch_time=Declared(), threads=1)
+    found = hindsight.attainment(workload, level, threads=1)
     assert (found.lower_bound, found.upper_bound) == (2, 2)
 
 
@@ -91,12 +94,12 @@ def test_a_batch_time_of_unknown_form_may_meet_its_limit() -> None:
 def test_replicas_and_runs_count_the_same_requests(level: ServiceLevel, replicas: int) -> None:
     workload = Workload([0.1] * 3 + [0.3], [40] * 4, [4] * 4, memory_limit=44)
     time = AffineTime(0.1)
-    needed = hindsight.fewest_replicas(workload, level, 1.0, 5, batch_time=time, threads=1)
+    needed = hindsight.fewest_replicas(in_seconds(workload, time), level, 1.0, 5, threads=1)
     assert needed.lower_bound is not None
     assert needed.lower_bound <= replicas == needed.upper_bound
     one = workload.alone(np.array([3]))
-    run = online.simulate(one, "mc-sf", batch_time=time)
-    found = hindsight.attainment(one, level, batch_time=time, threads=1)
+    run = online.simulate(in_seconds(one, time), "mc-sf")
+    found = hindsight.attainment(in_seconds(one, time), level, threads=1)
     assert online.share_of_attainable(run, found).lower == 1
 
 
@@ -106,7 +109,7 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
     for token in (1e18, 1e90):
         time = AffineTime(0.1, token, 1e-6)
         found = hindsight.attainment(
-            workload, ServiceLevel(first_token=4 * token), 0.5, batch_time=time, threads=1
+            in_seconds(workload, time), ServiceLevel(first_token=4 * token), 0.5, threads=1
         )
         assert found.lower_bound >= 1
         assert found.upper_bound <= 2
@@ -115,6 +118,6 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
 def test_an_open_interval_without_a_time_limit_stalls() -> None:
     workload = generate("conversations", 1, n=25, rate=5)
     time = LLAMA_2_70B_2XA100.batch_time
-    found = hindsight.attainment(workload, ServiceLevel(latency=3.0), batch_time=time, threads=1)
+    found = hindsight.attainment(in_seconds(workload, time), ServiceLevel(latency=3.0), threads=1)
     assert (found.lower_bound, found.upper_bound, found.stop_reason) == (13, 14, "stalled")
     assert "feasible, [13, 14] requests on time" in repr(found)

@@ -52,20 +52,21 @@ def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
 
 def test_a_deadline_that_is_met_exactly_is_met() -> None:
     # 0.1 + 0.2 is above 0.3 in floats: the bound counts such a request as on time.
-    workload = Workload([0.1], [1], [2], memory_limit=3)
     time = AffineTime(0.1, 0.0, 0.0)
+    workload = Workload([0.1], [1], [2], memory_limit=3, batch_time=time)
     limits = Limits(np.array([0.2]), np.array([np.inf]), np.array([np.inf]))
     state = OnTime(workload, limits, Clock(0.15))
-    attain_in_seconds(state, time, 1, 0)
+    attain_in_seconds(state, 1, 0)
     assert state.upper == 1
 
 
 @pytest.mark.parametrize("token", [0.4, 0.6])
 def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
-    workload = Workload([0.0], [1], [3], memory_limit=4)
+    time = AffineTime(0.5, 0.0, 0.0)
+    workload = Workload([0.0], [1], [3], memory_limit=4, batch_time=time)
     limits = Limits(np.array([np.inf]), np.array([np.inf]), np.array([token]))
     state = OnTime(workload, limits, Clock(0.15))
-    attain_in_seconds(state, AffineTime(0.5, 0.0, 0.0), 1, 0)
+    attain_in_seconds(state, 1, 0)
     assert (state.lower, state.upper) == (int(token > 0.5), int(token > 0.5))
 
 
@@ -73,12 +74,12 @@ def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
 def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailLimit) -> None:
     # A token stored next is not held in its own round, which is shorter by d2.
     rule = MemoryRule(emitted_token="next")
-    workload = Workload([0.0], [3], [2], memory_limit=50, memory_rule=rule)
     time = AffineTime(0.1, 0.05, 0.5)
-    schedule = SecondsSchedule.from_start_rounds(workload, time, [0])
+    workload = Workload([0.0], [3], [2], memory_limit=50, memory_rule=rule, batch_time=time)
+    schedule = SecondsSchedule.from_start_rounds(workload, [0])
     assert not schedule.violations()
     reached = {"latency": schedule.latencies, "first_token": schedule.first_token_times}
-    found = hindsight.tail(workload, 1.0, 2, batch_time=time, limit=limit)
+    found = hindsight.tail(workload, 1.0, 2, limit=limit)
     assert found.lower_bound <= found.upper_bound == pytest.approx(reached[limit][0])
 
 
@@ -94,7 +95,7 @@ def test_a_tail_of_a_declared_minorant_is_not_certified() -> None:
     # The request's own time closes the interval before anything else is tried.
     workload = Workload([0.0], [3], [2], memory_limit=50)
     known, declared = (
-        hindsight.tail(workload, 1.0, 1, batch_time=kind(0.5, 0.25))
+        hindsight.tail(workload.with_batch_time(kind(0.5, 0.25)), 1.0, 1)
         for kind in (AffineTime, DeclaredTime)
     )
     assert known.certified

@@ -39,8 +39,8 @@ def test_durations_by_hand() -> None:
 
 
 def test_unit_time_is_the_round_model_where_nothing_idles() -> None:
-    source = Workload([0.0, 0.5, 3.0], [2, 3, 1], [4, 2, 3], memory_limit=9)
-    run = simulate(source, "fcfs", batch_time=UnitTime())
+    source = Workload([0.0, 0.5, 3.0], [2, 3, 1], [4, 2, 3], memory_limit=9, batch_time=UnitTime())
+    run = simulate(source, "fcfs")
     assert run.completion_times.tolist() == [4.0, 6.0, 7.0]
 
 

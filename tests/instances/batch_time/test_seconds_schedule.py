@@ -17,6 +17,7 @@ from seconds_by_definition import replay
 from instances import MemoryRule, Workload
 from instances.batch_time import AffineTime, IterationTime, SecondsSchedule, Stretch
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
+from instances.problem.workload import in_seconds
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -30,7 +31,7 @@ RULES = [
     MemoryRule(3, "next", "whole"),
 ]
 
-ONE = Workload([1.0], [3], [2], memory_limit=6)
+ONE = Workload([1.0], [3], [2], memory_limit=6, batch_time=TIME)
 TWO = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=8)
 
 
@@ -64,7 +65,6 @@ def replayed(schedule: SecondsSchedule) -> tuple[set[str], list[Fraction | None]
 def test_a_request_in_chunks_held_and_preempted_is_timed_by_hand() -> None:
     schedule = SecondsSchedule(
         ONE,
-        TIME,
         [
             Stretch(0, 1, 1, 2),  # two of three prompt tokens, 3 held
             Stretch(0, 2, 1, 0, 0, 1),  # held
@@ -82,15 +82,14 @@ def test_a_request_in_chunks_held_and_preempted_is_timed_by_hand() -> None:
 
 
 def test_an_eviction_loses_the_first_token() -> None:
-    schedule = SecondsSchedule(ONE, TIME, [Stretch(0, 1, 1), Stretch(0, 3, 2)])
+    schedule = SecondsSchedule(ONE, [Stretch(0, 1, 1), Stretch(0, 3, 2)])
     assert schedule.is_feasible
     assert schedule.first_token_times[0] == schedule.round_ends[2]
 
 
 def test_what_is_held_costs_no_iteration_time() -> None:
     schedule = SecondsSchedule(
-        TWO,
-        IterationTime(0.5, 0.125),
+        in_seconds(TWO, IterationTime(0.5, 0.125)),
         [(0, 1, 1), (1, 2, 2), (0, 2, 1, 0, 1, 0), (0, 3, 1, -1, 1, 0)],
     )
     assert schedule.is_feasible
@@ -114,23 +113,21 @@ def test_what_is_held_costs_no_iteration_time() -> None:
     ],
 )
 def test_each_broken_rule_of_a_request_is_found(stretches: Any, starts: Any, kind: str) -> None:
-    schedule = SecondsSchedule(ONE, TIME, stretches, starts)
+    schedule = SecondsSchedule(ONE, stretches, starts)
     assert kinds(schedule) == set(kind.split())
     assert str(schedule.violations()[0]).count("\n") == 0
 
 
 def test_memory_and_requests_that_are_never_served_are_found() -> None:
-    tight = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=7)
-    assert kinds(SecondsSchedule(TWO, TIME, [(0, 1, 2), (1, 1, 2)])) == set()
-    crowded = SecondsSchedule(tight, TIME, [(0, 1, 2), (1, 1, 2)]).violations()
+    tight = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=7, batch_time=TIME)
+    assert kinds(SecondsSchedule(in_seconds(TWO, TIME), [(0, 1, 2), (1, 1, 2)])) == set()
+    crowded = SecondsSchedule(tight, [(0, 1, 2), (1, 1, 2)]).violations()
     assert [(one.kind, one.round_index, one.amount) for one in crowded] == [("memory", 2, 1.0)]
-    silent = SecondsSchedule(TWO, TIME, [(0, 1, 2)]).violations()
+    silent = SecondsSchedule(in_seconds(TWO, TIME), [(0, 1, 2)]).violations()
     assert [(one.kind, one.request_id) for one in silent] == [("output", 1)]
     # Held memory counts.
-    tighter = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=6)
-    held = SecondsSchedule(
-        tighter, TIME, [(0, 1, 1), (0, 2, 1, 0, 1, 0), (0, 3, 1, -1, 1, 0), (1, 1, 2)]
-    )
+    tighter = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=6, batch_time=TIME)
+    held = SecondsSchedule(tighter, [(0, 1, 1), (0, 2, 1, 0, 1, 0), (0, 3, 1, -1, 1, 0), (1, 1, 2)])
     assert [(one.kind, one.round_index) for one in held.violations()] == [("memory", 2)]
 
 
@@ -144,7 +141,7 @@ def test_violations_and_completions_are_those_of_the_replay(data: st.DataObject)
     rule = data.draw(st.sampled_from(RULES))
     limit = max(x + y for x, y in zip(s, o, strict=True)) + data.draw(st.integers(0, 4))
     limit += 3 * (rule.block_size - 1)
-    workload = Workload(arrivals, s, o, memory_limit=limit, memory_rule=rule)
+    workload = Workload(arrivals, s, o, memory_limit=limit, memory_rule=rule, batch_time=TIME)
     odd = ["odd"] if rule == MemoryRule() else []
     rows = []
     for i in range(n):
@@ -175,7 +172,7 @@ def test_violations_and_completions_are_those_of_the_replay(data: st.DataObject)
     starts = None
     if data.draw(st.booleans()):
         starts = np.cumsum([data.draw(st.integers(0, 12)) / 4 for _ in range(20)]).tolist()
-    schedule = SecondsSchedule(workload, TIME, np.array(rows, dtype=np.int64), starts)
+    schedule = SecondsSchedule(workload, np.array(rows, dtype=np.int64), starts)
     broken, completion = replayed(schedule)
     assert kinds(schedule) == broken
     if not broken:
@@ -187,24 +184,33 @@ def test_violations_and_completions_are_those_of_the_replay(data: st.DataObject)
 
 def test_blocks_of_a_prompt_in_chunks_and_of_a_request_that_is_held_by_hand() -> None:
     rule = MemoryRule(2, "next", "chunks")
-    workload = Workload([0.0], [5], [3], memory_limit=9, memory_rule=rule)
+    workload = Workload([0.0], [5], [3], memory_limit=9, memory_rule=rule, batch_time=TIME)
     # Three tokens of the prompt, held, the other two and a token, held, two tokens.
     deeds: list[Any] = [(0, 1, 1, 3), (0, 2, 1, 0, 0, 2), (0, 3, 1, -1, 0, 2), (0, 4, 1, 0, 1, 0)]
-    schedule = SecondsSchedule(workload, TIME, [*deeds, (0, 5, 2, -1, 1, 0)])
+    schedule = SecondsSchedule(workload, [*deeds, (0, 5, 2, -1, 1, 0)])
     assert schedule.batches.memory.tolist() == [3, 3, 5, 5, 6, 7]
     assert schedule.memory_profile().tolist() == [4, 4, 6, 6, 6, 8]
     assert schedule.is_feasible
-    whole = Workload([0.0], [5], [3], memory_limit=9, memory_rule=MemoryRule(2, "next"))
-    assert SecondsSchedule(
-        whole, TIME, [*deeds, (0, 5, 2, -1, 1, 0)]
-    ).memory_profile().tolist() == [6, 6, 6, 6, 6, 8]
+    whole = Workload(
+        [0.0], [5], [3], memory_limit=9, memory_rule=MemoryRule(2, "next"), batch_time=TIME
+    )
+    assert SecondsSchedule(whole, [*deeds, (0, 5, 2, -1, 1, 0)]).memory_profile().tolist() == [
+        6,
+        6,
+        6,
+        6,
+        6,
+        8,
+    ]
 
 
 def test_equality_and_pickling_keep_the_schedule() -> None:
-    schedule = SecondsSchedule.from_start_rounds(TWO, TIME, [0, 1])
+    schedule = SecondsSchedule.from_start_rounds(in_seconds(TWO, TIME), [0, 1])
     again = pickle.loads(pickle.dumps(schedule))  # noqa: S301 (our own bytes)
     assert again == schedule
     assert hash(again) == hash(schedule)
     assert not again.round_starts.flags.writeable
-    assert again != SecondsSchedule.from_start_rounds(TWO, TIME, [1, 0])
-    assert again != SecondsSchedule.from_start_rounds(TWO, AffineTime(0.5, 0.25, 0.0), [0, 1])
+    assert again != SecondsSchedule.from_start_rounds(in_seconds(TWO, TIME), [1, 0])
+    assert again != SecondsSchedule.from_start_rounds(
+        in_seconds(TWO, AffineTime(0.5, 0.25, 0.0)), [0, 1]
+    )

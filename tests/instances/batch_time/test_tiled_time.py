@@ -78,10 +78,9 @@ def test_a_kernel_for_decodes_and_one_for_prompts(stretch: BatchStretch, kernels
 
 def test_a_schedule_counts_squares_and_what_was_processed_before() -> None:
     """Chunks of a prompt of 7, another prompt in the second round, then a preemption."""
-    workload = Workload([0.0, 0.0], [7, 4], [2, 1], memory_limit=20)
+    workload = Workload([0.0, 0.0], [7, 4], [2, 1], memory_limit=20, batch_time=TIME)
     schedule = SecondsSchedule(
         workload,
-        TIME,
         [
             Stretch(0, 1, 2, 3, 0, 7),
             Stretch(1, 2, 1),

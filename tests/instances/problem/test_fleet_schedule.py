@@ -26,13 +26,13 @@ from instances.problem.memory_translation import pooled, relaxed, restricted
 
 LENGTHS = ([2, 3, 1], [4, 2, 3])
 FLEET = Instance.from_arrays(*LENGTHS, [0, 0, 1], memory_limit=6, replicas=2)
-TIMED = Workload([0.0, 0.5, 1.0], *LENGTHS, memory_limit=6, replicas=2)
 BATCH_TIME = AffineTime(0.25, 0.5, 0.0)
+TIMED = Workload([0.0, 0.5, 1.0], *LENGTHS, memory_limit=6, replicas=2, batch_time=BATCH_TIME)
 
 
 def timed_schedule() -> FleetSchedule:
     parts = [
-        SecondsSchedule.from_start_rounds(TIMED.alone(own), BATCH_TIME, starts)
+        SecondsSchedule.from_start_rounds(TIMED.alone(own), starts)
         for own, starts in (([0], [0]), ([1, 2], [0, 2]))
     ]
     return FleetSchedule(TIMED, [0, 1, 1], parts)

@@ -10,6 +10,7 @@ import pytest
 from answering_source import Arrival, Observation
 
 import online
+from instances.problem.workload import in_seconds
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, ServiceModel
 
 
@@ -110,7 +111,7 @@ def test_affine_time_against_one_round_at_a_time(policy: str, model: ServiceMode
         source = Timed(arrivals, limit)
         expected = slow(source, d0, d1, d2, model.prefill_rounds, policy == "mc-sf")
         run = online.simulate(
-            source, policy, batch_time=AffineTime(d0, d1, d2), service_model=model
+            in_seconds(source, AffineTime(d0, d1, d2)), policy, service_model=model
         )
         assert run.status == "completed"
         assert run.start_times.tolist() == expected["start"], seed
@@ -123,7 +124,7 @@ def test_affine_time_against_one_round_at_a_time(policy: str, model: ServiceMode
 def test_long_stretches_are_cut_where_an_arrival_falls() -> None:
     # 1000 rounds without an event but for an arrival in the middle of round 700.
     source = Timed([Arrival(0.0, 1, 1000), Arrival(699.5, 1, 1)], 2000)
-    run = online.simulate(source, "fcfs", batch_time=AffineTime(1.0))
+    run = online.simulate(in_seconds(source, AffineTime(1.0)), "fcfs")
     assert run.start_times.tolist() == [0.0, 700.0]
     assert run.completion_times.tolist() == [1000.0, 701.0]
 
@@ -154,7 +155,7 @@ def test_start_time_of_a_request_that_an_idle_machine_let_wait() -> None:
         return Decision(start=started)
 
     source = Timed([Arrival(5.0, 1, 2), Arrival(9.0, 1, 2)], 50)
-    run = online.simulate(source, Scripted(pairs), batch_time=AffineTime(1.0))
+    run = online.simulate(in_seconds(source, AffineTime(1.0)), Scripted(pairs))
     assert run.completion_times.tolist() == [11.0, 11.0]
     assert run.start_times.tolist() == [9.0, 9.0]
 
@@ -168,7 +169,7 @@ def test_a_held_newcomer_costs_its_prompt_when_it_is_processed() -> None:
         return Decision()
 
     source = Timed([Arrival(0.0, 1, 3), Arrival(0.0, 6, 1)], 50)
-    run = online.simulate(source, Scripted(rule), batch_time=AffineTime(1.0, 1.0))
+    run = online.simulate(in_seconds(source, AffineTime(1.0, 1.0)), Scripted(rule))
     assert run.round_end_times is not None
     # Round 1: one prompt token of request 0. Round 2: one token of 0 and six of 1. Round 3: one.
     assert np.diff(run.round_end_times, prepend=0.0).tolist() == [2.0, 8.0, 2.0]

@@ -110,10 +110,11 @@ def test_the_engine_takes_the_steps_of_the_simulation(
         outputs,
         memory_limit=12 * SIZE,
         memory_rule=MemoryRule(SIZE, "next", "chunks"),
+        batch_time=TIME,
     )
     expected: list[dict[int, int]] = []
     with watched(expected):
-        online.simulate(workload, policy, batch_time=TIME, level=LEVEL)
+        online.simulate(workload, policy, level=LEVEL)
     with monkeypatch.context() as patch:
         fake_vllm.install(patch)
         bridge = importlib.import_module("online.bridges.vllm")

@@ -26,8 +26,8 @@ def test_limits_of_the_command_line_make_one_service_level(texts, level):
 
 
 def test_ends_of_intervals_are_written_rounded_outwards() -> None:
-    work = Workload([0.1], [1], [3], memory_limit=10)
-    (found,) = compare(work, ["fcfs"], batch_time=AffineTime(0.1, 0.2), time_limit=0)
+    work = Workload([0.1], [1], [3], memory_limit=10, batch_time=AffineTime(0.1, 0.2))
+    (found,) = compare(work, ["fcfs"], time_limit=0)
     assert found.optimum_lower == found.optimum_upper == Fraction(9, 10)
     entry = record_entry(found)
     for name in ("optimum", "mean_optimum"):

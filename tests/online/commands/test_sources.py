@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import instances
 from instances import Instance, MemoryRule, UnknownNameError
+from instances.batch_time import UnitTime
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.commands.sources import KINDS, Source, parse_source, read_instance, read_sources
 
@@ -91,6 +92,6 @@ def test_a_trace_says_what_its_columns_hold(tmp_path: Path) -> None:
     assert read.problems == [expected]
     assert read.notes == [str(report)]
     (workload,) = read_sources(
-        [parse_source(text.replace("round_seconds=1", "faster=2"))], in_seconds=True
+        [parse_source(text.replace("round_seconds=1", "faster=2"))], batch_time=UnitTime()
     ).problems
     assert workload.arrival_times.tolist() == [0, 0.5]

@@ -11,6 +11,7 @@ import pytest
 import online
 from instances import FleetSchedule, Instance, Request
 from instances.batch_time import AffineTime
+from instances.problem.workload import in_seconds
 from online.comparison import comparing, records_csv
 
 ROWS = [Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)]
@@ -34,7 +35,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize("clock", [None, AffineTime(0.05, 0.003, 1e-3)])
 def test_every_policy_is_compared_under_every_router(starts: list[Any], clock: Any) -> None:
     routers = ["round-robin", "least-tokens(delay=1)"]
-    records = online.compare(FLEET, ["mc-sf", "fcfs"], batch_time=clock, routers=routers)
+    records = online.compare(in_seconds(FLEET, clock), ["mc-sf", "fcfs"], routers=routers)
     assert [record.policy_label for record in records] == [
         "mc-sf under round-robin",
         "mc-sf under least-tokens(delay=1)",

@@ -12,6 +12,7 @@ from typing import Any
 from golden import check_text
 
 from instances import ServiceLevel
+from instances.batch_time import UnitTime
 from online.comparison import (
     Interval,
     Records,
@@ -40,7 +41,7 @@ def trial(
 
 OTHER = {"instance": "two", "digest": "e"}
 PREEMPTIVE = {"preemptive": True, "other": {"optimum_upper": 9, "optimum_lower": 9}}
-SECONDS = {"in_seconds": True, "total_output_length": None, "lower_bound": "own time"}
+SECONDS = {"batch_time": UnitTime(), "total_output_length": None, "lower_bound": "own time"}
 LEVEL = {"level": ServiceLevel(latency=4)}
 
 CASES: dict[str, list[Trial]] = {

@@ -152,15 +152,15 @@ def in_seconds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_trials_in_seconds_are_those_of_the_simulator(in_seconds: Path) -> None:
-    time = AffineTime(0.5, 0.25)
     for one in read_results(in_seconds):
         record, schedule = one, one.schedule
         assert isinstance(one.problem, Workload)
-        run = online.simulate(one.problem, record.policy, batch_time=time)
+        assert one.problem.batch_time == AffineTime(0.5, 0.25)
+        run = online.simulate(one.problem, record.policy)
         assert (record.unit, record.compared_with) == ("seconds", "optimum in seconds")
         assert schedule == run.seconds_schedule
         assert float(record.total_latency or 0) == pytest.approx(run.total_latency, rel=1e-12)
-        best = hindsight.solve(one.problem, batch_time=time, time_limit=0.2)
+        best = hindsight.solve(one.problem, time_limit=0.2)
         low, high = record.ratio.ends
         assert 1 <= low <= high
         # Each interval holds the optimum, so the two meet.
@@ -176,9 +176,9 @@ def test_a_batch_time_in_tiles_is_stored_whole(tmp_path: Path) -> None:
     for one in read_results(path):
         assert isinstance(one.problem, Workload)
         assert one.unit == "seconds"
-        run = online.simulate(one.problem, one.policy, batch_time=TILED)
+        run = online.simulate(one.problem, one.policy)
         assert one.schedule == run.seconds_schedule
-        assert one.optimum_schedule.batch_time == TILED
+        assert one.problem.batch_time == one.batch_time == TILED
 
 
 @pytest.mark.parametrize("stored", [[], [0.5, 1, 1, 1], {"tokens": [1, 2]}, {"seconds": 1}, "x", 3])

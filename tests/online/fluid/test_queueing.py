@@ -10,6 +10,7 @@ from scipy import stats
 import online
 from instances import Instance, Workload
 from instances.batch_time import IterationTime
+from instances.problem.workload import in_seconds
 from online import PREFILL_ROUND
 from online.fluid import batch_service_queue
 from online.theory import wait_mean_latency
@@ -103,7 +104,7 @@ def test_requests_of_one_token_in_continuous_time(c: int, rho: float, n: int) ->
     for seed in range(20):
         times = np.cumsum(np.random.default_rng([c, seed]).exponential(1 / rate, n))
         source = Workload.from_arrivals([Arrival(t, 1, 1) for t in times.tolist()], 2 * c)
-        run = online.simulate(source, "fcfs", batch_time=IterationTime(duration))
+        run = online.simulate(in_seconds(source, IterationTime(duration)), "fcfs")
         waits.append(float((run.start_times - run.arrival_times)[n // 10 :].mean()))
     low, high = interval(waits)
     assert low <= batch_service_queue(rate, duration, c).mean_wait <= high
@@ -150,9 +151,8 @@ def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int], request
             [Arrival(t, *lengths) for t in times.tolist()], n * footprint
         )
         run = online.simulate(
-            source,
+            in_seconds(source, IterationTime(d0, d1)),
             online.make_policy("wait", thresholds={lengths: n}),
-            batch_time=IterationTime(d0, d1),
             service_model=PREFILL_ROUND,
         )
         latencies.append(float(run.latencies[requests // 10 : -10 * n].mean()))

@@ -31,7 +31,7 @@ TIME = AffineTime(0.02, 2e-4, 1e-6)
 def workload() -> Workload:
     drawn = instances.generate("conversations", 5, n=12, rate=60)
     columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
-    return Workload(*columns, memory_limit=2500, replicas=2)
+    return Workload(*columns, memory_limit=2500, replicas=2, batch_time=TIME)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,6 @@ def found(workload: Workload) -> Iterator[Headroom]:
             patch.setattr(measuring, f"{share}_SHARE", 0.0003)
         yield measure_headroom(
             workload,
-            TIME,
             ["fcfs"],
             error=0,
             time_limit=100,
@@ -61,7 +60,7 @@ def test_runs_are_those_of_the_fleet(workload: Workload, found: Headroom) -> Non
     }
     for run in found.routed:
         policy = CHALLENGER if "(" in run.policy else run.policy
-        alone = online.simulate_fleet(workload, policy, run.router, batch_time=TIME)
+        alone = online.simulate_fleet(workload, policy, run.router)
         assert run.assignment.tolist() == alone.assignment.tolist()
         assert run.latencies.tolist() == alone.latencies.tolist()
         assert float(run.mean_latency) == pytest.approx(alone.mean_latency)
@@ -80,9 +79,9 @@ def test_losses_are_intervals_that_add_up(workload: Workload, found: Headroom) -
     # Policies behind a blind router have the same requests on each replica.
     blind = {one[2].assigned for one in found.blames if one[1] == "round-robin"}
     assert len(blind) == 1
-    run = online.simulate_fleet(workload, "vllm", "round-robin", batch_time=TIME)
+    run = online.simulate_fleet(workload, "vllm", "round-robin")
     alone = online.blame(
-        workload, run.assignment, run.total_latency, batch_time=TIME, time_limit=0.4, threads=1
+        workload, run.assignment, run.total_latency, time_limit=0.4, threads=1
     ).mean
     (mine,) = blind
     assert alone.assigned.lower <= mine.upper
@@ -104,9 +103,7 @@ def test_more_replicas_are_no_worse(found: Headroom) -> None:
 
 
 def test_the_fewest_replicas_are_those_of_hindsight(workload: Workload, found: Headroom) -> None:
-    alone = hindsight.fewest_replicas(
-        workload, ServiceLevel(latency=4.0), 0.9, 30, batch_time=TIME, threads=1
-    )
+    alone = hindsight.fewest_replicas(workload, ServiceLevel(latency=4.0), 0.9, 30, threads=1)
     assert alone.lower_bound <= found.capacity.upper_bound
     assert found.capacity.lower_bound <= alone.upper_bound
     assert f"{found.capacity.upper_bound} replicas are enough" in sentence(found)
@@ -135,8 +132,7 @@ def answer(assigned: tuple[float, float], best: tuple[float, float], **known: An
     columns: dict[str, Any] = {"no_best": None, "points": (), "unfinished": (), "error": 0.0}
     return Headroom(
         **columns,
-        workload=Workload([0.0, 1.0], [3, 3], [2, 3], memory_limit=20, replicas=2),
-        batch_time=TIME,
+        workload=requests(2).with_replicas(2),
         load=0.5,
         best=BestPossible(Interval(*map(Fraction, best)), "own time", True),
         runs=(run,),
@@ -168,7 +164,8 @@ def log_of(workers: list[str | None]) -> RequestLog:
 
 def requests(n: int) -> Workload:
     ids = [f"r{k}" for k in range(n)]
-    return Workload(np.arange(n), [3] * n, [2] * n, memory_limit=20, ids=ids)
+    columns = (np.arange(n), [3] * n, [2] * n)
+    return Workload(*columns, memory_limit=20, ids=ids, batch_time=TIME)
 
 
 def test_replicas_of_a_log() -> None:
@@ -178,7 +175,7 @@ def test_replicas_of_a_log() -> None:
     assert (workload.replicas, facts) == (3, told)
     named = replicas_of_log(log, requests(4), names=True)[2]
     assert named == {"replicas": "0 is a, 1 is b, 2 is c"}
-    run = online.simulate_fleet(workload, "fcfs", router, batch_time=TIME)
+    run = online.simulate_fleet(workload, "fcfs", router)
     assert run.assignment.tolist() == [1, 0, 1, 2]
     assert replicas_of_log(log, requests(4), 5)[0].replicas == 5
     with pytest.raises(InvalidValueError, match="is less than the 3 workers"):

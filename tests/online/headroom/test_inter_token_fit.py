@@ -13,6 +13,7 @@ import instances
 import online
 from instances import InvalidValueError, RequestLog
 from instances.batch_time import AffineTime
+from instances.problem.workload import in_seconds
 from online import Run
 from online.batch_time import Measurements
 from online.headroom.batch_times import (
@@ -29,7 +30,7 @@ TIME = AffineTime(0.02, 2e-4, 1e-6)
 
 def run_of(policy: str, rate: float = 40, n: int = 300) -> Run:
     return online.simulate(
-        instances.generate("conversations", 3, n=n, rate=rate), policy, batch_time=TIME
+        in_seconds(instances.generate("conversations", 3, n=n, rate=rate), TIME), policy
     )
 
 
@@ -154,7 +155,7 @@ def test_late_tokens_of_a_round_are_not_counted_as_a_round(policy: str) -> None:
     run = run_of(policy, rate=25, n=400)
     found = fit_log(log_of(run, jitter=0.003)).batch_time
     workload = instances.generate("conversations", 3, n=400, rate=25)
-    again = online.simulate(workload, policy, batch_time=found)
+    again = online.simulate(in_seconds(workload, found), policy)
     assert again.latencies.mean() == pytest.approx(run.latencies.mean(), rel=0.02)
 
 

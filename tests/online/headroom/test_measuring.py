@@ -46,14 +46,13 @@ def short_searches() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     drawn = instances.generate("conversations", 5, n=40, rate=60)
-    return Workload(
-        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=2500
-    )
+    columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
+    return Workload(*columns, memory_limit=2500, batch_time=TIME)
 
 
 @pytest.fixture(scope="module")
 def found(workload: Workload) -> Headroom:
-    return measure_headroom(workload, TIME, SPECS, time_limit=200)
+    return measure_headroom(workload, SPECS, time_limit=200)
 
 
 def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> None:
@@ -63,24 +62,22 @@ def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> 
         for name in ("vllm", "vllm(order=shortest-output)", *SPECS)
     ]
     for name in ("vllm", *SPECS):
-        run = online.simulate(workload, name, batch_time=TIME)
+        run = online.simulate(workload, name)
         mine = found.run(name)
         assert mine.mean_latency == seconds_of(run.seconds_schedule) / len(workload)
         assert mine.latencies.tolist() == run.latencies.tolist()
-        told = online.simulate(
-            workload, name, batch_time=TIME, predictions=online.RelativePredictions(0.5)
-        )
+        told = online.simulate(workload, name, predictions=online.RelativePredictions(0.5))
         other = found.run(name, 0.5)
         assert other.mean_latency == seconds_of(told.seconds_schedule) / len(workload)
 
 
 def test_proposals_take_over_the_engine_s_settings_but_its_order() -> None:
-    workload = Workload([0.0, 0.1, 0.2], [3, 4, 5], [2, 3, 4], memory_limit=20)
+    workload = Workload([0.0, 0.1, 0.2], [3, 4, 5], [2, 3, 4], memory_limit=20, batch_time=TIME)
     today = PolicySpec("vllm", {"max_num_seqs": 8, "order": "shortest-job", "ageing": 2.0})
     given = {"baseline": today, "time_limit": 30, "error": 0}
-    found = measure_headroom(workload, TIME, ["fcfs"], **given)
+    found = measure_headroom(workload, ["fcfs"], **given)
     assert found.challenger == "vllm(max_num_seqs=8, order=shortest-output)"
-    asked = measure_headroom(workload, TIME, ["fcfs"], challenger="vllm:watermark=0.5", **given)
+    asked = measure_headroom(workload, ["fcfs"], challenger="vllm:watermark=0.5", **given)
     assert asked.challenger == "vllm(watermark=0.5)"
 
 
@@ -88,7 +85,7 @@ def test_the_best_possible_holds_and_is_at_least_as_narrow(
     workload: Workload, found: Headroom
 ) -> None:
     interval = found.best.mean_latency
-    alone = hindsight.solve(workload, batch_time=TIME, time_limit=0.1, threads=1)
+    alone = hindsight.solve(workload, time_limit=0.1, threads=1)
     assert alone.lower_bound / len(workload) <= interval.upper
     assert interval.lower <= alone.upper_bound / len(workload)
     assert all(interval.upper <= run.mean_latency for run in found.completed if run.mean_latency)
@@ -113,7 +110,7 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Headr
     loads = [one.load for one in found.load_curve]
     assert loads == pytest.approx([found.load * one.faster for one in found.load_curve])
     (slow,) = (one for one in found.points if one.faster == 0.5)
-    run = online.simulate(workload.faster(0.5), "vllm", batch_time=TIME)
+    run = online.simulate(workload.faster(0.5), "vllm")
     assert slow.runs[0].mean_latency == seconds_of(run.seconds_schedule) / len(workload)
     for one in found.points:
         interval = one.best.mean_latency
@@ -176,9 +173,7 @@ def test_what_is_carried_encloses_the_exhaustive_optimum(seed: int, keeps: bool)
 
 def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
     latencies = np.full(len(workload), 30.0)
-    found = measure_headroom(
-        workload, TIME, SPECS, measured=Measured(latencies), time_limit=200, error=0
-    )
+    found = measure_headroom(workload, SPECS, measured=Measured(latencies), time_limit=200, error=0)
     saving = found.saving
     assert saving.mean_latency == found.run("vllm").mean_latency
     assert found.difference == saving.mean_latency / 30 - 1
@@ -203,7 +198,7 @@ def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
 
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
-    found = measure_headroom(workload, TIME, SPECS, time_limit=0.01)
+    found = measure_headroom(workload, SPECS, time_limit=0.01)
     assert "best possible at M = 2500, arrivals x1.5" in found.unfinished
     assert "policies at M = 2500, arrivals x1.5" in found.unfinished
     assert any(note.startswith("Not done, time ran out: ") for note in notes(found))
@@ -225,7 +220,7 @@ def test_what_fails_takes_nothing_else_along(
         return CurvePoint(task.workload.memory_limit, task.faster, None, None, (run,))
 
     monkeypatch.setattr(measuring, "point", point)
-    found = measure_headroom(workload, TIME, SPECS, time_limit=200, error=0)
+    found = measure_headroom(workload, SPECS, time_limit=200, error=0)
     # An exception is an error, and nothing else is.
     named, others = (found.errors, found.unfinished)[:: 1 if fails else -1]
     why = "RuntimeError: no point" if fails else "vllm"
@@ -242,7 +237,7 @@ def test_what_fails_takes_nothing_else_along(
 
 def test_progress_is_told(workload: Workload) -> None:
     told: list[HeadroomProgress] = []
-    measure_headroom(workload, TIME, SPECS, time_limit=200, error=0, progress=told.append)
+    measure_headroom(workload, SPECS, time_limit=200, error=0, progress=told.append)
     assert any(news.text.startswith("best possible in [") for news in told)
     assert [news.done for news in told] == sorted(news.done for news in told)
     assert told[-1].total >= told[-1].done

@@ -65,12 +65,10 @@ def test_what_is_known_at_one_level_or_load_holds_at_others() -> None:
 
 def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> None:
     """Rounds that end at twice their time: see the proof in `carried_on_time`."""
-    run = online.simulate(workload, "vllm", batch_time=AffineTime(2**-6, 2**-12, 2**-20))
-    before = run.seconds_schedule
-    slower = workload.faster(0.5)
-    after = SecondsSchedule(
-        slower, before.batch_time, before._stretches, 2 * before.round_ends - before.durations
-    )
+    exact = workload.with_batch_time(AffineTime(2**-6, 2**-12, 2**-20))
+    before = online.simulate(exact, "vllm").seconds_schedule
+    starts = 2 * before.round_ends - before.durations
+    after = SecondsSchedule(exact.faster(0.5), before._stretches, starts)
     assert after.violations() == []
     assert np.array_equal(after.completion_times, 2 * before.completion_times)
     assert np.array_equal(after.first_token_times, 2 * before.first_token_times)
@@ -78,7 +76,7 @@ def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> N
 
 def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) -> Any:
     """The search for requests on time: one policy's schedule, and a bound that is written here."""
-    schedule = online.simulate(problem, "mc-sf", batch_time=options["batch_time"]).seconds_schedule
+    schedule = online.simulate(problem, "mc-sf").seconds_schedule
     on_time = int(schedule.on_time(level).sum())
     bound = min(len(problem), on_time + 5)
     return AttainmentResult(
@@ -89,9 +87,8 @@ def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     drawn = instances.generate("conversations", 5, n=40, rate=60)
-    return Workload(
-        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=2500
-    )
+    columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
+    return Workload(*columns, memory_limit=2500, batch_time=TIME)
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +98,7 @@ def found(workload: Workload) -> Iterator[Headroom]:
         patch.setattr(measuring, "POINT_SHARE", 0.0001)
         patch.setattr(hindsight, "attainment", standing_in)
         patch.setattr(hindsight, "tail", lambda *given, **options: SimpleNamespace(**TAIL))
-        yield measure_headroom(
-            workload, TIME, ["fcfs", "mc-sf"], time_limit=100, level=LEVEL, error=0
-        )
+        yield measure_headroom(workload, ["fcfs", "mc-sf"], time_limit=100, level=LEVEL, error=0)
 
 
 def test_every_point_has_an_interval_with_its_policies_in_it(
@@ -116,7 +111,7 @@ def test_every_point_has_an_interval_with_its_policies_in_it(
     }
     for one in found.on_time:
         for name in ("vllm", "vllm(order=shortest-output)"):
-            run = online.simulate(one.workload, "vllm", batch_time=TIME)
+            run = online.simulate(one.workload, "vllm")
             if name == "vllm":
                 on_time = run.seconds_schedule.on_time(one.level)
                 assert one.kept[name, 0.0].tolist() == on_time.tolist()

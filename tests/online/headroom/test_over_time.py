@@ -22,9 +22,13 @@ from online.simulation import memory_over_time
 def test_means_are_those_of_a_fine_count(policy: str) -> None:
     drawn = instances.generate("conversations", 5, n=60, rate=30)
     workload = Workload(
-        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=3000
+        drawn.arrival_times,
+        drawn.prompt_lengths,
+        drawn.output_lengths,
+        memory_limit=3000,
+        batch_time=AffineTime(0.02, 2e-4, 1e-6),
     )
-    run = online.simulate(workload, policy, batch_time=AffineTime(0.02, 2e-4, 1e-6))
+    run = online.simulate(workload, policy)
     found = over_time(run, 2.0)
     # In the batch from the round after start_round to the end of end_round.
     ends = run.round_end_times
@@ -56,8 +60,10 @@ def dither(policy: Any, state: Any) -> Decision:
 
 
 def test_who_is_sent_back_before_its_first_round_has_waited_all_the_time() -> None:
-    workload = Workload([0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], memory_limit=50)
-    run = online.simulate(workload, Scripted(dither, pauses=True), batch_time=AffineTime(1.0))
+    workload = Workload(
+        [0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], memory_limit=50, batch_time=AffineTime(1.0)
+    )
+    run = online.simulate(workload, Scripted(dither, pauses=True))
     attempts = run.attempts
     empty = attempts.start_round == attempts.end_round
     assert attempts.request[empty].tolist() == [1]
@@ -88,8 +94,8 @@ def test_stretches_are_round_numbers_of_seconds() -> None:
 
 
 def test_a_long_run_is_seen_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = Workload([0.0, 0.0], [1, 1], [20, 20], memory_limit=21)
-    run = online.simulate(workload, "fcfs", batch_time=AffineTime(1.0))
+    workload = Workload([0.0, 0.0], [1, 1], [20, 20], memory_limit=21, batch_time=AffineTime(1.0))
+    run = online.simulate(workload, "fcfs")
     monkeypatch.setattr(waiting, "LONGEST", 7)
     found = over_time(run, 1.0)
     # The second request waits for the twenty rounds of the first: forty seconds in seven stretches.

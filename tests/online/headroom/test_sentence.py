@@ -23,7 +23,8 @@ from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
 from online.headroom.page import bars, headline
 from online.headroom.tables import fields, notes, sentences, tables
 
-WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20)
+TIME = AffineTime(0.02, 2e-4, 1e-6)
+WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20, batch_time=TIME)
 
 
 def run(policy: str, *latencies: float, error: float = 0.0, **known: Any) -> PolicyRun:
@@ -54,7 +55,6 @@ def answer(
     best = BestPossible(interval(low, high), "own time", True)
     found = Headroom(
         workload=WORKLOAD,
-        batch_time=AffineTime(0.02, 2e-4, 1e-6),
         load=0.5,
         best=best,
         no_best=None,
@@ -98,7 +98,7 @@ ANSWERS = {
     "the longest alone is worse": answer(
         *(4, 6, replace(VLLM, latencies=LONGEST[0])),
         replace(SJF, latencies=LONGEST[1]),
-        workload=Workload(range(200), [3] * 200, [2] * 200, memory_limit=20),
+        workload=Workload(range(200), [3] * 200, [2] * 200, memory_limit=20, batch_time=TIME),
     ),
     "no latencies": answer(4, 6, VLLM, PolicyRun("sjf", 0.0, Fraction(7))),
     "exact and predicted lengths": answer(

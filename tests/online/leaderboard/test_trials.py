@@ -11,7 +11,6 @@ from golden import FOLDER
 import instances
 import online
 from instances import InvalidValueError
-from instances.batch_time import preset
 from online.experiment import ExperimentProgress
 from online.leaderboard.scores import EXACT, INTERVAL, KEEPS_TOKENS, Score, play, registered
 from online.policy_interface.specs import parameterless_policies
@@ -122,10 +121,9 @@ def test_policies_are_told_the_level_and_late_requests_counted(tmp_path: Path) -
     assert [one.policy for one in scores if one.instance == NAMES[0]] == ["mc-sf", "vllm"]
     for entry in entries[1:]:
         assert entry.level is not None
-        time = None if entry.batch_time is None else preset(entry.batch_time).batch_time
         for policy, score in of(scores, entry.name).items():
-            run = online.simulate(entry.instance, policy, batch_time=time, level=entry.level)
-            if time is None and run.keeps_tokens:
+            run = online.simulate(entry.instance, policy, level=entry.level)
+            if run.batch_time is None and run.keeps_tokens:
                 assert (policy, score.reason) == ("vllm", KEEPS_TOKENS)
             else:
                 assert score.figure == len(entry.instance) - run.on_time(entry.level).sum()

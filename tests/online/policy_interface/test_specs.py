@@ -316,10 +316,10 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "compare many": lambda policy: compare_many(PAIR[:1], policy),
     "check": lambda policy: check_policy(policy, 1, hash_seed=False),
     "experiment": lambda policy: Experiment("e", [Family("uniform", seeds=[1])], [policy]).specs,
-    "headroom": lambda policy: measure_headroom(SOON, online.UnitTime(), baseline=policy),
+    "headroom": lambda policy: measure_headroom(SOON, baseline=policy),
 }
 
-SOON = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10)
+SOON = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=online.UnitTime())
 
 
 @pytest.mark.parametrize("given", ["rules.py:LeastVolume(0.2)", "fcfs", "class", "object", "spec"])

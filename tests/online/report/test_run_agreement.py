@@ -21,6 +21,7 @@ from strategies import instances
 import online
 from instances import Instance, PreemptiveSchedule, ServiceLevel
 from instances.problem.arrival_source import InstanceSource
+from instances.problem.workload import in_seconds
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions
 from online.simulation import metrics
@@ -363,8 +364,13 @@ def test_a_policy_that_does_everything(
 ) -> None:
     policy = Erratic(seed, keeps=keeps)
     log = Log(policy)
-    run = online.simulate(instance, policy, service_model=model, batch_time=clock)
+    instance = by_arrival(instance)
+    run = online.simulate(in_seconds(instance, clock), policy, service_model=model)
     check(run, instance, log)
+
+
+def by_arrival(instance: Instance) -> Instance:
+    return instance.of(np.argsort(instance.arrival_times, kind="stable"))
 
 
 @contextmanager
@@ -385,6 +391,8 @@ def check_policies(
     model: online.ServiceModel,
     clock: AffineTime | None,
 ) -> None:
+    # A workload has its requests in this order.
+    instance = by_arrival(instance)
     for name, parameters in variants:
         if name in KNOW_THE_TRUTH and told.name != "exact":
             continue
@@ -394,12 +402,11 @@ def check_policies(
                 continue
             log = Log(policy)
             run = online.simulate(
-                instance,
+                in_seconds(instance, clock),
                 policy,
                 seed=seed,
                 predictions=told.make(),
                 service_model=model,
-                batch_time=clock,
                 level=ServiceLevel(latency=9),
             )
             check(run, instance, log)

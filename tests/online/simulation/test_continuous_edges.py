@@ -7,6 +7,7 @@ import pytest
 
 import online
 from instances import Instance, Workload
+from instances.problem.workload import in_seconds
 from online import Decision
 from online.batch_time import AffineTime, UnitTime
 from online.fluid import decay_rate
@@ -24,24 +25,24 @@ class AskedEveryRound(type(online.make_policy("mc-sf"))):  # type: ignore[misc]
 
 def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
     """0.7 + 3 * 0.1 is 1.0 or just below it, by the order of the additions."""
-    workload = Workload([0.7, 1.0], [1, 1], [10, 1], memory_limit=50)
+    workload = Workload([0.7, 1.0], [1, 1], [10, 1], memory_limit=50, batch_time=AffineTime(0.1))
     ends = [
-        online.simulate(workload, policy, batch_time=AffineTime(0.1)).completion_times.tolist()
+        online.simulate(workload, policy).completion_times.tolist()
         for policy in ("mc-sf", AskedEveryRound())
     ]
     assert ends[0] == ends[1]
 
 
 def test_a_cut_off_run_with_pauses_has_metrics() -> None:
-    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40)
-    run = online.simulate(workload, "vllm-v0", batch_time=UnitTime(), max_rounds=3)
+    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40, batch_time=UnitTime())
+    run = online.simulate(workload, "vllm-v0", max_rounds=3)
     assert summarize(run)["completed"] == 0
 
 
 def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
-    workload = Workload([0.0], [100_000], [10], memory_limit=200_000)
+    workload = Workload([0.0], [100_000], [10], memory_limit=200_000, batch_time=UnitTime())
     policy = online.make_policy("sarathi", chunk_size=8)
-    run = online.simulate(workload, policy, batch_time=UnitTime())
+    run = online.simulate(workload, policy)
     assert run.status == "completed"
 
 
@@ -57,6 +58,6 @@ def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
 def test_rounds_of_one_second_are_the_round_model_where_nothing_idles(name: str) -> None:
     rng = np.random.default_rng(2)
     source = Instance.from_arrays(rng.integers(1, 9, 30), rng.integers(1, 17, 30), memory_limit=50)
-    timed = online.simulate(source, name, batch_time=UnitTime())
+    timed = online.simulate(in_seconds(source, UnitTime()), name)
     rounds = online.simulate(source, name)
     assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()

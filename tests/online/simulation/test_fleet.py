@@ -36,7 +36,8 @@ def drawn(seed: int, replicas: int, *, in_seconds: bool, count: int = 14) -> Any
     outputs = rng.integers(1, 9, count).tolist()
     if in_seconds:
         times = np.where(rng.random(count) < 0.5, 3 * rng.random(count), rng.integers(0, 4, count))
-        return Workload(np.sort(times), prompts, outputs, memory_limit=limit, replicas=replicas)
+        machines: Any = {"memory_limit": limit, "replicas": replicas, "batch_time": CLOCK}
+        return Workload(np.sort(times), prompts, outputs, **machines)
     columns = (rng.integers(0, 13, count).tolist(), prompts, outputs)
     weights = rng.integers(1, 4, count).tolist()
     rows = [Request(*row, weight=w) for *row, w in zip(*columns, weights, strict=True)]
@@ -91,8 +92,7 @@ def test_replicas_run_like_single_machines_whatever_the_policy(
 ) -> None:
     for seed in range(4):
         fleet = drawn(seed, 2, in_seconds=in_seconds)
-        options: Any = {"batch_time": CLOCK if in_seconds else None, "max_rounds": 800}
-        options["level"] = LEVEL
+        options: Any = {"max_rounds": 800, "level": LEVEL}
         router = online.make_router(LOOKING[seed % len(LOOKING)], delay=[0.0, 0.1, 2.0][seed % 3])
         run = online.simulate_fleet(fleet, policy, router, seed=seed, **options)
         assert_single_runs(fleet, run, policy, **options)
@@ -106,10 +106,9 @@ def test_replicas_run_like_single_machines_whatever_the_router(
     policies = ("mc-sf", "fcfs-greedy", "vllm", "alpha-protection", "a-random")
     for seed, policy in enumerate(policies):
         fleet = drawn(seed, 3, in_seconds=in_seconds).under(MemoryRule(block_size=1 + seed % 3))
-        clock = CLOCK if in_seconds else None
-        run = online.simulate_fleet(fleet, policy, router, seed=seed, batch_time=clock)
-        assert_single_runs(fleet, run, policy, batch_time=clock)
-        again = online.simulate_fleet(fleet, policy, router, seed=seed, batch_time=clock)
+        run = online.simulate_fleet(fleet, policy, router, seed=seed)
+        assert_single_runs(fleet, run, policy)
+        again = online.simulate_fleet(fleet, policy, router, seed=seed)
         assert run.assignment.tolist() == again.assignment.tolist()
 
 
@@ -192,8 +191,7 @@ def test_routers_see_what_the_records_say(policy: str, delay: float, in_seconds:
         fleet = drawn(seed, 2, in_seconds=in_seconds)
         rng = np.random.default_rng(seed)
         router = Scripted(rng.integers(0, 2, len(fleet)).tolist(), delay)
-        clock = CLOCK if in_seconds else None
-        run = online.simulate_fleet(fleet, policy, router, batch_time=clock)
+        run = online.simulate_fleet(fleet, policy, router)
         assert run.status == "completed"
         for place, seen in enumerate(router.seen):
             for replica, view in enumerate(seen):
@@ -267,9 +265,7 @@ def test_a_router_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("in_seconds", [False, True])
 def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
     fleet = drawn(2, 3, in_seconds=in_seconds)
-    run = online.simulate_fleet(
-        fleet, "mc-sf", "least-requests", batch_time=CLOCK if in_seconds else None, level=LEVEL
-    )
+    run = online.simulate_fleet(fleet, "mc-sf", "least-requests", level=LEVEL)
     schedule = run.seconds_schedule if in_seconds else run.schedule
     assert schedule.violations() == []
     assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
@@ -302,8 +298,8 @@ def held_and_sent_back(policy: Any, state: Any) -> online.Decision:
 
 def test_a_request_sent_back_before_its_first_round_never_ran() -> None:
     policy = scripted.Scripted(held_and_sent_back)
-    workload = Workload([0.0, 1.0], [1, 1], [2, 2], memory_limit=3)
-    run = online.simulate_fleet(workload, policy, "random", batch_time=AffineTime(1.0))
+    workload = Workload([0.0, 1.0], [1, 1], [2, 2], memory_limit=3, batch_time=AffineTime(1.0))
+    run = online.simulate_fleet(workload, policy, "random")
     assert run.runs[0].attempts.start_round.tolist() == [0, 0, 2]
     load = run.load(points=6)
     assert load.running.tolist() == [[0, 1, 1, 1, 1, 0]]

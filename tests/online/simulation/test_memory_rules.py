@@ -48,7 +48,11 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
         *rows, instance.arrival_times, memory_limit=limit, memory_rule=rule
     )
     timed = Workload(
-        np.sort(instance.arrival_times / 2), *rows, memory_limit=limit, memory_rule=rule
+        np.sort(instance.arrival_times / 2),
+        *rows,
+        memory_limit=limit,
+        memory_rule=rule,
+        batch_time=TIME,
     )
     for name, parameters in VARIANTS:
         policy = online.make_policy(name, **parameters)
@@ -59,7 +63,7 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
             if not run.pauses.rounds.size and not run.evictions:
                 blocks = run.schedule.memory_profile()
                 assert (run.memory_profile() <= blocks).all()
-        run = online.simulate(timed, policy, seed=seed, batch_time=TIME, level=LEVEL)
+        run = online.simulate(timed, policy, seed=seed, level=LEVEL)
         if run.status == "completed":
             schedule = run.seconds_schedule
             assert schedule.violations() == [], name

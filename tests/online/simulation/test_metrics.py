@@ -20,8 +20,8 @@ from online.simulation.token_times import inter_token_latencies
 
 def two_requests() -> online.Run:
     """Request 0: tokens at 1, 2, 3. Request 1 waits until 3: tokens at 4, 5."""
-    source = Workload([0.0, 0.5], [2, 3], [3, 2], memory_limit=5)
-    return online.simulate(source, "fcfs", batch_time=UnitTime())
+    source = Workload([0.0, 0.5], [2, 3], [3, 2], memory_limit=5, batch_time=UnitTime())
+    return online.simulate(source, "fcfs")
 
 
 def test_a_record_by_hand() -> None:
@@ -44,8 +44,8 @@ def test_a_record_by_hand() -> None:
 
 
 def test_idle_time_counts_as_empty() -> None:
-    source = Workload([1.0, 9.0], [1, 1], [2, 1], memory_limit=9)
-    run = online.simulate(source, "fcfs", batch_time=UnitTime())
+    source = Workload([1.0, 9.0], [1, 1], [2, 1], memory_limit=9, batch_time=UnitTime())
+    run = online.simulate(source, "fcfs")
     memory = metrics.memory_over_time(run)
     assert memory.starts.tolist() == [1.0, 2.0, 9.0]
     assert memory.ends.tolist() == [2.0, 3.0, 10.0]
@@ -55,10 +55,8 @@ def test_idle_time_counts_as_empty() -> None:
 
 
 def test_one_token_has_no_time_per_token_and_misses_no_objective() -> None:
-    source = Workload([0.0], [1], [1], memory_limit=9)
-    record = metrics.summarize(
-        online.simulate(source, "fcfs", batch_time=UnitTime(2.0)), {"tpot": 0.1, "e2el": 2.0}
-    )
+    source = Workload([0.0], [1], [1], memory_limit=9, batch_time=UnitTime(2.0))
+    record = metrics.summarize(online.simulate(source, "fcfs"), {"tpot": 0.1, "e2el": 2.0})
     assert math.isnan(record["mean_tpot"])
     assert math.isnan(record["mean_itl"])
     assert record["request_goodput"] == record["request_throughput"] == 0.5
@@ -81,8 +79,10 @@ def test_gaps_between_tokens_with_holds_chunks_and_evictions(rule: str, keep: bo
         watermark=0,
         preemption="recompute" if keep else "restart",
     )
-    source = Workload(*zip(*rows, strict=True), memory_limit=limit)
-    run = online.simulate(source, policy, batch_time=AffineTime(0.5, 0.125))
+    source = Workload(
+        *zip(*rows, strict=True), memory_limit=limit, batch_time=AffineTime(0.5, 0.125)
+    )
+    run = online.simulate(source, policy)
     assert run.evictions > 5
     expected = [float(gap) for one in wanted for gap in np.diff(one.tokens)]
     assert inter_token_latencies(run)[1].tolist() == expected

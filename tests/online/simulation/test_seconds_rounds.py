@@ -16,6 +16,7 @@ from instances.batch_time import (
     IterationTime,
     TiledTime,
 )
+from instances.problem.workload import in_seconds
 from online import Run
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
 
@@ -44,7 +45,7 @@ def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
     for seed in range(3):
         workload = crowded(seed)
         level = ServiceLevel(latency=9)
-        run = online.simulate(workload, policy, batch_time=TIME, seed=seed, level=level)
+        run = online.simulate(in_seconds(workload, TIME), policy, seed=seed, level=level)
         if run.status != "completed":
             continue
         check(run)
@@ -80,7 +81,7 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: BatchTime) 
     for name, parameters in (*ENGINES, ("nested-wait", {}), ("mc-sf", {})):
         for seed in range(6):
             policy = online.make_policy(name, **parameters)
-            run = online.simulate(crowded(seed), policy, batch_time=time)
+            run = online.simulate(in_seconds(crowded(seed), time), policy)
             if run.status == "completed":
                 check(run)
                 done.append(run)
@@ -95,20 +96,20 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: BatchTime) 
 def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None:
     """More rounds than the 256 that are timed at once."""
     rounds = 256 + 50
-    workload = Workload([0.0], [2 * rounds], [2], memory_limit=2 * rounds + 2)
+    workload = Workload([0.0], [2 * rounds], [2], memory_limit=2 * rounds + 2, batch_time=TILED)
     policy = online.make_policy("sarathi", chunk_size=2)
-    run = online.simulate(workload, policy, batch_time=TILED)
+    run = online.simulate(workload, policy)
     check(run)
     assert run.rounds_run == rounds + 1
 
 
 def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
-    run = online.simulate(crowded(1), "mc-sf", batch_time=TILED, service_model=PREFILL_ROUND)
+    run = online.simulate(in_seconds(crowded(1), TILED), "mc-sf", service_model=PREFILL_ROUND)
     assert run.seconds_schedule.completion_times.tolist() == run.completion_times.tolist()
 
 
 def test_an_instance_out_of_order_is_put_into_order() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
-    run = online.simulate(instance, "mc-sf", batch_time=TIME, service_model=TOKEN_PER_ROUND)
+    run = online.simulate(in_seconds(instance, TIME), "mc-sf", service_model=TOKEN_PER_ROUND)
     assert run.seconds_schedule.workload.ids == (1, 2, 0)
     check(run)

@@ -13,6 +13,7 @@ from scripted import Scripted, start_all
 
 import online
 from instances import Instance, Workload
+from instances.problem.workload import in_seconds
 from online import Decision, Policy, UnitTime
 from online.simulation import simulator
 
@@ -149,8 +150,8 @@ def test_a_round_limit_keeps_what_comes_after_it_out() -> None:
 
 def test_a_round_limit_is_no_time_on_a_clock_of_seconds() -> None:
     """Three rounds of a second each, though the first begins after ten seconds of idling."""
-    source = Workload([10.5], [1], [3], memory_limit=9)
-    run = online.simulate(source, Scripted(start_all), batch_time=UnitTime(), max_rounds=3)
+    source = Workload([10.5], [1], [3], memory_limit=9, batch_time=UnitTime())
+    run = online.simulate(source, Scripted(start_all), max_rounds=3)
     assert run.status == "completed"
     assert run.completion_times.tolist() == [13.5]
 
@@ -261,7 +262,7 @@ def test_decisions_at_one_epoch_run_out(waiting: int) -> None:
 
     count = waiting + 1
     instance = Instance.from_arrays([1] * count, [2] * count, memory_limit=9)
-    run = online.simulate(instance, Scripted(rule), batch_time=UnitTime())
+    run = online.simulate(in_seconds(instance, UnitTime()), Scripted(rule))
     # One decision at the first epoch; at the second the queue is ``waiting`` long.
     assert (run.status, run.decisions) == ("livelock", 1 + 5 + waiting)
 

@@ -45,7 +45,7 @@ def draw(types: Sequence[PromptType], horizon: float, memory_limit: int, seed: i
 
 def serve(source: Workload, policy: Policy | str, time: IterationTime) -> Run:
     """Simulate in [A25]'s count of iterations."""
-    return simulate(source, policy, batch_time=time, service_model=PREFILL_ROUND)
+    return simulate(source.with_batch_time(time), policy, service_model=PREFILL_ROUND)
 
 
 def throughput_gaps(

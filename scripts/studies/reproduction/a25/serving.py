@@ -185,7 +185,7 @@ def serve(trial: Trial) -> Served:
     # The second opinion stays what it is.
     own = TIMES[trial.time]
     time = own if trial.time == "roofline" else trial.traffic.given.seconds(own)
-    run = simulate(source, policy, batch_time=time, service_model=PREFILL_ROUND)
+    run = simulate(source.with_batch_time(time), policy, service_model=PREFILL_ROUND)
     mean = run.mean_latency
     grid = np.linspace(0, 1, 201)
     span = float(source.arrival_times[-1] - source.arrival_times[0])

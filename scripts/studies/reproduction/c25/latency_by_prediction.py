@@ -99,12 +99,13 @@ def _subset(lengths: Source, memory: int, requests: int, seed: int) -> Workload:
 def simulated(trial: Trial) -> tuple[float, int]:
     """Mean latency in seconds, and evictions."""
     name, parameters = POLICIES[trial.policy]
+    time = Conditions(batch_time=trial.batch_time).seconds(LLAMA_2_70B_2XA100.batch_time)
+    workload = _subset(trial.lengths, trial.memory, trial.requests, trial.seed)
     run = simulate(
-        _subset(trial.lengths, trial.memory, trial.requests, trial.seed),
+        workload.with_batch_time(time),
         make_policy(name, **parameters),
         seed=trial.seed,
         predictions=trial.predictions,
-        batch_time=Conditions(batch_time=trial.batch_time).seconds(LLAMA_2_70B_2XA100.batch_time),
     )
     return run.mean_latency, run.evictions
 

@@ -167,7 +167,6 @@ def run_case(case: Case) -> Run:
         workload(case.requests, case.arrival_rate, case.seed, case.conditions),
         make_policy(case.policy, **dict(case.parameters)),
         seed=case.seed,
-        batch_time=case.conditions.seconds(LLAMA_2_70B_2XA100.batch_time),
         max_rounds=round_limit(case.requests),
     )
 
@@ -268,6 +267,7 @@ def conversation_workload(
         prompts[:count],
         outputs[:count],
         memory_limit=conditions.memory_limit(whole.memory_limit),
+        batch_time=conditions.seconds(LLAMA_2_70B_2XA100.batch_time),
         name=f"{kind}[n={count},rate={arrival_rate:g},seed={seed}]",
         metadata=whole.metadata if isinstance(source, str) else None,
     )

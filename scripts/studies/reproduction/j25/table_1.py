@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from instances import Workload
-from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import new_axes, style
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
@@ -129,14 +127,8 @@ def deviation_of_arrivals(n: int, seeds: int, conditions: Conditions = OWN) -> f
     means = []
     for seed in range(seeds):
         drawn = conversation_workload(n, HIGH.arrival_rate, seed, conditions)
-        work = Workload(
-            drawn.arrival_times,
-            kept.prompt_lengths,
-            kept.output_lengths,
-            memory_limit=kept.memory_limit,
-        )
-        batch_time = conditions.seconds(LLAMA_2_70B_2XA100.batch_time)
-        run = simulate(work, make_policy("mc-sf"), batch_time=batch_time)
+        work = kept.replaced(arrival_times=drawn.arrival_times)
+        run = simulate(work, make_policy("mc-sf"))
         means.append(run.mean_latency)
     return float(np.std(means, ddof=1))
 
@@ -211,13 +203,12 @@ def latency_table(
     workloads = [
         conversation_workload(requests, arrival_rate, seed, conditions) for seed in range(seeds)
     ]
-    batch_time = conditions.seconds(LLAMA_2_70B_2XA100.batch_time)
     for line in lines:
         means: list[float] = []
         evictions = 0
         for seed, workload in enumerate(workloads):
             policy = make_policy(line.policy, **line.parameters)
-            run = simulate(workload, policy, seed=seed, batch_time=batch_time)
+            run = simulate(workload, policy, seed=seed)
             evictions += run.evictions
             if run.status == "completed":
                 means.append(run.mean_latency)

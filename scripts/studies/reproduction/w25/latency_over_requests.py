@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from instances import Instance, Workload
 from instances.batch_time import (
     LLAMA_2_70B_2XA100,
     LLAMA_2_70B_A100_TP1,
@@ -91,7 +92,9 @@ def latencies(task: Task) -> Latencies:
     times = dict.fromkeys([*BATCH_TIMES, task.given.batch_time or OWN_BATCH_TIME])
     found: dict[str, dict[str, float]] = {}
     for time in (*times, ROUNDS):
-        batch_time = None if time == ROUNDS else parse_batch_time(time)[0]
+        problem: Instance | Workload = instance
+        if time != ROUNDS:
+            problem = Workload.from_instance(instance, parse_batch_time(time)[0])
         found[time] = {}
         for each in LABELS:
             policy: Policy | str = each
@@ -99,7 +102,7 @@ def latencies(task: Task) -> Latencies:
                 if relaxed is None:
                     continue
                 policy = relaxed.policy(each)
-            run = simulate(instance, policy, seed=MIXTURE_SEED, batch_time=batch_time)
+            run = simulate(problem, policy, seed=MIXTURE_SEED)
             found[time][each] = run.mean_latency
     rounds = found.pop(ROUNDS)
     return Latencies(task, found, rounds)

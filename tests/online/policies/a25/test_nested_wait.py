@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import online
 from instances import Workload
 from instances.batch_time import IterationTime
+from instances.problem.workload import in_seconds
 from online import PREFILL_ROUND, IntervalPredictions
 from studies.reproduction.a25.fluid_experiments import serve
 
@@ -80,11 +81,10 @@ def test_against_algorithm_2(thresholds: list[int], seed: int, gap: int) -> None
     arrivals = [Arrival(float(t), int(rng.integers(1, 5)), int(rng.integers(1, 10))) for t in times]
     expected, memory = algorithm_2(arrivals, thresholds, ends, 0.5, 1 / 64)
     run = online.simulate(
-        Workload.from_arrivals(arrivals, 10_000),
+        in_seconds(Workload.from_arrivals(arrivals, 10_000), IterationTime(0.5, 1 / 64)),
         online.make_policy("nested-wait", thresholds=thresholds, segment_ends=ends),
         # Lengths are not needed, and not told.
         predictions=IntervalPredictions(1, 50),
-        batch_time=IterationTime(0.5, 1 / 64),
         service_model=PREFILL_ROUND,
     )
     assert run.status == "completed"

@@ -110,9 +110,10 @@ def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool)
         cap = "max_num_batched_tokens" if rule == "vllm-v0" else "chunk_size"
         how = {cap: budget, "preemption": "recompute" if keep else "restart"}
         policy = online.make_policy(rule, max_num_seqs=seqs, watermark=share, **how)
-        source = Workload(*zip(*rows, strict=True), memory_limit=limit)
-        clock = AffineTime(d0, d1)
-        run = compare(source, policy, served, batch_time=clock, service_model=model)
+        source = Workload(
+            *zip(*rows, strict=True), memory_limit=limit, batch_time=AffineTime(d0, d1)
+        )
+        run = compare(source, policy, served, service_model=model)
         evicted += run.evictions
         chunked += sum(prompt > budget for _, prompt, _ in rows)
     assert evicted > 50 * seeds / 150
@@ -173,9 +174,13 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
             order=order,
             **limited,
         )
-        source = Workload(*zip(*rows, strict=True), memory_limit=limit, memory_rule=rule)
-        clock = AffineTime(d0, d1)
-        run = compare(source, policy, served, batch_time=clock, predictions=predictions)
+        source = Workload(
+            *zip(*rows, strict=True),
+            memory_limit=limit,
+            memory_rule=rule,
+            batch_time=AffineTime(d0, d1),
+        )
+        run = compare(source, policy, served, predictions=predictions)
         retracted += run.evictions
         chunked += sum(chunk is not None and prompt > chunk for _, prompt, _ in rows)
     assert retracted > 20 * seeds / 150
@@ -213,9 +218,13 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
             order=order,
             **limited,
         )
-        source = Workload(*zip(*rows, strict=True), memory_limit=limit, memory_rule=rule)
-        clock = AffineTime(d0, d1)
-        run = compare(source, policy, served, batch_time=clock, predictions=predictions)
+        source = Workload(
+            *zip(*rows, strict=True),
+            memory_limit=limit,
+            memory_rule=rule,
+            batch_time=AffineTime(d0, d1),
+        )
+        run = compare(source, policy, served, predictions=predictions)
         if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
             assert not run.evictions
         paused += run.evictions
@@ -235,10 +244,11 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
     ],
 )
 def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> None:
-    source = Workload([0.0, 1.0, 1.0, 1.0], [3, 1, 5, 2], [9, 8, 2, 4], memory_limit=100)
+    columns = ([0.0, 1.0, 1.0, 1.0], [3, 1, 5, 2], [9, 8, 2, 4])
+    source = Workload(*columns, memory_limit=100, batch_time=AffineTime(1.0))
     caps = {"sglang": "max_running_requests", "tensorrt-llm": "max_batch_size"}
     policy = online.make_policy(name, **{caps.get(name, "max_num_seqs"): 1}, order=order)
-    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    run = online.simulate(source, policy)
     assert np.argsort(run.start_times, kind="stable").tolist() == starts
 
 
@@ -249,9 +259,11 @@ def test_sglang_estimates_no_more_than_4096_tokens_of_output(
     # Both may emit thousands of tokens. Free beside the first are 20,000 - 11 - 0.7 x 4,096 =
     # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do. However
     # conservative, no more than all is reserved: 15,893 are free, and 11,000 + 4,096 + 1 asked for.
-    source = Workload([0.0, 0.5], [10, prompt], [40, 2], memory_limit=20_000)
+    source = Workload(
+        [0.0, 0.5], [10, prompt], [40, 2], memory_limit=20_000, batch_time=AffineTime(1.0)
+    )
     policy = online.make_policy(
         "sglang", max_new_tokens=10_000, schedule_conservativeness=conservativeness
     )
-    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    run = online.simulate(source, policy)
     assert run.start_times.tolist() == [0.0, 1.0]

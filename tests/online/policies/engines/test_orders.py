@@ -110,9 +110,9 @@ def overload(order: str, ageing: float) -> tuple[float, int]:
     # One request fits at a time; two short ones arrive in every two rounds, the time of one.
     times = [0.0, 0.0, *(float(k) for k in range(1, 200))]
     outputs = [2, 20, *([2] * 199)]
-    source = Workload(times, [1] * 201, outputs, memory_limit=21)
+    source = Workload(times, [1] * 201, outputs, memory_limit=21, batch_time=AffineTime(1.0))
     policy = online.make_policy("sarathi", max_num_seqs=1, watermark=0, order=order, ageing=ageing)
-    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    run = online.simulate(source, policy)
     assert run.status == "completed"
     starts = run.start_times
     return float(starts[1]), int((starts < starts[1]).sum())
