@@ -139,6 +139,11 @@ class SolveResult:
     objective: Objective = "total_latency"
     own_bounds: Mapping[str, tuple[int, bool]] = field(default_factory=dict)
 
+    @property
+    def problem(self) -> Instance:
+        """Return the instance solved."""
+        return self.instance
+
     def __repr__(self) -> str:
         cost = f"{self.objective} {_interval(self.lower_bound, self.upper_bound)}"
         return f"{type(self).__name__}({self.instance!r}, {self.status}, {cost})"

@@ -129,6 +129,11 @@ class SecondsResult:
         return figure_of("SecondsResult", name, facts, self.schedule.picture())
 
     @property
+    def problem(self) -> Workload:
+        """Return the workload solved."""
+        return self.workload
+
+    @property
     def lower_bound(self) -> Fraction:
         """Return the largest lower bound on the total latency, seconds."""
         return self.lower_bounds[self.best_bound].total

@@ -178,10 +178,7 @@ class LibraryEntry:
             recipe["generator"], recipe["seed"], **recipe["parameters"]
         )
         drawn = drawn.under(self._memory_rule)
-        told, metadata = self._told(drawn.metadata), self._metadata(drawn.metadata)
-        if isinstance(drawn, Workload):
-            return drawn.renamed(told, metadata)
-        return drawn.renamed(told).with_metadata(**metadata)
+        return drawn.renamed(self._told(drawn.metadata), self._metadata(drawn.metadata))
 
     def _told(self, metadata: Mapping[str, Any]) -> str:
         # The names of stand-ins for data say so, wherever they are shown.

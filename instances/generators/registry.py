@@ -145,12 +145,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     plain = {key: _plain(value) for key, value in parameters.items()}
     origin = {"generator": name, "seed": seed, "parameters": plain}
     title = drawn.name or f"{label}[seed={seed}{settings}]"
-    metadata = {**drawn.metadata, "origin": origin}
-    if isinstance(drawn, Workload):
-        return drawn.renamed(title, metadata)
-    return Instance(
-        drawn.requests, drawn.memory_limit, title, metadata, memory_rule=drawn.memory_rule
-    )
+    return drawn.renamed(title, {**drawn.metadata, "origin": origin})
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances.errors import InvalidValueError
-from instances.problem.arrival_source import Arrival
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
 
@@ -53,8 +52,5 @@ def poisson_arrivals(
     count = int(rng.poisson(total * horizon))
     times = np.sort(rng.uniform(0.0, horizon, count))
     kinds = rng.choice(len(rates), size=count, p=np.array(rates) / total)
-    arrivals = [
-        Arrival(time, *lengths[kind])
-        for time, kind in zip(times.tolist(), kinds.tolist(), strict=True)
-    ]
-    return Workload.from_arrivals(arrivals, memory_limit)
+    prompts, outputs = np.array(lengths, dtype=np.int64)[kinds].T
+    return Workload(times, prompts, outputs, memory_limit=memory_limit)

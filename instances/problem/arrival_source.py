@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from .batches import BatchTime, check_batch_time
 from .instance import Instance
 from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId
+from .workload import Workload
 
 
 class Arrival(NamedTuple):
@@ -64,7 +66,7 @@ class ArrivalSource(Protocol):
 
     A source whose memory is not counted in tokens has the attribute ``memory_rule`` as well; ask
     for it with `memory_rule_of`. One whose times are seconds has ``batch_time``, the seconds of a
-    round; ask for it with `instances.problem.workload.source_batch_time`.
+    round; ask for it with `batch_time_of`.
 
     Attributes
     ----------
@@ -93,16 +95,52 @@ class ArrivalSource(Protocol):
         """Hear what happened at a decision epoch, in order of time."""
 
 
+AnySource: TypeAlias = Instance | Workload | ArrivalSource
+"""What a policy can be run on."""
+
+
 def memory_rule_of(source: ArrivalSource) -> MemoryRule:
     """Memory rule of the machine that the requests are meant for."""
     rule: MemoryRule = getattr(source, "memory_rule", TOKENS)
     return rule
 
 
+def batch_time_of(source: AnySource) -> BatchTime | None:
+    """Return the seconds of a round of what requests come from; None where rounds are counted.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A workload without a batch time, or a source with something else as one.
+    """
+    if isinstance(source, Workload):
+        return source.require_batch_time()
+    found = getattr(source, "batch_time", None)
+    return None if found is None else check_batch_time(found)
+
+
+def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
+    """Return what requests come from with a batch time; None leaves it as it is.
+
+    An instance becomes a workload. An arrival source keeps the batch time as its attribute
+    ``batch_time``.
+    """
+    if batch_time is None:
+        return source
+    if isinstance(source, Instance):
+        return Workload.from_instance(source, batch_time)
+    if isinstance(source, Workload):
+        return source.with_batch_time(batch_time)
+    source.batch_time = batch_time
+    return source
+
+
 class FixedArrivals:
     """Arrivals in order of time, released as it passes whatever the policy does."""
 
     adaptive = False
+    memory_rule = TOKENS
+    batch_time: BatchTime | None = None
     _arrivals: list[Arrival]
     _position = 0
 
@@ -128,22 +166,14 @@ class FixedArrivals:
         """Ignore it: the arrivals are fixed."""
 
 
-class InstanceSource(FixedArrivals):
-    """The requests of an instance at their arrival times, ties in the instance's order.
+class ProblemSource(FixedArrivals):
+    """The requests of an instance or workload at their arrival times, ties in its order."""
 
-    Attributes
-    ----------
-    order : list[int]
-        Instance positions in the order in which `release` hands them over.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        self.instance = instance
-        self.memory_limit, self.memory_rule = instance.memory_limit, instance.memory_rule
-        self.name = instance.name
-        self.order: list[int] = np.argsort(instance.arrival_times, kind="stable").tolist()
-        ordered = (instance[position] for position in self.order)
-        self._arrivals = [
-            Arrival(one.arrival_time, one.prompt_length, one.output_length, one.id, one.weight)
-            for one in ordered
-        ]
+    def __init__(self, problem: Instance | Workload) -> None:
+        self.name, self.memory_limit = problem.name, problem.memory_limit
+        self.memory_rule, self.batch_time = problem.memory_rule, batch_time_of(problem)
+        weights = problem.weights.tolist() if isinstance(problem, Instance) else [1] * len(problem)
+        lengths = (problem.prompt_lengths.tolist(), problem.output_lengths.tolist())
+        rows = zip(problem.arrival_times.tolist(), *lengths, problem.ids, weights, strict=True)
+        arrivals = [Arrival(*row) for row in rows]
+        self._arrivals = [arrivals[position] for position in problem.order_of_arrival.tolist()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,6 +60,15 @@ class Problem:
         limit = f"memory_limit={self.memory_limit}{rule}{replicas}"
         return f"{kind}({label}{count} requests, {limit})"
 
+    def __eq__(self: Any, other: Any) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = ("digest", "batch_time", "ids", "name", "metadata")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def __hash__(self: Any) -> int:
+        return hash(self.digest)
+
     def require_one_replica(self: Any) -> None:
         """Refuse a fleet where one machine is meant.
 
@@ -74,6 +84,48 @@ class Problem:
     def matches(self: Any, other: Any) -> bool:
         """Tell whether the other has the same digest and batch time: schedules hold for both."""
         return (self.digest, self.batch_time) == (other.digest, other.batch_time)
+
+    @property
+    def order_of_arrival(self: Any) -> IntArray:
+        """Positions of the requests by arrival time, ties in their order."""
+        return np.argsort(self.arrival_times, kind="stable")
+
+    def replaced(self, **changes: Any) -> Self:
+        """A copy with other arguments of the constructor."""
+        names = inspect.signature(type(self)).parameters
+        return type(self)(**{name: getattr(self, name) for name in names} | changes)
+
+    def renamed(self, name: str | None, metadata: Mapping[str, Any] | None = None) -> Self:
+        """A copy with another name, and other metadata where some is given."""
+        return self.replaced(name=name, **({} if metadata is None else {"metadata": metadata}))
+
+    def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Self:
+        """The requests at these positions, with their ids."""
+        raise NotImplementedError
+
+    def alone(self, positions: Sequence[int] | IntArray | None = None) -> Self:
+        """The requests at these positions, in this order, or all of them, on one machine."""
+        return self.replaced(replicas=1) if positions is None else self.of(positions, replicas=1)
+
+    def with_replicas(self, replicas: int) -> Self:
+        """The same requests on another number of machines.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            No whole number, or below 1.
+        """
+        return self.replaced(replicas=replicas)
+
+    def under(self, memory_rule: MemoryRule) -> Self:
+        """The same requests and memory under another memory rule.
+
+        Raises
+        ------
+        InvalidValueError
+            A request that could never run under it.
+        """
+        return self.replaced(memory_rule=memory_rule)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one line a request: id, arrival, lengths.
@@ -218,14 +270,6 @@ class Instance(Problem):
     def __getitem__(self, index: int) -> Request:
         return self.requests[index]
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Instance):
-            return NotImplemented
-        return self.__getstate__() == other.__getstate__()
-
-    def __hash__(self) -> int:
-        return hash((self.requests, self.memory_limit))
-
     def __getstate__(self) -> dict[str, Any]:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return given | {"metadata": dict(self.metadata)}
@@ -343,41 +387,11 @@ class Instance(Problem):
 
     def with_metadata(self, **entries: Any) -> Instance:
         """A copy whose metadata has ``entries`` added or replaced."""
-        return Instance(**self.__getstate__() | {"metadata": {**self.metadata, **entries}})
+        return self.replaced(metadata={**self.metadata, **entries})
 
-    def renamed(self, name: str | None) -> Instance:
-        """A copy under another name."""
-        return Instance(**self.__getstate__() | {"name": name})
-
-    def of(self, positions: Sequence[int] | IntArray) -> Instance:
-        """The requests at these positions, in this order, with their ids."""
-        chosen = [self.requests[position] for position in positions]
-        return Instance(**self.__getstate__() | {"requests": chosen})
-
-    def alone(self, positions: Sequence[int] | IntArray | None = None) -> Instance:
-        """The requests at these positions, in this order, or all of them, on one machine."""
-        chosen = self.requests if positions is None else self.of(positions).requests
-        return Instance(**self.__getstate__() | {"requests": chosen, "replicas": 1})
-
-    def with_replicas(self, replicas: int) -> Instance:
-        """The same requests on another number of machines.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            No whole number, or below 1.
-        """
-        return Instance(**self.__getstate__() | {"replicas": replicas})
-
-    def under(self, memory_rule: MemoryRule) -> Instance:
-        """The same requests and memory under another memory rule.
-
-        Raises
-        ------
-        InvalidValueError
-            A request that could never run under it.
-        """
-        return Instance(**self.__getstate__() | {"memory_rule": memory_rule})
+    def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Instance:
+        """The requests at these positions, in this order, with their ids and ``changes``."""
+        return self.replaced(requests=[self.requests[place] for place in positions], **changes)
 
 
 def as_replicas(given: object, owner: str) -> int:

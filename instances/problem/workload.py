@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
-from .arrival_source import Arrival, ArrivalSource, FixedArrivals
 from .batches import BatchTime, check_batch_time
 from .instance import (
     ALLOW_ZERO_PROMPT_LENGTH,
@@ -27,8 +26,8 @@ from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
 
 
-class Workload(FixedArrivals, Problem):
-    """Requests with arrival times in seconds: an arrival source that reacts to nothing.
+class Workload(Problem):
+    """Requests with arrival times in seconds.
 
     An `Instance` counts whole rounds; in a workload each round lasts as long as its batch takes.
     Lengths and M are refused by the rules of `Instance`.
@@ -114,27 +113,6 @@ class Workload(FixedArrivals, Problem):
         self.metadata = deepcopy(dict(metadata or {}))
         self.memory_rule = lengths.memory_rule
         self.replicas = lengths.replicas
-        columns = (times, self.prompt_lengths, self.output_lengths)
-        rows = zip(*[column.tolist() for column in columns], labels, strict=True)
-        self._arrivals = [Arrival(*row) for row in rows]
-
-    @classmethod
-    def from_arrivals(
-        cls,
-        arrivals: Sequence[Arrival],
-        memory_limit: int,
-        *,
-        batch_time: BatchTime | None = None,
-    ) -> Workload:
-        """A workload from arrivals in order of time; those without a label get their position."""
-        return cls(
-            [arrival.time for arrival in arrivals],
-            [arrival.prompt_length for arrival in arrivals],
-            [arrival.output_length for arrival in arrivals],
-            memory_limit=memory_limit,
-            batch_time=batch_time,
-            ids=[k if one.id is None else one.id for k, one in enumerate(arrivals)],
-        )
 
     @classmethod
     def from_instance(cls, instance: Instance, batch_time: BatchTime | None = None) -> Workload:
@@ -145,20 +123,8 @@ class Workload(FixedArrivals, Problem):
         InvalidValueError
             The instance has weights, which a workload has not.
         """
-        instance.refuse_weights("is not 1: in seconds every request counts alike")
-        order = np.argsort(instance.arrival_times, kind="stable")
-        return cls(
-            instance.arrival_times[order].tolist(),
-            instance.prompt_lengths[order],
-            instance.output_lengths[order],
-            memory_limit=instance.memory_limit,
-            batch_time=batch_time,
-            ids=[instance.ids[position] for position in order.tolist()],
-            name=instance.name,
-            metadata=instance.metadata,
-            memory_rule=instance.memory_rule,
-            replicas=instance.replicas,
-        )
+        ordered = instance.of(instance.order_of_arrival)
+        return cls._at(ordered.arrival_times.tolist(), ordered, batch_time, ordered.metadata)
 
     @classmethod
     def with_arrivals(
@@ -178,44 +144,39 @@ class Workload(FixedArrivals, Problem):
         InvalidValueError
             The instance has weights, which a workload has not.
         """
-        lengths.refuse_weights("is not 1: a Workload has no weights")
         seed = as_integer(seed, None, "seed", minimum=0)
+        times = process.draw(np.random.default_rng(seed), len(lengths))
+        metadata = {**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}}
+        return cls._at(times, lengths, batch_time, metadata)
+
+    @classmethod
+    def _at(
+        cls,
+        times: Any,
+        lengths: Instance,
+        batch_time: BatchTime | None,
+        metadata: Mapping[str, Any],
+    ) -> Workload:
+        lengths.refuse_weights("is not 1: a Workload has no weights")
         return cls(
-            process.draw(np.random.default_rng(seed), len(lengths)),
+            times,
             lengths.prompt_lengths,
             lengths.output_lengths,
             memory_limit=lengths.memory_limit,
             batch_time=batch_time,
             ids=lengths.ids,
             name=lengths.name,
-            metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
+            metadata=metadata,
             memory_rule=lengths.memory_rule,
             replicas=lengths.replicas,
         )
 
-    def of(self, positions: Sequence[int] | IntArray) -> Workload:
-        """The requests at these positions, which ascend, with their ids."""
+    def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Workload:
+        """The requests at these positions, which ascend, with their ids and ``changes``."""
         chosen = np.asarray(positions)
-        return self.replaced(
-            arrival_times=self.arrival_times[chosen],
-            prompt_lengths=self.prompt_lengths[chosen],
-            output_lengths=self.output_lengths[chosen],
-            ids=[self.ids[position] for position in chosen.tolist()],
-        )
-
-    def alone(self, positions: Sequence[int] | IntArray | None = None) -> Workload:
-        """The requests at these positions, which ascend, or all of them, on one machine."""
-        return (self if positions is None else self.of(positions)).replaced(replicas=1)
-
-    def with_replicas(self, replicas: int) -> Workload:
-        """The same requests on another number of machines.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            No whole number, or below 1.
-        """
-        return self.replaced(replicas=replicas)
+        columns = ("arrival_times", "prompt_lengths", "output_lengths")
+        changes |= {name: getattr(self, name)[chosen] for name in columns}
+        return self.replaced(ids=[self.ids[place] for place in chosen.tolist()], **changes)
 
     def with_batch_time(self, batch_time: BatchTime | None) -> Workload:
         """The same requests where rounds last by another batch time.
@@ -244,7 +205,7 @@ class Workload(FixedArrivals, Problem):
             raise InvalidValueError("workload", "batch_time", None, reason)
         return self.batch_time
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
@@ -274,27 +235,8 @@ class Workload(FixedArrivals, Problem):
             arrival_times=self.arrival_times / factor, name=name, metadata=metadata
         )
 
-    def renamed(self, name: str | None, metadata: Mapping[str, Any] | None = None) -> Workload:
-        """The same requests with another name, and other metadata where some is given."""
-        return self.replaced(name=name, metadata=self.metadata if metadata is None else metadata)
-
-    def under(self, memory_rule: MemoryRule) -> Workload:
-        """The same requests and memory under another memory rule.
-
-        Raises
-        ------
-        InvalidValueError
-            A request that could never run under it.
-        """
-        return self.replaced(memory_rule=memory_rule)
-
-    def replaced(self, **changes: Any) -> Workload:
-        """A copy with other arguments of the constructor."""
-        names = inspect.signature(Workload).parameters
-        return Workload(**{name: getattr(self, name) for name in names} | changes)
-
     def __len__(self) -> int:
-        return len(self._arrivals)
+        return len(self.ids)
 
 
 def as_problem(given: object, field: str = "instance") -> Instance | Workload:
@@ -311,36 +253,6 @@ def as_problem(given: object, field: str = "instance") -> Instance | Workload:
     if isinstance(given, Instance):
         return given
     raise InvalidTypeError(None, field, given, "is neither an Instance nor a Workload")
-
-
-def source_batch_time(source: Instance | ArrivalSource) -> BatchTime | None:
-    """Return the seconds of a round of what requests come from; None where rounds are counted.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        A workload without a batch time, or a source with something else as one.
-    """
-    if isinstance(source, Workload):
-        return source.require_batch_time()
-    found = getattr(source, "batch_time", None)
-    return None if found is None else check_batch_time(found)
-
-
-def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
-    """Return what requests come from with a batch time; None leaves it as it is.
-
-    An instance becomes a workload. An arrival source of another kind keeps the batch time as its
-    attribute ``batch_time``.
-    """
-    if batch_time is None:
-        return source
-    if isinstance(source, Instance):
-        return Workload.from_instance(source, batch_time)
-    if isinstance(source, Workload):
-        return source.with_batch_time(batch_time)
-    source.batch_time = batch_time
-    return source
 
 
 def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:

@@ -307,6 +307,9 @@ def _rule(windows: int, options: Mapping[str, Any], *, in_seconds: bool) -> Trac
     known = (WindowOptions if in_seconds else RoundOptions).__annotations__
     window = f"a window in {'seconds' if in_seconds else 'rounds'}"
     for name in options.keys() - known.keys():
+        if name in RoundOptions.__annotations__:
+            reason = "is for windows in rounds: in seconds nothing is rounded"
+            raise InvalidValueError(None, name, options[name], reason)
         raise TypeError(f"{window} has no {name}; known: {', '.join(known)}")
     if "memory_limit" not in options:
         raise TypeError(f"{window} needs memory_limit")

@@ -16,8 +16,8 @@ from instances.batch_time import preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
+from instances.problem.arrival_source import batch_time_of, in_seconds
 from instances.problem.batches import BatchTime
-from instances.problem.workload import in_seconds, source_batch_time
 from online.batch_time.measured_tables import read_batch_time
 from online.comparison import ratio_tables
 from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
@@ -140,7 +140,7 @@ def ratios(  # noqa: PLR0913
         goal = "preemptive_total_latency" if preemptive else "total_latency"
         notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
     if level is not None:
-        unit = "seconds" if any(map(source_batch_time, problems)) else "rounds"
+        unit = "seconds" if any(map(batch_time_of, problems)) else "rounds"
         notes.append(ratio_tables.level_note(level, unit))
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]

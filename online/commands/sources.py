@@ -36,9 +36,9 @@ from instances import (
     UnknownNameError,
     Workload,
 )
+from instances.problem.arrival_source import in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
-from instances.problem.workload import in_seconds
 from instances.settings import parse_texts, parse_value, quoted
 from instances.traces.detection import ROLES
 from instances.traces.window import workload_windows
@@ -71,7 +71,6 @@ GOALS = {
 }
 """What is minimised, by the name that entries of the library have for it."""
 
-NOT_IN_SECONDS = ("round_seconds", "token_scale")
 LOGS = (".csv", ".jsonl", ".gz")
 
 SOURCE_HELP = (
@@ -347,10 +346,6 @@ def _windows(
     source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None
 ) -> tuple[_Named, list[str]]:
     """Instances of windows, and what became of their rows."""
-    for name in NOT_IN_SECONDS if timed else ():
-        if name in source.settings:
-            reason = "goes without --batch-time"
-            raise InvalidValueError(None, name, source.settings[name], reason)
     options = {"memory_limit": memory_limit, **trace_options(source)}
     options.pop("faster", None)
     if options["memory_limit"] is None:

@@ -16,8 +16,7 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.problem.arrival_source import ArrivalSource
-from instances.problem.workload import source_batch_time
+from instances.problem.arrival_source import AnySource, ArrivalSource, batch_time_of
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.policy_interface.router import Router
@@ -31,8 +30,6 @@ from .trial import COMPLETED, AnyProblem, Trial, held_alike
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
-
-Problem: TypeAlias = Instance | ArrivalSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class Comparison:
 
 
 def compare(  # noqa: PLR0913
-    instance: Instance | ArrivalSource,
+    instance: AnySource,
     policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
     time_limit: float | None = None,
@@ -125,7 +122,7 @@ def compare(  # noqa: PLR0913
 
     Parameters
     ----------
-    instance : Instance or ArrivalSource
+    instance : Instance, Workload or ArrivalSource
         The problem, such as a `Workload` with its batch time, or a source that answers the
         policies' moves.
     policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
@@ -183,7 +180,7 @@ def compare(  # noqa: PLR0913
     preemptive = as_flag(preemptive, None, "preemptive")
     ways = router_specs(routers)
     check_problem(instance, ways)
-    in_rounds = source_batch_time(instance) is None
+    in_rounds = batch_time_of(instance) is None
     if preemptive and not in_rounds:
         raise InvalidValueError(None, "preemptive", True, "has no meaning in seconds")
     if preemptive and isinstance(instance, Instance):
@@ -283,9 +280,9 @@ def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,
     if replicas > 1 and None in routers:
         reason = "needs a router, as routers=... or --router gives"
         raise InvalidValueError(None, "replicas", replicas, reason)
-    if not isinstance(problem, (Instance, ArrivalSource)):
+    if not isinstance(problem, Instance | Workload | ArrivalSource):
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
-    source_batch_time(problem)
+    batch_time_of(problem)
 
 
 def _optimum(problem: AnyProblem, preemptive: bool, options: dict[str, Any]) -> Any:
@@ -299,7 +296,7 @@ def _optimum(problem: AnyProblem, preemptive: bool, options: dict[str, Any]) -> 
 
 
 def compare_many(  # noqa: PLR0913
-    instances: Iterable[Problem],
+    instances: Iterable[AnySource],
     policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
     jobs: int = 1,
@@ -320,8 +317,8 @@ def compare_many(  # noqa: PLR0913
 
     Parameters
     ----------
-    instances : Iterable[Problem]
-        Instances, or arrival sources.
+    instances : Iterable[Instance, Workload or ArrivalSource]
+        Instances, workloads, or arrival sources.
     policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
         As in `compare`.
     jobs : int, default 1
@@ -417,7 +414,7 @@ def compare_many(  # noqa: PLR0913
     return Comparison(records, len(problems), len(done), interrupted)
 
 
-Job: TypeAlias = tuple[Any, Problem | Workload]
+Job: TypeAlias = tuple[Any, AnySource]
 """Place or digest, and problem."""
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from online.simulation.errors import InternalError
@@ -29,35 +29,18 @@ Latency: TypeAlias = int | Fraction
 
 @runtime_checkable
 class HindsightBounds(Protocol):
-    """Result of `hindsight.solve` in rounds, as far as a ratio needs it."""
+    """Result of `hindsight.solve`, as far as a ratio needs it."""
 
     @property
-    def instance(self) -> Instance:
-        """The instance solved."""
+    def problem(self) -> Instance | Workload:
+        """The problem solved: in rounds, or in seconds."""
 
     @property
-    def upper_bound(self) -> int | None:
-        """Total latency of a feasible schedule."""
+    def upper_bound(self) -> Any:
+        """Total latency of a feasible schedule: an integer, a fraction, or None."""
 
     @property
-    def lower_bound(self) -> int | None:
-        """A proved lower bound on the optimum."""
-
-
-@runtime_checkable
-class HindsightSeconds(Protocol):
-    """Result of `hindsight.solve` in seconds, as far as a ratio needs it."""
-
-    @property
-    def workload(self) -> Workload:
-        """The requests, with their batch time."""
-
-    @property
-    def upper_bound(self) -> Fraction:
-        """Total latency of a feasible schedule."""
-
-    @property
-    def lower_bound(self) -> Fraction:
+    def lower_bound(self) -> Any:
         """A proved lower bound on the optimum."""
 
 
@@ -283,21 +266,19 @@ def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None
     return Interval.of_share(waiting, optimum)
 
 
-def ratio(
-    run: Run, result: HindsightBounds | HindsightSeconds, *, preemptive: bool | None = None
-) -> Ratio:
+def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) -> Ratio:
     """Bound the competitive ratio of a run by hindsight bounds, in rounds or in seconds.
 
     In rounds the bounds are of the instance of ``run.schedule``: with prefill rounds, not that of
     the run. In seconds they are of the least total latency of every scheduler, so that every run
-    has a ratio, and each is a schedule itself (`Run.seconds_schedule`, checked): the optimum is at
+    has a ratio, and each is a schedule itself (`Run.schedule`, checked): the optimum is at
     most its total, and the lower end at least 1.
 
     Parameters
     ----------
     run : Run
         What the policy did.
-    result : HindsightBounds or HindsightSeconds
+    result : HindsightBounds
         Of `hindsight.solve`, for the same requests and batch time.
     preemptive : bool or None, default None
         Whether ``result`` must be of the preemptive optimum (``solve(.., preemptive=True)``). None
@@ -332,45 +313,34 @@ def ratio(
         reason = "is not a Run of online.simulate"
         if isinstance(run, FleetRun):
             reason = "is of several replicas: online.compare(..., routers=...) has ratios of these"
-        elif isinstance(run, HindsightBounds | HindsightSeconds):
+        elif isinstance(run, HindsightBounds):
             reason = "is a result of hindsight.solve: write ratio(run, result)"
         raise InvalidTypeError(None, "run", run, reason)
-    if not isinstance(result, HindsightBounds | HindsightSeconds):
+    if not isinstance(result, HindsightBounds):
         raise InvalidTypeError(None, "result", result, "is not a result of hindsight.solve")
-    if isinstance(result, HindsightSeconds):
-        if preemptive is not None:
-            raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")
-        return _ratio_in_seconds(run, result)
-    if run.batch_time is not None:
-        raise MismatchError("the run is in seconds, and the hindsight bounds of the round model")
+    timed = run.batch_time is not None
+    if timed != isinstance(result.problem, Workload):
+        units = (SECONDS, ROUNDS) if timed else (ROUNDS, SECONDS)
+        raise MismatchError("the run is in {}, and the hindsight bounds in {}".format(*units))
+    if timed and preemptive is not None:
+        raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")
     given = bool(getattr(result, "preemptive", False))
-    wanted = given or run.keeps_tokens if preemptive is None else preemptive
-    schedule = run.preemptive_schedule if wanted else run.schedule
+    wanted = not timed and (given or run.keeps_tokens) if preemptive is None else preemptive
+    schedule: Any = run.preemptive_schedule if wanted else run.schedule
     if getattr(result, "objective", "total_latency") != "total_latency":
         raise MismatchError("the hindsight bounds are not of total latency")
     if given != wanted:
         kinds = ("of schedules without preemption", "of the preemptive optimum")
         raise MismatchError(f"the hindsight bounds are {kinds[given]}, not {kinds[wanted]}")
-    if schedule.instance.digest != result.instance.digest:
-        raise MismatchError("the run and the hindsight bounds belong to different instances")
-    return Ratio(
-        schedule.total_latency,
-        result.upper_bound,
-        result.lower_bound,
-        wanted,
-        total_output_length=schedule.instance.total_output_length,
-    )
-
-
-def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:
-    if run.batch_time is None:
-        raise MismatchError("the run is of the round model, and the hindsight bounds in seconds")
-    schedule = run.seconds_schedule
-    if not schedule.workload.matches(result.workload):
+    if not schedule.problem.matches(result.problem):
         both = "the run and the hindsight bounds"
-        raise MismatchError(f"{both} belong to different workloads or batch times")
-    total = seconds_of(schedule)
-    return Ratio(total, min(total, result.upper_bound), result.lower_bound, unit=SECONDS)
+        raise MismatchError(f"{both} belong to different requests or batch times")
+    if timed:
+        total = seconds_of(schedule)
+        return Ratio(total, min(total, result.upper_bound), result.lower_bound, unit=SECONDS)
+    total, lengths = schedule.total_latency, schedule.problem.total_output_length
+    bounds = (result.upper_bound, result.lower_bound)
+    return Ratio(total, *bounds, wanted, total_output_length=lengths)
 
 
 def share_of_attainable(run: Run, result: AttainmentResult) -> Interval:
@@ -382,7 +352,7 @@ def share_of_attainable(run: Run, result: AttainmentResult) -> Interval:
         See `attainable_beside`.
     """
     attainable = attainable_beside(run, result)
-    counted = run if run.batch_time is None else run.seconds_schedule
+    counted: Any = run if run.batch_time is None else run.schedule
     return Interval.of_share(int(counted.on_time(result.level).sum()), attainable)
 
 
@@ -408,7 +378,7 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     MismatchError
         The two belong to different requests or batch times.
     """
-    schedule = run.schedule if run.batch_time is None else run.seconds_schedule
+    schedule = run.schedule
     if not schedule.problem.matches(result.problem):
         both = "the run and the requests on time"
         raise MismatchError(f"{both} belong to different requests or batch times")

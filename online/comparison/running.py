@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import Instance, InvalidValueError, Schedule, ServiceLevel, known_bounds
-from instances.problem.arrival_source import ArrivalSource
-from instances.problem.workload import source_batch_time
+from instances.problem.arrival_source import AnySource, batch_time_of
 from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import PolicySpec, RouterSpec
@@ -45,7 +44,7 @@ Listener: TypeAlias = "Callable[[Progress | SecondsProgress], None]"
 
 
 def run_policy(
-    problem: Instance | ArrivalSource,
+    problem: AnySource,
     spec: PolicySpec,
     seed: int,
     *,
@@ -89,17 +88,11 @@ def run_policy(
     if run.status != COMPLETED:
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
-        # In seconds nothing is realised of an arrival source that was left.
-        realised = asked.problem if asked.in_seconds else run.instance
-        return _ended(asked, run, realised, status=status, reason=UNSERVED[status])
-    realised = run.workload if asked.in_seconds else run.instance
-    done = _ended(asked, run, realised, status=COMPLETED)
+        return _ended(asked, run, status=status, reason=UNSERVED[status])
+    done = _ended(asked, run, status=COMPLETED)
     try:
-        schedule: TrialSchedule
-        if asked.in_seconds:
-            schedule = run.seconds_schedule
-        else:
-            schedule = run.preemptive_schedule if run.keeps_tokens else run.schedule
+        kept = run.keeps_tokens and not asked.in_seconds
+        schedule: TrialSchedule = run.preemptive_schedule if kept else run.schedule
     except ValueError as error:
         total = Fraction(run.total_latency) if asked.in_seconds else int(run.total_latency)
         return replace(done, total_latency=total, error=error, reason=str(error))
@@ -112,7 +105,7 @@ def run_policy(
 
 
 def asked_trial(
-    source: Instance | ArrivalSource, spec: PolicySpec, seed: int, *, preemptive: bool = False
+    source: AnySource, spec: PolicySpec, seed: int, *, preemptive: bool = False
 ) -> Trial:
     """Return a trial that says what was asked, with the status of one whose run was lost."""
     known = source if isinstance(source, AnyProblem) else None
@@ -126,19 +119,14 @@ def asked_trial(
         total_latency=None,
         evictions=0,
         preemptive=preemptive,
-        batch_time=source_batch_time(source),
+        batch_time=batch_time_of(source),
         **facts_of(known),
     )
 
 
-def _ended(asked: Trial, run: Run | FleetRun, problem: AnyProblem | None, **fields: Any) -> Trial:
+def _ended(asked: Trial, run: Run | FleetRun, **fields: Any) -> Trial:
     """Return the trial after its run, on the problem that was realised."""
-    facts = facts_of(problem)
-    if problem is None:
-        facts["requests"] = len(run.ids)
-    elif problem.name:
-        # A workload made of a run has none.
-        facts["instance"] = problem.name
+    facts = facts_of(run.problem) | {"requests": len(run.ids)}
     return replace(asked, run=run, evictions=run.evictions, **facts, **fields)
 
 

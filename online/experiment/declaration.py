@@ -218,8 +218,6 @@ class Experiment:
         if time is not None and self.solver is not None and self.solver.method != "auto":
             reason = "cannot be chosen beside batch_time"
             raise InvalidValueError("solver", "method", self.solver.method, reason)
-        for family in self.families:
-            family.check_unit(in_seconds=time is not None)
         return time
 
     @property

@@ -22,17 +22,14 @@ from instances import (
 )
 from instances.errors import printable
 from instances.generators.registry import check_parameters, generator_parameters
-from instances.problem.arrival_source import ArrivalSource
+from instances.problem.arrival_source import AnySource, in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, as_memory_rule
-from instances.problem.workload import in_seconds
 from instances.traces.window import TraceRule, trace_windows, workload_windows
 from instances.validation import as_integer, as_name, as_number
 from online.policy_interface.specs import PolicySpec
 
 from .documents import canonical
-
-Problem: TypeAlias = Instance | Workload | ArrivalSource
 
 MOST_TRIALS = 1_000_000
 """Of an experiment: all are listed before the first is run."""
@@ -42,7 +39,6 @@ _WINDOW_OPTIONS = {
     for name, parameter in inspect.signature(TraceRule).parameters.items()
     if name != "memory_rule"
 }
-_OF_ROUNDS = ("round_seconds", "token_scale")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +74,7 @@ class _Source(ABC):
     def seeds(self) -> Iterable[int]:
         """Number of each draw: a generator's seed, or a place from 0."""
 
-    def check_unit(self, *, in_seconds: bool) -> None:
-        """Refuse what means nothing in rounds, or nothing in seconds.
-
-        Raises
-        ------
-        InvalidValueError
-            Naming it.
-        """
-        if self.faster is not None and not in_seconds:
-            raise InvalidValueError(self.title, "faster", self.faster, "goes with batch_time")
-
-    def problems(self, batch_time: BatchTime | None) -> Iterator[tuple[int, Problem]]:
+    def problems(self, batch_time: BatchTime | None) -> Iterator[tuple[int, AnySource]]:
         """Yield each draw with the instance, or in seconds the workload, or the arrival source.
 
         Raises
@@ -104,10 +89,10 @@ class _Source(ABC):
         return ((draw, self._adapted(one, batch_time)) for draw, one in given)
 
     @abstractmethod
-    def _given(self, in_seconds: bool) -> Iterable[Problem]:
+    def _given(self, in_seconds: bool) -> Iterable[AnySource]:
         """Draw or read one problem for each of ``seeds``."""
 
-    def _adapted(self, problem: Problem, batch_time: BatchTime | None) -> Problem:
+    def _adapted(self, problem: AnySource, batch_time: BatchTime | None) -> AnySource:
         if not isinstance(problem, Instance | Workload):
             for name, default in (("memory_rule", TOKENS), ("faster", None)):
                 if (changed := getattr(self, name)) != default:
@@ -122,6 +107,8 @@ class _Source(ABC):
         if isinstance(problem, Workload):
             reason = "is missing: its arrivals are in seconds"
             raise InvalidValueError(self.title, "batch_time", None, reason)
+        if self.faster is not None:
+            raise InvalidValueError(self.title, "faster", self.faster, "goes with batch_time")
         return problem
 
     def _document(self) -> dict[str, Any]:
@@ -177,7 +164,7 @@ class Family(_Source):
         """Return what an arrival source is drawn from."""
         return {"generator": self.generator, "parameters": dict(self.parameters), "seed": seed}
 
-    def _given(self, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[AnySource]:
         for seed in self.seeds:
             yield instances.generate(self.generator, seed, **self.parameters)
 
@@ -227,26 +214,12 @@ class TraceWindows(_Source):
         name = printable(Path(self.trace).name)
         return self.label or PolicySpec(name, self.parameters).label
 
-    def check_unit(self, *, in_seconds: bool) -> None:
-        """Refuse what means nothing in rounds, or nothing in seconds.
-
-        Raises
-        ------
-        InvalidValueError
-            Naming it.
-        """
-        super().check_unit(in_seconds=in_seconds)
-        for name in _OF_ROUNDS:
-            if in_seconds and name in self.parameters:
-                reason = "goes without batch_time: nothing is rounded"
-                raise InvalidValueError(self.title, name, self.parameters[name], reason)
-
     def to_document(self) -> dict[str, Any]:
         """Return what defines it but for the requests, JSON-ready."""
         return {"trace": self.trace, "parameters": dict(self.parameters), **self._document()}
 
-    def _given(self, in_seconds: bool) -> Iterator[Problem]:
-        windows: Callable[..., Iterator[tuple[Problem, Any]]] = (
+    def _given(self, in_seconds: bool) -> Iterator[AnySource]:
+        windows: Callable[..., Iterator[tuple[AnySource, Any]]] = (
             workload_windows if in_seconds else trace_windows
         )
         path = Path(self.folder) / self.trace
@@ -311,7 +284,7 @@ class InstanceFiles(_Source):
         """Return what defines it but for what the files hold, JSON-ready."""
         return {"files": list(self.files), **self._document()}
 
-    def _given(self, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[AnySource]:
         for path in self.paths:
             loaded = instances.load(path)
             yield loaded if loaded.name else loaded.renamed(printable(path.stem))
@@ -354,7 +327,7 @@ class LibraryInstances(_Source):
         """Return what defines it but for what the library holds, JSON-ready."""
         return {"library": list(self.names), **self._document()}
 
-    def _given(self, in_seconds: bool) -> Iterator[Problem]:
+    def _given(self, in_seconds: bool) -> Iterator[AnySource]:
         for entry in instances.library().matching(*self.names):
             yield entry.instance
 

@@ -13,9 +13,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import instances
-from instances import Instance, ServiceLevel, UnknownNameError, Workload
+from instances import Instance, ServiceLevel, UnknownNameError
 from instances.batch_time.presets import batch_time_of
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
 from online.comparison.running import find_optimum, run_policy
@@ -187,9 +187,7 @@ def _trial(task: TrialTask) -> Done:
     if task.document is not None or realised is None:
         return row, None
     # Two sources may realise the same requests: what is stored must not tell which came first.
-    if isinstance(realised, Workload):
-        return row, problem_document(realised.renamed(None, {}))
-    return row, problem_document(Instance(realised.requests, problem.memory_limit))
+    return row, problem_document(realised.renamed(None))
 
 
 def _outcome(trial: Trial) -> dict[str, Any]:

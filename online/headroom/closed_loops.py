@@ -7,7 +7,6 @@ times says nothing of them. Playing the loop gives them back for a scheduler tha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -16,7 +15,7 @@ import numpy as np
 
 from instances import InvalidValueError, RequestLog, ServiceLevel, Workload
 from instances.arrays import FloatArray
-from instances.problem.arrival_source import Arrival, FixedArrivals
+from instances.problem.arrival_source import Arrival, ProblemSource
 from instances.validation import as_integer
 from online.policy_interface.policy import State, VisibleRequest
 from online.policy_interface.specs import PolicySpec
@@ -31,15 +30,11 @@ LEAST_SENT = 0.5
 """Share of the requests sent when another one ended, from which on a log is of a closed loop."""
 
 
-class ClosedLoop(FixedArrivals):
+class ClosedLoop(ProblemSource):
     """Requests in order, each sent at its time or when there are fewer than so many, if later."""
 
     def __init__(self, workload: Workload, concurrency: int) -> None:
-        self.name, self.memory_limit = workload.name, workload.memory_limit
-        self.batch_time = workload.batch_time
-        self.memory_rule, self._concurrency = workload.memory_rule, concurrency
-        workload.reset(np.random.default_rng(0))
-        self._arrivals = list(workload.release(math.inf))
+        super().__init__(workload)
         self._free: list[float] = [0.0] * concurrency
 
     def next_arrival(self) -> float | None:
@@ -93,7 +88,8 @@ def play_closed_loop(
     if run.status != "completed":
         reason = f"is too many for the time limit: the closed loop under {spec.label} has no end"
         raise InvalidValueError(None, "requests", len(workload), reason)
-    return run.workload.renamed(workload.name, workload.metadata)
+    assert isinstance(run.problem, Workload)
+    return run.problem.renamed(workload.name, workload.metadata)
 
 
 def arrivals_of_log(log: RequestLog, max_concurrency: int | None = None) -> tuple[int | None, bool]:

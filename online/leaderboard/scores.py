@@ -323,8 +323,7 @@ def _late(entry: LibraryEntry, spec: PolicySpec) -> tuple[Latency | None, str | 
     if trial.schedule is not None and is_preemptive(trial.schedule):
         return None, KEEPS_TOKENS
     run = trial.run
-    schedule = run.seconds_schedule if trial.in_seconds else run.schedule
-    late = int((~schedule.on_time(entry.level)).sum())
+    late = int((~run.schedule.on_time(entry.level)).sum())
     return (late, None) if late <= int((~run.on_time(entry.level)).sum()) else (None, HELD)
 
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from instances import Instance, InvalidTypeError, Workload
 from instances.arrays import IntArray
-from instances.problem.arrival_source import Arrival, ArrivalSource, FixedArrivals, InstanceSource
+from instances.problem.arrival_source import AnySource, Arrival, FixedArrivals, ProblemSource
 from instances.problem.fleet_schedule import by_replica
-from instances.problem.workload import as_problem
 from instances.service_level import AnyLevel
 from instances.validation import as_integer
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
@@ -39,7 +38,7 @@ from .simulator import (
 
 
 def simulate_fleet(  # noqa: PLR0913
-    requests: Instance | ArrivalSource,
+    requests: AnySource,
     policy: AnyPolicy,
     router: AnyRouter,
     *,
@@ -57,7 +56,7 @@ def simulate_fleet(  # noqa: PLR0913
 
     Parameters
     ----------
-    requests : Instance or ArrivalSource
+    requests : Instance, Workload or ArrivalSource
         An `Instance`, or a `Workload` with its batch time, with any number of ``replicas``. What
         reacts to a policy has one replica only.
     policy : AnyPolicy
@@ -106,22 +105,19 @@ def simulate_fleet(  # noqa: PLR0913
             should_stop=should_stop,
             level=level,
         )
-        problem = requests if isinstance(requests, Instance | Workload) else run.instance
         everything = np.zeros(len(run.ids), dtype=np.int64)
-        return FleetRun(problem, made.name, seed, everything, (run,))
+        return FleetRun(run.problem, made.name, seed, everything, (run,))
     if not isinstance(requests, Instance | Workload):
         reason = "is no Instance or Workload: what reacts to a policy has one replica"
         raise InvalidTypeError(None, "requests", requests, reason)
-    requests = as_problem(requests, "requests")
     seed, predictions, max_rounds = check_options(seed, predictions, service_model, max_rounds)
     options = _Options(requests, policy, seed, service_model, max_rounds, should_stop)
-    source = InstanceSource(requests) if isinstance(requests, Instance) else requests
-    order = np.array(source.order) if isinstance(source, InstanceSource) else np.arange(len(source))
+    source, order = ProblemSource(requests), requests.order_of_arrival
     rng = np.random.default_rng([seed, 1])
     source.reset(rng)
     arrivals = source.release(math.inf)
     told = [predictions.predict(one.prompt_length, one.output_length, rng) for one in arrivals]
-    levels = levels_in_order(source, level)
+    levels = levels_in_order(requests, level)
     sent = [
         VisibleRequest(
             index,
@@ -194,10 +190,7 @@ class _Options(NamedTuple):
                 caught.send(request, arrival)
             caught.end()
             replica = caught
-        if isinstance(self.problem, Workload):
-            return replica.finish(replica.source, None, None)
-        alone = self.problem.alone(own)
-        return replica.finish(replica.source, alone, InstanceSource(alone).order)
+        return replica.finish(self.problem.alone(own))
 
 
 def _route(

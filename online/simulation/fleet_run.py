@@ -14,7 +14,8 @@ from instances.problem.fleet_schedule import by_replica
 from instances.problem.request import RequestId
 from online.batch_time import BatchTime
 
-from .run import Run, RunStatus, Served
+from .run import Run, Served
+from .run_columns import RunStatus
 
 
 class Load(NamedTuple):
@@ -114,7 +115,7 @@ class FleetRun(Served):
         """Return the schedules of all replicas, each checked as `Run` has them.
 
         In rounds without preemption, unless some replica kept the tokens of preempted requests:
-        then all are preemptive. In seconds they are `Run.seconds_schedule`.
+        then all are preemptive.
 
         Raises
         ------
@@ -123,33 +124,13 @@ class FleetRun(Served):
         NoScheduleError
             A replica's run has no such schedule; the message says why.
         """
-        return self._of("preemptive_schedule" if self.keeps_tokens else "schedule")
+        in_rounds = self.batch_time is None
+        return self._of("preemptive_schedule" if in_rounds and self.keeps_tokens else "schedule")
 
     @cached_property
     def preemptive_schedule(self) -> FleetSchedule:
         """Return the rounds in which the tokens of each request came out, checked."""
         return self._of("preemptive_schedule")
-
-    @cached_property
-    def workload(self) -> Workload:
-        """Return the requests at their times on the clock, in order of arrival."""
-        order = self._order
-        return Workload(
-            self.arrival_times[order],
-            self._column("prompt_lengths")[order],
-            self.output_lengths[order],
-            memory_limit=self._first.memory_limit,
-            batch_time=self.batch_time,
-            memory_rule=self._first.memory_rule,
-            ids=[self.ids[position] for position in order.tolist()],
-            replicas=len(self.runs),
-        )
-
-    @cached_property
-    def seconds_schedule(self) -> FleetSchedule:
-        """Return what every round of every replica did, checked; see `Run.seconds_schedule`."""
-        parts = [None if run is None else run.seconds_schedule for run in self.runs]
-        return FleetSchedule(self.workload, self.assignment[self._order], parts)
 
     @cached_property
     def total_latency(self) -> int | float:
@@ -219,8 +200,9 @@ class FleetRun(Served):
 
     def _of(self, name: str) -> FleetSchedule:
         parts = [None if run is None else getattr(run, name) for run in self.runs]
-        problem: Any = self.problem
-        fleet = self._first.service_model.with_tokens_every_round(problem)
+        fleet: Any = self.problem
+        if isinstance(fleet, Instance):
+            fleet = self._first.service_model.with_tokens_every_round(fleet)
         return FleetSchedule(fleet, self.assignment, parts)
 
     def _column(self, name: str) -> Any:
@@ -232,10 +214,6 @@ class FleetRun(Served):
     @property
     def _first(self) -> Run:
         return self._served[0][1]
-
-    @property
-    def _order(self) -> IntArray:
-        return np.argsort(self.arrival_times, kind="stable")
 
 
 def _loads(run: Run, times: FloatArray) -> tuple[IntArray, IntArray, IntArray]:

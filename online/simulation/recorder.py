@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from instances import Instance, Request
+from instances import Instance, Request, Workload
 from instances.arrays import IntArray
-from instances.problem.arrival_source import Arrival, ArrivalSource, Observation, memory_rule_of
+from instances.problem.arrival_source import (
+    Arrival,
+    ArrivalSource,
+    Observation,
+    batch_time_of,
+    memory_rule_of,
+)
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
 from online.batch_time import FloatArray
@@ -74,18 +80,20 @@ class Recorder:
     def finish(
         self,
         source: ArrivalSource,
-        given: Instance | None,
-        order: Sequence[int] | None,
+        problem: Instance | Workload | None,
         machine: Machine,
         **known: Any,
     ) -> Run:
-        """Assemble the record, with requests in the instance's order; ``known`` enters as it is."""
+        """Assemble the record, with requests in the problem's order; ``known`` enters as it is.
+
+        Without a problem it is what the source realised.
+        """
         opened = list(self._open_attempt.values())
         for position in opened:
             self._attempts[position][2] = machine.state.round_index
-        count = len(self._arrivals) if given is None else len(given)
+        count = len(self._arrivals) if problem is None else len(problem)
         # Position in the result of each request, by order of appearance.
-        place = np.arange(count) if order is None else np.asarray(order, dtype=np.int64)
+        place = np.arange(count) if problem is None else problem.order_of_arrival
         table = np.array(self._attempts, dtype=np.int64).reshape(-1, 6)
         table[:, 0] = place[table[:, 0]]
         request, begin, end, completed, kept, reused = table.T
@@ -102,14 +110,14 @@ class Recorder:
         arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
         for index, time in self._start_clock.items():
             start_times[place[index]] = time
-        prompts, outputs, ids = self._requests(count, place, given)
+        prompts, outputs, ids = self._requests(problem)
         clock = self._clock()
         return Run(
             memory_limit=source.memory_limit,
-            instance=self._realised(source) if given is None and not self._timed else given,
+            problem=self._realised(source) if problem is None else problem,
             start_rounds=starts,
             completion_rounds=ends,
-            ids=tuple(ids),
+            ids=ids,
             prompt_lengths=prompts,
             output_lengths=outputs,
             arrival_times=arrival_times,
@@ -128,17 +136,13 @@ class Recorder:
         )
 
     def _requests(
-        self, count: int, place: IntArray, given: Instance | None
-    ) -> tuple[IntArray, IntArray, list[RequestId]]:
-        if given is not None:
-            return given.prompt_lengths, given.output_lengths, list(given.ids)
-        prompts, outputs = np.zeros((2, count), dtype=np.int64)
-        prompts[place] = [arrival.prompt_length for arrival in self._arrivals]
-        outputs[place] = [arrival.output_length for arrival in self._arrivals]
-        ids: list[RequestId] = list(range(count))
-        for position, identifier in zip(place.tolist(), self._ids, strict=True):
-            ids[position] = identifier
-        return prompts, outputs, ids
+        self, problem: Instance | Workload | None
+    ) -> tuple[IntArray, IntArray, tuple[RequestId, ...]]:
+        if problem is not None:
+            return problem.prompt_lengths, problem.output_lengths, problem.ids
+        lengths = [(arrival.prompt_length, arrival.output_length) for arrival in self._arrivals]
+        prompts, outputs = np.array(lengths, dtype=np.int64).reshape(-1, 2).T
+        return prompts, outputs, tuple(self._ids)
 
     def _clock(self) -> FloatArray | None:
         if not self._timed:
@@ -173,28 +177,27 @@ class Recorder:
             table,
         )
 
-    def _realised(self, source: ArrivalSource) -> Instance | None:
-        if not self._arrivals or any(float(a.time) != int(a.time) for a in self._arrivals):
+    def _realised(self, source: ArrivalSource) -> Instance | Workload | None:
+        arrivals, ids = self._arrivals, self._ids
+        if not arrivals:
+            return None
+        zero = any(arrival.prompt_length == 0 for arrival in arrivals)
+        machine: dict[str, Any] = {
+            "memory_limit": source.memory_limit,
+            "name": source.name,
+            "metadata": {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {},
+            "memory_rule": memory_rule_of(source),
+        }
+        if self._timed:
+            columns = zip(*(arrival[:3] for arrival in arrivals), strict=True)
+            return Workload(*columns, ids=ids, batch_time=batch_time_of(source), **machine)
+        if any(float(arrival.time) != int(arrival.time) for arrival in arrivals):
             return None
         requests = [
-            Request(
-                int(arrival.time),
-                arrival.prompt_length,
-                arrival.output_length,
-                identifier,
-                arrival.weight,
-            )
-            for arrival, identifier in zip(self._arrivals, self._ids, strict=True)
+            Request(int(arrival.time), *arrival[1:3], identifier, arrival.weight)
+            for arrival, identifier in zip(arrivals, ids, strict=True)
         ]
-        zero = any(request.prompt_length == 0 for request in requests)
-        metadata = {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {}
-        return Instance(
-            requests,
-            source.memory_limit,
-            source.name,
-            metadata,
-            memory_rule=memory_rule_of(source),
-        )
+        return Instance(requests, **machine)
 
 
 def _at(clock: FloatArray | None, rounds: IntArray) -> FloatArray:

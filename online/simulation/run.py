@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,19 +19,14 @@ from instances import (
 from instances.arrays import FloatArray, IntArray
 from instances.frames import data_frame
 from instances.html import figure_of, memory_curve, memory_picture
-from instances.problem.memory_rule import TOKENS, MemoryRule
-from instances.problem.request import RequestId
+from instances.problem.memory_rule import TOKENS
 from instances.problem.schedule import LONGEST_PICTURE, LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
-from online.batch_time import BatchTime
-from online.batch_time.service_model import ServiceModel
 
 from .errors import InternalError
-from .run_columns import Attempts, Pauses, Stretches
+from .run_columns import RunRecord
 from .seconds_rounds import seconds_schedule
 from .token_times import token_rounds
-
-RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 
 
 class IncompleteRunError(RuntimeError):
@@ -94,8 +88,7 @@ class Served:
         return data_frame(self.per_request())
 
 
-@dataclass(frozen=True)
-class Run(Served):
+class Run(RunRecord, Served):
     """Record of a policy on an instance.
 
     Attributes
@@ -109,11 +102,11 @@ class Run(Served):
         between, so evictions would repeat for ever); ``"stalled"`` (nothing runs, the policy starts
         nothing and nothing more will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's
         ``should_stop``).
-    instance : Instance or None
-        The instance given, or what an arrival source realised, in order of appearance; None in
-        seconds, and where arrival times are not whole rounds.
+    problem : Instance or Workload or None
+        The one given, or what an arrival source realised, in order of appearance. None in rounds
+        where arrival times are not whole ones, and where nothing arrived.
     start_rounds, completion_rounds : int64 array
-        Round indices of the last attempt, shape (n,), in the instance's order; -1 where there is
+        Round indices of the last attempt, shape (n,), in the problem's order; -1 where there is
         none.
     ids : tuple[RequestId, ...]
         The requests' labels.
@@ -126,7 +119,7 @@ class Run(Served):
     eviction_counts : int64 array
         How often each request was evicted or preempted, shape (n,).
     attempts, stretches, pauses : Attempts, Stretches, Pauses
-        The full record; requests count in the instance's order.
+        The full record; requests count in the problem's order.
     round_end_times : float64 array or None
         Clock at the end of rounds 1, 2, ...; None in the round model, where it is the round's
         index.
@@ -145,32 +138,6 @@ class Run(Served):
         How memory is counted.
     """
 
-    policy_name: str
-    seed: int
-    status: RunStatus
-    memory_limit: int
-    instance: Instance | None
-    start_rounds: IntArray
-    completion_rounds: IntArray
-    ids: tuple[RequestId, ...]
-    prompt_lengths: IntArray
-    output_lengths: IntArray
-    arrival_times: FloatArray
-    start_times: FloatArray
-    first_token_times: FloatArray
-    completion_times: FloatArray
-    eviction_counts: IntArray
-    attempts: Attempts
-    stretches: Stretches
-    pauses: Pauses
-    round_end_times: FloatArray | None
-    service_model: ServiceModel
-    adaptive: bool
-    decisions: int
-    drain_round: int | None = None
-    batch_time: BatchTime | None = None
-    memory_rule: MemoryRule = TOKENS
-
     def __repr__(self) -> str:
         served = int((self.completion_rounds >= 0).sum())
         ended = (
@@ -180,6 +147,11 @@ class Run(Served):
         )
         requests = f"{len(self.ids)} requests, memory_limit={self.memory_limit}"
         return f"Run({self.policy_name!r}, {requests}, {self.status}, {ended})"
+
+    @property
+    def instance(self) -> Instance | None:
+        """Return the problem of a run in rounds; None in seconds."""
+        return self.problem if isinstance(self.problem, Instance) else None
 
     @property
     def evictions(self) -> int:
@@ -202,12 +174,13 @@ class Run(Served):
         return bool(self.attempts.tokens_kept.any())
 
     @cached_property
-    def schedule(self) -> Schedule:
-        """Return the schedule without pauses and evictions that has the run's completions, checked.
+    def schedule(self) -> Any:
+        """Return the schedule with the run's completions, checked.
 
-        Request i starts at C_i - o_i, its completion less its output. With a service model that
-        has prefill rounds it is a schedule of ``service_model.with_tokens_every_round(instance)``,
-        which takes as many rounds and holds as much in each.
+        Of an instance it is a `Schedule` without pauses and evictions. Request i starts at
+        C_i - o_i, its completion less its output. With a service model that has prefill rounds it
+        is a schedule of ``service_model.with_tokens_every_round(instance)``, which takes as many
+        rounds and holds as much in each.
 
         It exists whatever was held, cut into chunks or evicted without its tokens. *Proof.* In
         round C_i - o_i + k it holds s_i + k. The last attempt of i could not emit more than one
@@ -217,14 +190,20 @@ class Run(Served):
         C_i - o_i >= a_i. So no round holds more than in the run. This fails for attempts that
         bring tokens along: between two of them a request holds nothing.
 
+        Of a workload it is a `SecondsSchedule`: what every round did with every request, and when
+        it began. Durations and completions recomputed from it are those of the run.
+
         Raises
         ------
         IncompleteRunError
             Some request was never served.
         NoScheduleError
-            The run preempted requests and kept their tokens, or rounds were not those of the round
-            model; the message says which.
+            In rounds, the run preempted requests and kept their tokens, or arrivals lay between
+            rounds. In seconds, a request with prefill rounds came back with tokens. The message
+            says which.
         """
+        if self.round_end_times is not None:
+            return self._schedule_in_seconds()
         instance = self._instance_in_rounds()
         if self.keeps_tokens:
             raise NoScheduleError(
@@ -250,9 +229,9 @@ class Run(Served):
             Rounds were not those of the round model, or a request with prefill rounds was
             preempted and kept its tokens; the message says which.
         """
+        instance = self._instance_in_rounds()
         if not self.keeps_tokens:
             return PreemptiveSchedule.from_schedule(self.schedule)
-        instance = self._instance_in_rounds()
         if self.service_model.prefill_rounds:
             raise NoScheduleError(
                 f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
@@ -263,67 +242,6 @@ class Run(Served):
         own = np.split(rounds, np.cumsum(instance.output_lengths)[:-1])
         schedule = PreemptiveSchedule.from_rounds(instance, own)
         self._check(schedule)
-        return schedule
-
-    @cached_property
-    def workload(self) -> Workload:
-        """Return the requests that arrived, at the times on the clock, in order of arrival.
-
-        Raises
-        ------
-        IncompleteRunError
-            Some request was never served, or did not arrive.
-        """
-        self._require_completed()
-        order = self._order_of_arrival()
-        return Workload(
-            self.arrival_times[order],
-            self.prompt_lengths[order],
-            self.output_lengths[order],
-            memory_limit=self.memory_limit,
-            batch_time=self.batch_time,
-            memory_rule=self.memory_rule,
-            ids=[self.ids[position] for position in order.tolist()],
-        )
-
-    @cached_property
-    def seconds_schedule(self) -> SecondsSchedule:
-        """Return what every round did with every request, and when it began, checked.
-
-        Its workload is that of the run in order of arrival. Durations and completions recomputed
-        from it are those of the run.
-
-        Raises
-        ------
-        IncompleteRunError
-            Some request was never served.
-        NoScheduleError
-            A run of the round model, or one in which a request with prefill rounds came back with
-            tokens.
-        """
-        self._require_completed()
-        if self.batch_time is None:
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} counts rounds: it has no schedule in seconds"
-            )
-        if self.keeps_tokens and self.service_model.prefill_rounds:
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
-                f"followed the service model {self.service_model.name!r}: no schedule in seconds "
-                "has rounds like those"
-            )
-        schedule = seconds_schedule(self, self.workload)
-        violations = schedule.violations()
-        # Exactly, but for prefill rounds: as chunks they are added up in another order.
-        exact = 0.0 if not self.service_model.prefill_rounds else 1e-12
-        own = self.completion_times[self._order_of_arrival()]
-        if not np.allclose(schedule.completion_times, own, rtol=exact, atol=0.0):
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} took other times than its batch time gives when "
-                "asked again"
-            )
-        if violations:
-            raise InternalError(f"{self.policy_name}: {violations[0]}")
         return schedule
 
     @cached_property
@@ -341,7 +259,7 @@ class Run(Served):
         if self.instance is None:
             return float(self.latencies.sum())
         if not self.keeps_tokens:
-            return self.schedule.total_latency
+            return int(self.schedule.total_latency)
         if not self.service_model.prefill_rounds:
             return self.preemptive_schedule.total_latency
         latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
@@ -362,8 +280,7 @@ class Run(Served):
             Rounds were not those of the round model (in seconds a request takes as long by itself
             as its batches do), or it has no schedule for another reason; the message says which.
         """
-        schedule = self.preemptive_schedule if self.keeps_tokens else self.schedule
-        return schedule.total_waiting
+        return self.preemptive_schedule.total_waiting
 
     @property
     def mean_latency(self) -> float:
@@ -372,13 +289,6 @@ class Run(Served):
         return self.total_latency / (
             len(self.start_rounds) if instance is None else instance.total_weight
         )
-
-    @property
-    def rounds_run(self) -> int:
-        """Return the index of the last round that ran."""
-        if not len(self.stretches.rounds):
-            return 0
-        return int(self.stretches.first_round[-1] + self.stretches.rounds[-1] - 1)
 
     def memory_profile(self) -> IntArray:
         """Return tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0.
@@ -489,9 +399,6 @@ class Run(Served):
     def _unit(self) -> str:
         return "rounds" if self.batch_time is None else "s"
 
-    def _order_of_arrival(self) -> IntArray:
-        return np.argsort(self.arrival_times, kind="stable")
-
     def _instance_in_rounds(self) -> Instance:
         """The instance whose schedules may have the run's completions."""
         self._require_completed()
@@ -504,6 +411,29 @@ class Run(Served):
         raise NoScheduleError(
             f"the run of {self.policy_name!r} {reason}: no schedule of the round model describes it"
         )
+
+    def _schedule_in_seconds(self) -> SecondsSchedule:
+        self._require_completed()
+        if self.keeps_tokens and self.service_model.prefill_rounds:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
+                f"followed the service model {self.service_model.name!r}: no schedule in seconds "
+                "has rounds like those"
+            )
+        assert isinstance(self.problem, Workload)
+        schedule = seconds_schedule(self, self.problem)
+        violations = schedule.violations()
+        # Exactly, but for prefill rounds: as chunks they are added up in another order.
+        exact = 0.0 if not self.service_model.prefill_rounds else 1e-12
+        own = self.completion_times
+        if not np.allclose(schedule.completion_times, own, rtol=exact, atol=0.0):
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} took other times than its batch time gives when "
+                "asked again"
+            )
+        if violations:
+            raise InternalError(f"{self.policy_name}: {violations[0]}")
+        return schedule
 
     def _check(self, schedule: Schedule | PreemptiveSchedule) -> None:
         violations = schedule.violations()

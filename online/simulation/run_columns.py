@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from instances import Instance, Workload
 from instances.arrays import FloatArray, IntArray
+from instances.problem.batches import BatchTime
+from instances.problem.memory_rule import TOKENS, MemoryRule
+from instances.problem.request import RequestId
+from online.batch_time.service_model import ServiceModel
+
+RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +102,41 @@ class Pauses:
     offsets: IntArray
     request: IntArray
     chunks: IntArray
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Fields of a `Run`, which says what they are."""
+
+    policy_name: str
+    seed: int
+    status: RunStatus
+    memory_limit: int
+    problem: Instance | Workload | None
+    start_rounds: IntArray
+    completion_rounds: IntArray
+    ids: tuple[RequestId, ...]
+    prompt_lengths: IntArray
+    output_lengths: IntArray
+    arrival_times: FloatArray
+    start_times: FloatArray
+    first_token_times: FloatArray
+    completion_times: FloatArray
+    eviction_counts: IntArray
+    attempts: Attempts
+    stretches: Stretches
+    pauses: Pauses
+    round_end_times: FloatArray | None
+    service_model: ServiceModel
+    adaptive: bool
+    decisions: int
+    drain_round: int | None = None
+    batch_time: BatchTime | None = None
+    memory_rule: MemoryRule = TOKENS
+
+    @property
+    def rounds_run(self) -> int:
+        """Return the index of the last round that ran."""
+        if not len(self.stretches.rounds):
+            return 0
+        return int(self.stretches.first_round[-1] + self.stretches.rounds[-1] - 1)

@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Protocol
 
 import numpy as np
 
 from instances import SecondsSchedule, Workload
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 from instances.batch_time import Stretch
 from instances.batch_time.seconds_schedule import ADVANCES
 from online.batch_time.service_model import ServiceModel
 
-from .token_times import Record as TokenRecord
+from .run_columns import RunRecord
 
 
-class Record(TokenRecord, Protocol):
-    """Part of a `Run` that determines its rounds; runs themselves import this module."""
-
-    @property
-    def memory_limit(self) -> int:
-        """Capacity M, tokens."""
-
-    @property
-    def arrival_times(self) -> FloatArray:
-        """Seconds, shape (n,)."""
-
-    @property
-    def prompt_lengths(self) -> IntArray:
-        """Tokens, shape (n,)."""
-
-    @property
-    def stretches(self) -> object:
-        """Rounds with an unchanged batch."""
-
-
-def seconds_schedule(run: Record, workload: Workload) -> SecondsSchedule:
-    """Return the schedule of a completed run, whose requests ``workload`` has by arrival.
+def seconds_schedule(run: RunRecord, workload: Workload) -> SecondsSchedule:
+    """Return the schedule of a completed run of a workload.
 
     A prefill round, which emits nothing, processes the prompt as one chunk.
     """
-    order = np.argsort(run.arrival_times, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
     attempts = run.attempts
     held = _held(run)
     rows: list[Stretch] = []
@@ -58,7 +34,7 @@ def seconds_schedule(run: Record, workload: Workload) -> SecondsSchedule:
         )
     ):
         rows += _stay(
-            int(place[request]),
+            request,
             begin + 1,
             end,
             kept,
@@ -104,7 +80,7 @@ def _stay(
     return rows
 
 
-def _held(run: Record) -> dict[int, list[tuple[int, int, int]]]:
+def _held(run: RunRecord) -> dict[int, list[tuple[int, int, int]]]:
     """Return rounds without advance per attempt, by time: first round, rounds and chunk."""
     attempts, pauses = run.attempts, run.pauses
     starts_of: dict[int, list[int]] = {}
@@ -136,9 +112,9 @@ def _held(run: Record) -> dict[int, list[tuple[int, int, int]]]:
     return held
 
 
-def _round_starts(run: Record) -> FloatArray:
+def _round_starts(run: RunRecord) -> FloatArray:
     assert run.round_end_times is not None
     starts = np.concatenate([np.zeros(1), run.round_end_times[:-1]])
     stretches = run.stretches
-    starts[stretches.first_round - 1] = stretches.start_time  # type: ignore[attr-defined]
+    starts[stretches.first_round - 1] = stretches.start_time
     return starts

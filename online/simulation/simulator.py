@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
-from instances.problem.instance import Problem
-from instances.problem.workload import source_batch_time
+from instances.problem.arrival_source import (
+    AnySource,
+    ArrivalSource,
+    ProblemSource,
+    batch_time_of,
+    memory_rule_of,
+)
 from instances.service_level import AnyLevel, ServiceLevel, limits_of
 from instances.validation import as_integer
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
@@ -35,7 +39,8 @@ from online.policy_interface.predictions import ExactPredictions, PredictionMode
 from online.policy_interface.specs import AnyPolicy, make_policy
 
 from .recorder import Recorder
-from .run import Run, RunStatus
+from .run import Run
+from .run_columns import RunStatus
 from .stored_tokens import machine_for
 
 IDLE_EPOCHS = 10_000
@@ -46,7 +51,7 @@ FRUITLESS_LIFETIMES = 200
 
 
 def simulate(
-    arrivals: Instance | ArrivalSource,
+    arrivals: AnySource,
     policy: AnyPolicy,
     *,
     seed: int = 0,
@@ -60,7 +65,7 @@ def simulate(
 
     Parameters
     ----------
-    arrivals : Instance or ArrivalSource
+    arrivals : Instance, Workload or ArrivalSource
         An `Instance`, in the papers' round model, where every round is one unit of time and idle
         rounds pass too; a `Workload`, whose batch time says how many seconds a round lasts; or an
         arrival source that may react to the policy, in seconds if it has a ``batch_time``.
@@ -111,22 +116,20 @@ def simulate(
     >>> run.total_latency, run.schedule.start_times.tolist()
     (7, [0, 1, 0])
     """
-    source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
+    problem = arrivals if isinstance(arrivals, Instance | Workload) else None
+    source = arrivals if problem is None else ProblemSource(problem)
     if not isinstance(source, ArrivalSource):
         reason = "is no Instance, Workload or arrival source"
         raise InvalidTypeError(None, "arrivals", arrivals, reason)
     if not isinstance(policy, Policy):
         policy = make_policy(policy)
-    if isinstance(arrivals, Problem):
-        arrivals.require_one_replica()
+    if problem is not None:
+        problem.require_one_replica()
     seed, predictions, max_rounds = check_options(seed, predictions, service_model, max_rounds)
-    levels = levels_in_order(source, level)
+    levels = levels_in_order(problem, level)
     simulation = Simulation(source, policy, seed, predictions, service_model, levels)
     simulation.begin(max_rounds, should_stop)
-    given = arrivals if isinstance(arrivals, Instance) else None
-    # A source built on an InstanceSource may add requests: only the plain one has a known order.
-    order = source.order if type(source) is InstanceSource else None
-    return simulation.finish(source, given, order)
+    return simulation.finish(problem)
 
 
 def check_options(
@@ -148,19 +151,17 @@ def check_options(
     return seed, predictions, max_rounds
 
 
-def levels_in_order(source: ArrivalSource, level: AnyLevel | None) -> Iterator[ServiceLevel | None]:
+def levels_in_order(
+    problem: Instance | Workload | None, level: AnyLevel | None
+) -> Iterator[ServiceLevel | None]:
     """Return the level of each request in order of appearance."""
     if level is None or isinstance(level, ServiceLevel):
         return itertools.repeat(level)
-    if type(source) is InstanceSource:
-        order: Sequence[int] = source.order
-    elif isinstance(source, Workload):
-        order = range(len(source))
-    else:
+    if problem is None:
         reason = "are one for each request, and the requests answer to the policy: give one for all"
         raise InvalidValueError(None, "level", "levels", reason)
-    limits_of(level, len(order))
-    return iter([level[position] for position in order])
+    limits_of(level, len(problem))
+    return iter([level[position] for position in problem.order_of_arrival.tolist()])
 
 
 class Simulation:
@@ -197,7 +198,7 @@ class Simulation:
         self._levels = levels
         self.rule = rule = memory_rule_of(source)
         self._usable = rule.limit(source.memory_limit)
-        batch_time = source_batch_time(source)
+        batch_time = batch_time_of(source)
         self.machine, service_model = machine_for(
             policy, source.memory_limit, service_model, batch_time, rule
         )
@@ -237,14 +238,11 @@ class Simulation:
             raise RuntimeError(f"policy {self.policy.name!r} asked to exit: {error!r}") from error
         self.resume_at = math.inf
 
-    def finish(
-        self, source: ArrivalSource, given: Instance | None, order: Sequence[int] | None
-    ) -> Run:
+    def finish(self, problem: Instance | Workload | None) -> Run:
         """Return the record, see `Recorder.finish`."""
         return self.recorder.finish(
-            source,
-            given,
-            order,
+            self.source,
+            problem,
             self.machine,
             status=self.status,
             policy_name=self.policy.name,

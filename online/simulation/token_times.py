@@ -2,58 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
-from instances.problem.request import RequestId
-from online.batch_time.service_model import ServiceModel
 
 from .errors import InternalError
+from .run_columns import RunRecord
 
 
-class Record(Protocol):
-    """Part of a `Run` that determines its tokens; runs themselves import this module."""
-
-    @property
-    def policy_name(self) -> str:
-        """Registered name of the policy."""
-
-    @property
-    def ids(self) -> tuple[RequestId, ...]:
-        """The requests' labels."""
-
-    @property
-    def output_lengths(self) -> IntArray:
-        """Tokens, shape (n,)."""
-
-    @property
-    def completion_rounds(self) -> IntArray:
-        """Rounds, shape (n,); -1 where there is none."""
-
-    @property
-    def attempts(self) -> Any:
-        """Every stay in the batch."""
-
-    @property
-    def pauses(self) -> Any:
-        """Rounds in which part of the batch was held."""
-
-    @property
-    def round_end_times(self) -> FloatArray | None:
-        """Clock at the end of each round; None in the round model."""
-
-    @property
-    def service_model(self) -> ServiceModel:
-        """Return the service model, which gives the rounds a request takes."""
-
-    @property
-    def rounds_run(self) -> int:
-        """Index of the last round that ran."""
-
-
-def token_rounds(run: Record) -> tuple[IntArray, IntArray]:
+def token_rounds(run: RunRecord) -> tuple[IntArray, IntArray]:
     """Rounds of the output tokens of all completed requests: no token that was lost.
 
     Returns
@@ -106,7 +63,7 @@ def token_rounds(run: Record) -> tuple[IntArray, IntArray]:
     return owners, rounds
 
 
-def inter_token_latencies(run: Record) -> tuple[IntArray, FloatArray]:
+def inter_token_latencies(run: RunRecord) -> tuple[IntArray, FloatArray]:
     """Time between consecutive output tokens of each completed request.
 
     Returns
@@ -123,7 +80,7 @@ def inter_token_latencies(run: Record) -> tuple[IntArray, FloatArray]:
 
 
 def _named(
-    run: Record,
+    run: RunRecord,
     columns: tuple[IntArray, IntArray, IntArray],
     order: IntArray,
     span: int,
@@ -156,7 +113,7 @@ def _named(
     return keys
 
 
-def _kept_attempts(run: Record) -> IntArray:
+def _kept_attempts(run: RunRecord) -> IntArray:
     """Attempts of completed requests whose tokens were not lost, in order of start."""
     attempts = run.attempts
     chain = np.zeros(len(run.output_lengths), dtype=np.int64)
@@ -167,7 +124,7 @@ def _kept_attempts(run: Record) -> IntArray:
     return np.flatnonzero(done & (np.arange(len(done)) >= chain[attempts.request]))
 
 
-def _frozen(run: Record) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _frozen(run: RunRecord) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Tell for each round 0 .. rounds_run whether it was frozen; round 0 counts as frozen."""
     frozen = np.zeros(run.rounds_run + 1, dtype=np.bool_)
     frozen[0] = True

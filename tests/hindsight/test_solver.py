@@ -21,7 +21,7 @@ from brute_force import is_feasible_by_definition, optimal_total_latency
 import hindsight
 from instances import Instance, MemoryRule, Request, generate
 from instances.batch_time import AffineTime
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Instance.from_arrays([1, 2, 1, 3, 2], [4, 3, 6, 2, 5], [0, 3, 0, 1, 2], memory_limit=8)

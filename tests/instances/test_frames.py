@@ -7,7 +7,7 @@ import pytest
 import online
 from instances import Instance, Workload
 from instances.batch_time import preset
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 
 pytest.importorskip("pandas")
 
@@ -29,6 +29,6 @@ def test_latencies_of_a_schedule_and_of_its_run_agree() -> None:
     assert run.schedule.frame()["latency"].sum() == run.total_latency
     batch_time = preset("llama-2-70b-2xa100").batch_time
     timed = online.simulate(in_seconds(INSTANCE, batch_time), "mc-sf")
-    seconds = timed.seconds_schedule.frame()
+    seconds = timed.schedule.frame()
     assert seconds["latency"].tolist() == timed.frame()["e2el"].tolist()
     assert (seconds["first_token_time"] <= seconds["completion_time"]).all()

@@ -14,7 +14,7 @@ import instances
 import online
 from instances import Instance, Workload, generate, html
 from instances.batch_time import preset
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online.comparison.comparing import compare
 
 HOSTILE = '<script>alert("1")</script>&'
@@ -28,9 +28,8 @@ def shown() -> dict[str, Any]:
     lengths = rng.integers(1, 20, 2000), rng.integers(1, 40, 2000)
     arrivals = np.sort(rng.integers(0, 2000, 2000))
     many = Instance.from_arrays(*lengths, arrivals, memory_limit=500, name=HOSTILE)
-    timed = Workload(
-        arrivals / 2.0, *lengths, memory_limit=16492, name=HOSTILE, batch_time=MODEL.batch_time
-    )
+    machine = {"memory_limit": 16492, "batch_time": MODEL.batch_time}
+    timed = Workload(arrivals / 2.0, *lengths, name=HOSTILE, **machine)
     few = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name=HOSTILE)
     run = online.simulate(many, "mc-sf")
     run_in_seconds = online.simulate(timed, "mc-sf")
@@ -40,7 +39,7 @@ def shown() -> dict[str, Any]:
         "workload": timed,
         "schedule": run.schedule,
         "preemptive schedule": run.preemptive_schedule,
-        "seconds schedule": run_in_seconds.seconds_schedule,
+        "seconds schedule": run_in_seconds.schedule,
         "run": run,
         "run in seconds": run_in_seconds,
         "result": optimum,

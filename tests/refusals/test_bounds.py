@@ -144,7 +144,7 @@ VALUES: Rows = [
     (lambda: solve(WEIGHTED, method="configurations"), "counts every request alike: it takes"),
     (lambda: solve(WEIGHTED, method="counts"), "counts every request alike: it takes no weights"),
     (lambda: solve(WEIGHTED, preemptive=True), "preemptive=True counts every request alike"),
-    (lambda: Workload.from_instance(WEIGHTED, TIME), "in seconds every request counts alike"),
+    (lambda: Workload.from_instance(WEIGHTED, TIME), "a Workload has no weights"),
     (lambda: hindsight.relax_strengthened(WEIGHTED), "what runs together count every request"),
     (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),

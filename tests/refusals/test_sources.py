@@ -105,6 +105,10 @@ def columned(columns: Any) -> Any:
 
 
 VALUES: Rows = [
+    (
+        lambda: read_workload("x", memory_limit=9, token_scale=2),
+        "token_scale = 2 is for windows in",
+    ),
     *generators(GENERATORS),
     (lambda: generate("fcfs-cascade", imbalanced=True, example="two-types"), "^imbalanced = "),
     (lambda: generate("partition-makespan", largest=1, n=3), "^largest = "),
@@ -172,7 +176,6 @@ TYPES: Rows = [
 KEYWORDS: Rows = [
     (lambda: instances.library().matching("seconds")[0].problem, "workload"),
     (lambda: trace(limit=3), "in rounds has no limit; known: memory_limit, "),
-    (lambda: read_workload("x", memory_limit=9, token_scale=2), "in seconds has no token_scale"),
     (lambda: read_trace("x"), "a window in rounds needs memory_limit"),
     (lambda: trace_windows("x", windows=2), "a window in rounds needs memory_limit"),
     (lambda: trace(windows=2, duration_seconds=1), "multiple values.*'windows'"),

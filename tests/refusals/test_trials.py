@@ -89,12 +89,12 @@ MANY = [*[PromptType(0.001, 62, k) for k in range(1, 200)], PromptType(10, 62, 2
 
 def bounds(problem: Any) -> Any:
     """Bounds of an optimum in rounds."""
-    return SimpleNamespace(instance=problem, upper_bound=5, lower_bound=4)
+    return SimpleNamespace(problem=problem, upper_bound=5, lower_bound=4)
 
 
 def timed_bounds(work: Any = TWO, clock: Any = SECOND) -> Any:
     """Bounds of an optimum in seconds."""
-    return SimpleNamespace(workload=work.with_batch_time(clock), upper_bound=5, lower_bound=4)
+    return SimpleNamespace(problem=work.with_batch_time(clock), upper_bound=5, lower_bound=4)
 
 
 class Drifting:
@@ -252,15 +252,15 @@ UNKNOWN: Rows = [
     (lambda: preset("fire"), "unknown preset 'fire'; known: smoke"),
 ]
 OTHERS: Rows = [
-    (lambda: ratio(run(), bounds(OTHER)), "different instances"),
-    (lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)), "different inst"),
+    (lambda: ratio(run(), bounds(OTHER)), "different requests"),
+    (lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)), "different requests"),
     (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
     (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
-    (lambda: ratio(timed(), timed_bounds(WORK)), "different workloads"),
+    (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),
     (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
     (
         lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)),
-        "different instances",
+        "different requests",
     ),
     (lambda: share_of_attainable(run(ONE), attainable(ALIKE)), "different requests"),
     (lambda: share_of_attainable(timed(), attainable(ONE)), "requests or batch times"),
@@ -273,8 +273,7 @@ INCOMPLETE: Rows = [
     (lambda: share_of_attainable(run(ALIKE, max_rounds=1), attainable(ALIKE)), "3 of 3 requests"),
 ]
 NONE: Rows = [
-    (lambda: run().seconds_schedule, "counts rounds"),
-    (lambda: run(TWO.with_batch_time(Drifting())).seconds_schedule, "asked again"),
+    (lambda: run(TWO.with_batch_time(Drifting())).schedule, "asked again"),
     (lambda: share_of_attainable(held(), attainable(ONE)), "without pauses fewer are on time"),
 ]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}

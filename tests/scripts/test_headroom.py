@@ -44,13 +44,8 @@ def log(tmp_path: Path) -> Path:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What vLLM's benchmark would have logged of a first come, first served machine."""
     drawn = instances.generate("conversations", 5, n=60, rate=30)
-    workload = Workload(
-        drawn.arrival_times,
-        drawn.prompt_lengths,
-        drawn.output_lengths,
-        memory_limit=3000,
-        batch_time=AffineTime(0.02, 2e-4, 1e-6),
-    )
+    columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
+    workload = Workload(*columns, memory_limit=3000, batch_time=AffineTime(0.02, 2e-4, 1e-6))
     run = online.simulate(workload, "fcfs")
     path = tmp_path_factory.mktemp("bench") / "bench.json"
     path.write_text(vllm_bench_of(run), "utf-8")

@@ -14,7 +14,6 @@ from forked_scripts import Script, fields
 import online
 from instances import Workload
 from instances.batch_time import AffineTime
-from instances.problem.workload import in_seconds
 from online.headroom import Headroom, measure_headroom
 
 FIELD = Path(__file__).parents[1] / "data" / "field"
@@ -135,18 +134,12 @@ def test_a_closed_loop_with_start_times_is_recognised(answer: Any, tmp_path: Pat
 
 def test_a_long_log_is_cut_to_what_there_is_time_for() -> None:
     count = 200_000
-    workload = Workload(
-        np.arange(count) / 2,
-        [100] * count,
-        [50] * count,
-        memory_limit=10_000,
-        name="log.csv",
-        batch_time=TIME,
-    )
+    machine = {"memory_limit": 10_000, "name": "log.csv", "batch_time": TIME}
+    workload = Workload(np.arange(count) / 2, [100] * count, [50] * count, **machine)
     found: Headroom = measure_headroom(workload, ["fcfs"], time_limit=5, error=0)
     kept = len(found.workload)
     assert kept + found.left_out == count
     assert 1 <= kept < count / 10
     assert found.seconds < 15
-    run = online.simulate(in_seconds(found.workload, TIME), "vllm")
+    run = online.simulate(found.workload, "vllm")
     assert float(found.run("vllm").mean_latency) == pytest.approx(run.latencies.mean())

@@ -83,9 +83,8 @@ def test_a_certificate_of_the_preemptive_optimum(ok: Ok, script: Script, tmp_pat
 
 
 def test_a_certificate_in_seconds(ok: Ok, script: Script, tmp_path: Path) -> None:
-    workload = instances.Workload(
-        [0.0, 0.5], [1, 2], [2, 1], memory_limit=4, batch_time=AffineTime(0.5, 0.25, 0)
-    )
+    machine = {"memory_limit": 4, "batch_time": AffineTime(0.5, 0.25, 0)}
+    workload = instances.Workload([0.0, 0.5], [1, 2], [2, 1], **machine)
     schedule = SecondsSchedule.from_start_rounds(workload, [0, 2])
     document = make_certificate(schedule)
     path = tmp_path / "certificate.json"

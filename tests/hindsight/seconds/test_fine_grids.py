@@ -10,7 +10,7 @@ import pytest
 import hindsight
 from instances import MemoryRule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 
 LIMIT = 0.5
 """Processor seconds after which a solve is interrupted."""

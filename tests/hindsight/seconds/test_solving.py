@@ -21,7 +21,7 @@ from instances.batch_time import (
     BatchStretch,
     TiledTime,
 )
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 NO_BOUND = "no latency is negative"
@@ -151,10 +151,8 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
     ids=["milliseconds", "decades"],
 )
 def test_prices_of_rounds_of_any_length(d0: float, d1: float, d2: float) -> None:
-    workload = Workload(
-        [0.0] * 6, [5] * 6, [4] * 6, memory_limit=20, batch_time=AffineTime(d0, d1, d2)
-    )
-    result = hindsight.relax(workload)
+    machine = {"memory_limit": 20, "batch_time": AffineTime(d0, d1, d2)}
+    result = hindsight.relax(Workload([0.0] * 6, [5] * 6, [4] * 6, **machine))
     assert result.stop_reason == "stalled"
     lower, upper = result.total_latency_interval
     assert 0.5 * upper < lower < upper

@@ -18,7 +18,7 @@ from instances.batch_time import (
     TiledTime,
     UnitTime,
 )
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 
 BLOCKS = MemoryRule(block_size=16, emitted_token="next")
 
@@ -53,9 +53,8 @@ def test_a_limit_that_is_met_exactly_is_kept(
 ) -> None:
     for arrival in (0.0, 0.1, 1000.1):
         rules = {} if rule is None else {"memory_rule": rule}
-        workload = Workload(
-            [arrival], [prompt], [output], memory_limit=96, **rules, batch_time=time
-        )
+        machine = {"memory_limit": 96, "batch_time": time, **rules}
+        workload = Workload([arrival], [prompt], [output], **machine)
         level = ServiceLevel(latency=least)
         found = hindsight.attainment(workload, level, late=late, threads=1)
         assert (found.lower_bound, found.upper_bound) == (1, 1)

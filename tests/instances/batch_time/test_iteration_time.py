@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 import online
 from instances import Workload
 from instances.batch_time.models import IterationTime
-from instances.problem.arrival_source import Arrival
-from instances.problem.workload import in_seconds
 from online import AffineTime, Decision, Policy
 from online.batch_time import BatchStretch
 
@@ -61,8 +59,9 @@ def test_the_machine_tells_what_is_held() -> None:
             return Decision(start=[0, 1], wake=1)
         return Decision(hold=[1], wake=2) if state.round_index == 1 else Decision()
 
-    source = Workload.from_arrivals([Arrival(0.0, 1, 3), Arrival(0.0, 4, 2)], 50)
-    run = online.simulate(in_seconds(source, IterationTime(1.0, 1.0)), Scripted(rule))
+    time = IterationTime(1.0, 1.0)
+    source = Workload([0.0, 0.0], [1, 4], [3, 2], memory_limit=50, batch_time=time)
+    run = online.simulate(source, Scripted(rule))
     assert run.round_end_times is not None
     # 2 + 5 tokens; 3 beside 5 held; 4 + 6.
     assert np.diff(run.round_end_times, prepend=0.0).tolist() == [8.0, 4.0, 11.0]
@@ -81,8 +80,9 @@ def pause_until_two(policy: Any, state: Any) -> Decision:
 
 
 def test_a_batch_held_as_a_whole_waits_for_the_next_arrival() -> None:
-    source = Workload.from_arrivals([Arrival(0.0, 1, 2), Arrival(7.3, 1, 2)], 50)
-    run = online.simulate(in_seconds(source, IterationTime(2.0)), Scripted(pause_until_two))
+    time = IterationTime(2.0)
+    source = Workload([0.0, 7.3], [1, 1], [2, 2], memory_limit=50, batch_time=time)
+    run = online.simulate(source, Scripted(pause_until_two))
     assert run.start_times.tolist() == [0.0, 7.3]
     assert run.completion_times.tolist() == [9.3, 11.3]
     assert run.rounds_run == 3
@@ -90,13 +90,13 @@ def test_a_batch_held_as_a_whole_waits_for_the_next_arrival() -> None:
 
 
 def test_a_policy_is_told_once_that_nothing_more_comes() -> None:
-    source = Workload.from_arrivals([Arrival(0.0, 1, 2)], 50)
+    source = Workload([0.0], [1], [2], memory_limit=50, batch_time=IterationTime(2.0))
     stubborn, willing = Scripted(pause_until_two), Scripted(pause_until_two, drains=True)
-    run = online.simulate(in_seconds(source, IterationTime(2.0)), willing)
+    run = online.simulate(source, willing)
     assert (run.status, run.drain_round, willing.told) == ("completed", 1, [2.0])
     assert run.completion_times.tolist() == [4.0]
     stubborn.rule = lambda policy, state: (
         Decision(hold=list(state.running)) if state.running else Decision(start=[0], wake=1)
     )
-    run = online.simulate(in_seconds(source, IterationTime(2.0)), stubborn)
+    run = online.simulate(source, stubborn)
     assert (run.status, run.drain_round) == ("stalled", None)

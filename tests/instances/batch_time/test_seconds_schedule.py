@@ -17,7 +17,6 @@ from seconds_by_definition import replay
 from instances import MemoryRule, Workload
 from instances.batch_time import AffineTime, IterationTime, SecondsSchedule, Stretch
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
-from instances.problem.workload import in_seconds
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -32,7 +31,7 @@ RULES = [
 ]
 
 ONE = Workload([1.0], [3], [2], memory_limit=6, batch_time=TIME)
-TWO = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=8)
+TWO = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=8, batch_time=TIME)
 
 
 def kinds(schedule: SecondsSchedule) -> set[str]:
@@ -89,7 +88,7 @@ def test_an_eviction_loses_the_first_token() -> None:
 
 def test_what_is_held_costs_no_iteration_time() -> None:
     schedule = SecondsSchedule(
-        in_seconds(TWO, IterationTime(0.5, 0.125)),
+        TWO.with_batch_time(IterationTime(0.5, 0.125)),
         [(0, 1, 1), (1, 2, 2), (0, 2, 1, 0, 1, 0), (0, 3, 1, -1, 1, 0)],
     )
     assert schedule.is_feasible
@@ -120,10 +119,10 @@ def test_each_broken_rule_of_a_request_is_found(stretches: Any, starts: Any, kin
 
 def test_memory_and_requests_that_are_never_served_are_found() -> None:
     tight = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=7, batch_time=TIME)
-    assert kinds(SecondsSchedule(in_seconds(TWO, TIME), [(0, 1, 2), (1, 1, 2)])) == set()
+    assert kinds(SecondsSchedule(TWO, [(0, 1, 2), (1, 1, 2)])) == set()
     crowded = SecondsSchedule(tight, [(0, 1, 2), (1, 1, 2)]).violations()
     assert [(one.kind, one.round_index, one.amount) for one in crowded] == [("memory", 2, 1.0)]
-    silent = SecondsSchedule(in_seconds(TWO, TIME), [(0, 1, 2)]).violations()
+    silent = SecondsSchedule(TWO, [(0, 1, 2)]).violations()
     assert [(one.kind, one.request_id) for one in silent] == [("output", 1)]
     # Held memory counts.
     tighter = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=6, batch_time=TIME)
@@ -191,26 +190,17 @@ def test_blocks_of_a_prompt_in_chunks_and_of_a_request_that_is_held_by_hand() ->
     assert schedule.batches.memory.tolist() == [3, 3, 5, 5, 6, 7]
     assert schedule.memory_profile().tolist() == [4, 4, 6, 6, 6, 8]
     assert schedule.is_feasible
-    whole = Workload(
-        [0.0], [5], [3], memory_limit=9, memory_rule=MemoryRule(2, "next"), batch_time=TIME
-    )
-    assert SecondsSchedule(whole, [*deeds, (0, 5, 2, -1, 1, 0)]).memory_profile().tolist() == [
-        6,
-        6,
-        6,
-        6,
-        6,
-        8,
-    ]
+    whole = workload.under(MemoryRule(2, "next"))
+    schedule = SecondsSchedule(whole, [*deeds, (0, 5, 2, -1, 1, 0)])
+    assert schedule.memory_profile().tolist() == [6, 6, 6, 6, 6, 8]
 
 
 def test_equality_and_pickling_keep_the_schedule() -> None:
-    schedule = SecondsSchedule.from_start_rounds(in_seconds(TWO, TIME), [0, 1])
+    schedule = SecondsSchedule.from_start_rounds(TWO, [0, 1])
     again = pickle.loads(pickle.dumps(schedule))  # noqa: S301 (our own bytes)
     assert again == schedule
     assert hash(again) == hash(schedule)
     assert not again.round_starts.flags.writeable
-    assert again != SecondsSchedule.from_start_rounds(in_seconds(TWO, TIME), [1, 0])
-    assert again != SecondsSchedule.from_start_rounds(
-        in_seconds(TWO, AffineTime(0.5, 0.25, 0.0)), [0, 1]
-    )
+    assert again != SecondsSchedule.from_start_rounds(TWO, [1, 0])
+    other = TWO.with_batch_time(AffineTime(0.5, 0.25, 0.0))
+    assert again != SecondsSchedule.from_start_rounds(other, [0, 1])

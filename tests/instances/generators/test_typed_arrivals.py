@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from instances.batch_time import UnitTime
 from instances.generators.typed_arrivals import poisson_arrivals
+from instances.problem.arrival_source import ProblemSource
 
 TYPES = [(3.0, 10, 4), (1.0, 20, 8)]
 
@@ -36,9 +38,10 @@ def test_the_seed_decides() -> None:
 
 
 def test_release_in_order_and_once() -> None:
-    source = drawn(2, 5.0)
-    times = source.arrival_times.tolist()
+    workload = drawn(2, 5.0)
+    times = workload.arrival_times.tolist()
     assert times == sorted(times)
+    source = ProblemSource(workload.with_batch_time(UnitTime()))
     source.reset(np.random.default_rng(0))
     middle = times[len(times) // 2]
     assert source.next_arrival() == times[0]

@@ -19,7 +19,7 @@ from instances import (
     load,
     save,
 )
-from instances.problem.arrival_source import InstanceSource, memory_rule_of
+from instances.problem.arrival_source import ProblemSource, memory_rule_of
 from instances.problem.json_io import to_document
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed, restricted
@@ -78,7 +78,7 @@ def test_copies_keep_the_rule(tmp_path: Path) -> None:
     ]
     assert all(copy == instance and copy.memory_rule == BLOCKS for copy in copies)
     assert instance.with_metadata(a=1).memory_rule == BLOCKS
-    assert memory_rule_of(InstanceSource(instance)) == BLOCKS
+    assert memory_rule_of(ProblemSource(instance)) == BLOCKS
     workload = Workload.with_arrivals(instance, PoissonArrivals(2.0))
     for copy in (workload, workload.faster(2), workload.renamed("b", {})):
         assert memory_rule_of(copy) == BLOCKS

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, PoissonArrivals, Workload, read_workload
-from instances.problem.arrival_source import Arrival, ArrivalSource
+from instances.batch_time import UnitTime
+from instances.problem.arrival_source import Arrival, ArrivalSource, ProblemSource
 
 
-def test_it_is_an_arrival_source() -> None:
-    workload = Workload([0.5, 2.0, 2.0], [1, 2, 3], [4, 5, 6], memory_limit=9, ids=["a", "b", "c"])
+def test_its_requests_arrive_in_order() -> None:
+    columns = ([0.5, 2.0, 2.0], [1, 2, 3], [4, 5, 6])
+    given = Workload(*columns, memory_limit=9, ids=["a", "b", "c"], batch_time=UnitTime())
+    workload = ProblemSource(given)
     assert isinstance(workload, ArrivalSource)
     for _ in range(2):
         workload.reset(np.random.default_rng(0))

@@ -10,7 +10,7 @@ import pytest
 from answering_source import Arrival, Observation
 
 import online
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, ServiceModel
 
 

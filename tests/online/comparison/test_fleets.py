@@ -11,7 +11,7 @@ import pytest
 import online
 from instances import FleetSchedule, Instance, Request
 from instances.batch_time import AffineTime
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online.comparison import comparing, records_csv
 
 ROWS = [Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)]

@@ -19,7 +19,7 @@ from online.comparison.ratios import rounded, rounded_down, rounded_up, waiting_
 
 @dataclass
 class Bounds:
-    instance: Instance
+    problem: Instance
     upper_bound: int | None
     lower_bound: int | None
 

@@ -31,7 +31,7 @@ latencies 2 and 4.5. Alone, each needs as much: 2 + 3 is the sum of own times.
 
 @dataclass
 class Bounds:
-    workload: Workload
+    problem: Workload
     upper_bound: Fraction
     lower_bound: Fraction
 
@@ -127,5 +127,5 @@ def test_a_run_without_an_end_has_an_optimum() -> None:
 
 
 def test_the_solver_starts_from_the_best_run() -> None:
-    result = hindsight.solve(TWO, 0, 1, start=run_of_two().seconds_schedule)
+    result = hindsight.solve(TWO, 0, 1, start=run_of_two().schedule)
     assert result.upper_bound <= Fraction(13, 2)

@@ -158,7 +158,7 @@ def test_trials_in_seconds_are_those_of_the_simulator(in_seconds: Path) -> None:
         assert one.problem.batch_time == AffineTime(0.5, 0.25)
         run = online.simulate(one.problem, record.policy)
         assert (record.unit, record.compared_with) == ("seconds", "optimum in seconds")
-        assert schedule == run.seconds_schedule
+        assert schedule == run.schedule
         assert float(record.total_latency or 0) == pytest.approx(run.total_latency, rel=1e-12)
         best = hindsight.solve(one.problem, time_limit=0.2)
         low, high = record.ratio.ends
@@ -177,7 +177,7 @@ def test_a_batch_time_in_tiles_is_stored_whole(tmp_path: Path) -> None:
         assert isinstance(one.problem, Workload)
         assert one.unit == "seconds"
         run = online.simulate(one.problem, one.policy)
-        assert one.schedule == run.seconds_schedule
+        assert one.schedule == run.schedule
         assert one.problem.batch_time == one.batch_time == TILED
 
 
@@ -288,7 +288,7 @@ def test_a_preset_brings_its_memory() -> None:
             ('batch_time = "affine:1,0,0"\n[[instances]]\ntrace = "a"\n'
             "parameters = { token_scale = 2,"),
             InvalidValueError,
-            "token_scale = 2 goes without batch_time",
+            "token_scale = 2 is for windows in rounds",
         ),
     ],
 )  # fmt: skip
@@ -298,7 +298,7 @@ def test_what_is_wrong_is_named(
     assert old in CONFIG
     (folder / "log.toml").write_text(CONFIG.replace(old, new))
     with pytest.raises(error) as caught:
-        read_experiment(folder / "log.toml")
+        make_plan(read_experiment(folder / "log.toml"))
     assert message in str(caught.value)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from answering_source import Arrival
 from scipy import stats
 
 import online
 from instances import Instance, Workload
 from instances.batch_time import IterationTime
-from instances.problem.workload import in_seconds
 from online import PREFILL_ROUND
 from online.fluid import batch_service_queue
 from online.theory import wait_mean_latency
@@ -103,8 +101,8 @@ def test_requests_of_one_token_in_continuous_time(c: int, rho: float, n: int) ->
     waits = []
     for seed in range(20):
         times = np.cumsum(np.random.default_rng([c, seed]).exponential(1 / rate, n))
-        source = Workload.from_arrivals([Arrival(t, 1, 1) for t in times.tolist()], 2 * c)
-        run = online.simulate(in_seconds(source, IterationTime(duration)), "fcfs")
+        machine = {"memory_limit": 2 * c, "batch_time": IterationTime(duration)}
+        run = online.simulate(Workload(times, [1] * n, [1] * n, **machine), "fcfs")
         waits.append(float((run.start_times - run.arrival_times)[n // 10 :].mean()))
     low, high = interval(waits)
     assert low <= batch_service_queue(rate, duration, c).mean_wait <= high
@@ -147,11 +145,9 @@ def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int], request
     latencies = []
     for seed in range(16):
         times = np.cumsum(np.random.default_rng([n, seed]).exponential(1 / rate, requests))
-        source = Workload.from_arrivals(
-            [Arrival(t, *lengths) for t in times.tolist()], n * footprint
-        )
+        machine = {"memory_limit": n * footprint, "batch_time": IterationTime(d0, d1)}
         run = online.simulate(
-            in_seconds(source, IterationTime(d0, d1)),
+            Workload(times, [prefill] * requests, [decode] * requests, **machine),
             online.make_policy("wait", thresholds={lengths: n}),
             service_model=PREFILL_ROUND,
         )

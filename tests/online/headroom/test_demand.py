@@ -16,10 +16,7 @@ def test_two_requests_by_hand() -> None:
     time = AffineTime(1.0, 0.5, 0.25)
     workload = Workload([5.0, 15.0], [3, 1], [2, 1], memory_limit=10, batch_time=time)
     # Rounds of (3 tokens, 4 held), (1, 5); of (1, 2).
-    assert own_seconds(workload).tolist() == [
-        1 + 1.5 + 1 + 1 + 0.5 + 1.25,
-        1 + 0.5 + 0.5,
-    ]
+    assert own_seconds(workload).tolist() == [1 + 1.5 + 1 + 1 + 0.5 + 1.25, 1 + 0.5 + 0.5]
     # 0.5 a token processed, 0.25 + 1 / 10 a token held: 4 and 9, 1 and 2.
     assert load(workload) == pytest.approx((0.5 * 4 + 0.35 * 9 + 0.5 + 0.35 * 2) / 10)
 
@@ -29,10 +26,7 @@ def test_what_is_stored_next_is_held_a_round_later() -> None:
     time = AffineTime(1.0, 0.5, 0.25)
     columns = ([0.0, 10.0], [3, 1], [2, 1])
     workload = Workload(*columns, memory_limit=10, memory_rule=rule, batch_time=time)
-    assert own_seconds(workload).tolist() == [
-        1 + 1.5 + 0.75 + 1 + 0.5 + 1.0,
-        1 + 0.5 + 0.25,
-    ]
+    assert own_seconds(workload).tolist() == [1 + 1.5 + 0.75 + 1 + 0.5 + 1.0, 1 + 0.5 + 0.25]
     proved = machine_bounds(workload, time)["own time"].total
     # The bound knows such requests as ones with a token less of prompt.
     assert float(proved) == own_seconds(workload).sum() - 2 * 0.5

@@ -13,7 +13,7 @@ import instances
 import online
 from instances import InvalidValueError, RequestLog
 from instances.batch_time import AffineTime
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online import Run
 from online.batch_time import Measurements
 from online.headroom.batch_times import (

@@ -64,11 +64,11 @@ def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> 
     for name in ("vllm", *SPECS):
         run = online.simulate(workload, name)
         mine = found.run(name)
-        assert mine.mean_latency == seconds_of(run.seconds_schedule) / len(workload)
+        assert mine.mean_latency == seconds_of(run.schedule) / len(workload)
         assert mine.latencies.tolist() == run.latencies.tolist()
         told = online.simulate(workload, name, predictions=online.RelativePredictions(0.5))
         other = found.run(name, 0.5)
-        assert other.mean_latency == seconds_of(told.seconds_schedule) / len(workload)
+        assert other.mean_latency == seconds_of(told.schedule) / len(workload)
 
 
 def test_proposals_take_over_the_engine_s_settings_but_its_order() -> None:
@@ -111,7 +111,7 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Headr
     assert loads == pytest.approx([found.load * one.faster for one in found.load_curve])
     (slow,) = (one for one in found.points if one.faster == 0.5)
     run = online.simulate(workload.faster(0.5), "vllm")
-    assert slow.runs[0].mean_latency == seconds_of(run.seconds_schedule) / len(workload)
+    assert slow.runs[0].mean_latency == seconds_of(run.schedule) / len(workload)
     for one in found.points:
         interval = one.best.mean_latency
         assert one.best.certified

@@ -66,7 +66,7 @@ def test_what_is_known_at_one_level_or_load_holds_at_others() -> None:
 def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> None:
     """Rounds that end at twice their time: see the proof in `carried_on_time`."""
     exact = workload.with_batch_time(AffineTime(2**-6, 2**-12, 2**-20))
-    before = online.simulate(exact, "vllm").seconds_schedule
+    before = online.simulate(exact, "vllm").schedule
     starts = 2 * before.round_ends - before.durations
     after = SecondsSchedule(exact.faster(0.5), before._stretches, starts)
     assert after.violations() == []
@@ -76,7 +76,7 @@ def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> N
 
 def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) -> Any:
     """The search for requests on time: one policy's schedule, and a bound that is written here."""
-    schedule = online.simulate(problem, "mc-sf").seconds_schedule
+    schedule = online.simulate(problem, "mc-sf").schedule
     on_time = int(schedule.on_time(level).sum())
     bound = min(len(problem), on_time + 5)
     return AttainmentResult(
@@ -113,7 +113,7 @@ def test_every_point_has_an_interval_with_its_policies_in_it(
         for name in ("vllm", "vllm(order=shortest-output)"):
             run = online.simulate(one.workload, "vllm")
             if name == "vllm":
-                on_time = run.seconds_schedule.on_time(one.level)
+                on_time = run.schedule.on_time(one.level)
                 assert one.kept[name, 0.0].tolist() == on_time.tolist()
             assert one.kept[name, 0.0].sum() <= one.best[1].sum() <= one.upper
 

@@ -21,13 +21,8 @@ from online.simulation import memory_over_time
 @pytest.mark.parametrize("policy", ["fcfs", "sarathi", "vllm", "vllm-v0"])
 def test_means_are_those_of_a_fine_count(policy: str) -> None:
     drawn = instances.generate("conversations", 5, n=60, rate=30)
-    workload = Workload(
-        drawn.arrival_times,
-        drawn.prompt_lengths,
-        drawn.output_lengths,
-        memory_limit=3000,
-        batch_time=AffineTime(0.02, 2e-4, 1e-6),
-    )
+    columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
+    workload = Workload(*columns, memory_limit=3000, batch_time=AffineTime(0.02, 2e-4, 1e-6))
     run = online.simulate(workload, policy)
     found = over_time(run, 2.0)
     # In the batch from the round after start_round to the end of end_round.
@@ -60,9 +55,8 @@ def dither(policy: Any, state: Any) -> Decision:
 
 
 def test_who_is_sent_back_before_its_first_round_has_waited_all_the_time() -> None:
-    workload = Workload(
-        [0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], memory_limit=50, batch_time=AffineTime(1.0)
-    )
+    machine = {"memory_limit": 50, "batch_time": AffineTime(1.0)}
+    workload = Workload([0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], **machine)
     run = online.simulate(workload, Scripted(dither, pauses=True))
     attempts = run.attempts
     empty = attempts.start_round == attempts.end_round

@@ -14,7 +14,6 @@ import hindsight
 import instances
 import online
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
-from instances.problem.workload import in_seconds
 from online import pictures
 from online.simulation import batch_size_over_time, memory_over_time
 
@@ -33,14 +32,8 @@ def evicting() -> online.Run:
 
 @pytest.fixture(scope="module")
 def timed() -> online.Run:
-    work = Workload(
-        [0.0, 0.1, 5.0],
-        [4, 4, 30],
-        [6, 6, 2],
-        memory_limit=50,
-        batch_time=online.AffineTime(0.05, 0.001),
-    )
-    return online.simulate(work, "mc-sf")
+    machine = {"memory_limit": 50, "batch_time": online.AffineTime(0.05, 0.001)}
+    return online.simulate(Workload([0.0, 0.1, 5.0], [4, 4, 30], [6, 6, 2], **machine), "mc-sf")
 
 
 def polygons(ax: Any) -> list[tuple[tuple[int, ...], float]]:
@@ -218,7 +211,7 @@ def test_memory_and_batch_over_time_have_the_area_of_the_record(timed: online.Ru
 
 def test_two_runs_share_one_limit_and_the_longer_axis(timed: online.Run) -> None:
     short = online.simulate(
-        in_seconds(Workload([0.0], [4], [6], memory_limit=50), online.UnitTime(0.01)), "mc-sf"
+        Workload([0.0], [4], [6], memory_limit=50, batch_time=online.UnitTime(0.01)), "mc-sf"
     )
     ax = pictures.memory_over_time(timed, label="long")
     pictures.memory_over_time(short, ax=ax, label="short", index=1)

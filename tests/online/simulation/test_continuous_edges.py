@@ -7,7 +7,7 @@ import pytest
 
 import online
 from instances import Instance, Workload
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online import Decision
 from online.batch_time import AffineTime, UnitTime
 from online.fluid import decay_rate

@@ -266,7 +266,7 @@ def test_a_router_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
     fleet = drawn(2, 3, in_seconds=in_seconds)
     run = online.simulate_fleet(fleet, "mc-sf", "least-requests", level=LEVEL)
-    schedule = run.seconds_schedule if in_seconds else run.schedule
+    schedule = run.schedule
     assert schedule.violations() == []
     assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
     assert schedule.mean_latency == pytest.approx(run.mean_latency, rel=1e-12)

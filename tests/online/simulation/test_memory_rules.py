@@ -44,16 +44,9 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
     """The checkers of schedules count memory by the rule, with none of the machine's code."""
     limit = instance.memory_limit + rule.block_size - 1
     rows = instance.prompt_lengths, instance.output_lengths
-    ruled = Instance.from_arrays(
-        *rows, instance.arrival_times, memory_limit=limit, memory_rule=rule
-    )
-    timed = Workload(
-        np.sort(instance.arrival_times / 2),
-        *rows,
-        memory_limit=limit,
-        memory_rule=rule,
-        batch_time=TIME,
-    )
+    machine = {"memory_limit": limit, "memory_rule": rule}
+    ruled = Instance.from_arrays(*rows, instance.arrival_times, **machine)
+    timed = Workload(np.sort(instance.arrival_times / 2), *rows, **machine, batch_time=TIME)
     for name, parameters in VARIANTS:
         policy = online.make_policy(name, **parameters)
         run = online.simulate(ruled, policy, seed=seed, level=LEVEL)
@@ -65,7 +58,7 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
                 assert (run.memory_profile() <= blocks).all()
         run = online.simulate(timed, policy, seed=seed, level=LEVEL)
         if run.status == "completed":
-            schedule = run.seconds_schedule
+            schedule = run.schedule
             assert schedule.violations() == [], name
             stored = schedule.batches.memory.tolist()
             assert stored == run.memory_profile()[1:].tolist(), name

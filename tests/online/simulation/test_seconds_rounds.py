@@ -1,4 +1,4 @@
-"""`Run.seconds_schedule` against a replay in fractions, for every policy."""
+"""`Run.schedule` against a replay in fractions, for every policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from instances.batch_time import (
     IterationTime,
     TiledTime,
 )
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online import Run
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
 
@@ -32,7 +32,7 @@ def crowded(seed: int) -> Workload:
 
 
 def check(run: Run) -> None:
-    schedule = run.seconds_schedule
+    schedule = run.schedule
     order = np.argsort(run.arrival_times, kind="stable")
     assert schedule.completion_times.tolist() == run.completion_times[order].tolist()
     assert schedule.first_token_times.tolist() == run.first_token_times[order].tolist()
@@ -49,7 +49,7 @@ def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
         if run.status != "completed":
             continue
         check(run)
-        schedule = run.seconds_schedule
+        schedule = run.schedule
         broken, completion = replayed(schedule, TIME)
         assert broken == set()
         assert completion == [Fraction(one) for one in run.completion_times.tolist()]
@@ -87,7 +87,7 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: BatchTime) 
                 done.append(run)
     assert any(run.keeps_tokens for run in done)
     assert any(run.evictions and not run.keeps_tokens for run in done)
-    chunks = np.concatenate([run.seconds_schedule.chunk_tokens for run in done])
+    chunks = np.concatenate([run.schedule.chunk_tokens for run in done])
     frozen = np.concatenate([run.pauses.frozen for run in done])
     assert set(np.sign(chunks)) == {-1, 0, 1}
     assert set(frozen) == {False, True}
@@ -105,11 +105,11 @@ def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None
 
 def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
     run = online.simulate(in_seconds(crowded(1), TILED), "mc-sf", service_model=PREFILL_ROUND)
-    assert run.seconds_schedule.completion_times.tolist() == run.completion_times.tolist()
+    assert run.schedule.completion_times.tolist() == run.completion_times.tolist()
 
 
 def test_an_instance_out_of_order_is_put_into_order() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
     run = online.simulate(in_seconds(instance, TIME), "mc-sf", service_model=TOKEN_PER_ROUND)
-    assert run.seconds_schedule.workload.ids == (1, 2, 0)
+    assert run.schedule.workload.ids == (1, 2, 0)
     check(run)

@@ -13,7 +13,7 @@ from scripted import Scripted, start_all
 
 import online
 from instances import Instance, Workload
-from instances.problem.workload import in_seconds
+from instances.problem.arrival_source import in_seconds
 from online import Decision, Policy, UnitTime
 from online.simulation import simulator
 

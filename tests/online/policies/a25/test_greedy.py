@@ -8,7 +8,6 @@ import numpy as np
 
 import online
 from instances import Instance, Workload
-from instances.problem.arrival_source import Arrival
 from online import Decision, Policy
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface import State
@@ -42,7 +41,7 @@ class Primed(GreedyFirstComeFirstServed):
         return super().decide(state)
 
 
-BACKLOG = Workload.from_arrivals([Arrival(0.0, 1, 1)] * 200, 12)
+BACKLOG = Workload([0.0] * 200, [1] * 200, [1] * 200, memory_limit=12)
 """Example 2: all prompts wait from the beginning; 12 units of memory."""
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import online
 from instances import Workload
 from instances.batch_time import IterationTime
-from instances.problem.workload import in_seconds
 from online import PREFILL_ROUND, IntervalPredictions
 from studies.reproduction.a25.fluid_experiments import serve
 
@@ -79,9 +78,10 @@ def test_against_algorithm_2(thresholds: list[int], seed: int, gap: int) -> None
     times = np.cumsum(rng.integers(0, gap, 40)) / 8
     # Outputs that end within segments, at their ends, and beyond the last.
     arrivals = [Arrival(float(t), int(rng.integers(1, 5)), int(rng.integers(1, 10))) for t in times]
+    columns, time = zip(*(one[:3] for one in arrivals), strict=True), IterationTime(0.5, 1 / 64)
     expected, memory = algorithm_2(arrivals, thresholds, ends, 0.5, 1 / 64)
     run = online.simulate(
-        in_seconds(Workload.from_arrivals(arrivals, 10_000), IterationTime(0.5, 1 / 64)),
+        Workload(*columns, memory_limit=10_000, batch_time=time),
         online.make_policy("nested-wait", thresholds=thresholds, segment_ends=ends),
         # Lengths are not needed, and not told.
         predictions=IntervalPredictions(1, 50),
@@ -108,9 +108,8 @@ def test_overflow_evicts_who_waits_at_the_boundary(
     l + s - 1 = 3 each; 2, 3 run stage 1 with 3 each; 4, 5 start with 2 each: 16 tokens. With less,
     the last admitted of those at the boundary go, though others were admitted later.
     """
-    arrivals = [Arrival(float(t), 2, 3) for t in (0, 0, 3, 3, 6, 6)]
     run = serve(
-        Workload.from_arrivals(arrivals, limit),
+        Workload([0.0, 0.0, 3.0, 3.0, 6.0, 6.0], [2] * 6, [3] * 6, memory_limit=limit),
         online.make_policy("nested-wait", thresholds=[2, 3], segment_ends=[1, 3]),
         IterationTime(1.0),
     )

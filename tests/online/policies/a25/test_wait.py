@@ -77,10 +77,11 @@ def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: 
     chosen = rng.integers(0, len(kinds), 40)
     lengths = list(kinds)
     arrivals = [Arrival(float(t), *lengths[k]) for t, k in zip(times, chosen, strict=True)]
+    columns = zip(*(one[:3] for one in arrivals), strict=True)
     expected, memory = algorithm_1(arrivals, kinds, 0.5, 1 / 64)
     limit = sum(n * sum(s + k for k in range(o + 1)) for (s, o), n in kinds.items())
     run = serve(
-        Workload.from_arrivals(arrivals, limit),
+        Workload(*columns, memory_limit=limit),
         online.make_policy("wait", thresholds=kinds),
         IterationTime(0.5, 1 / 64),
     )
@@ -98,8 +99,8 @@ def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: 
 
 def test_a_request_joins_the_smallest_type_that_covers_it() -> None:
     policy = online.make_policy("wait", thresholds={(4, 4): 2, (2, 8): 1, (9, 9): 3})
-    arrivals = [Arrival(0.0, 3, 2), Arrival(0.0, 2, 5)]
-    run = serve(Workload.from_arrivals(arrivals, 100), policy, IterationTime(1.0))
+    workload = Workload([0.0, 0.0], [3, 2], [2, 5], memory_limit=100)
+    run = serve(workload, policy, IterationTime(1.0))
     # (3, 2) fits (4, 4), whose threshold 2 is not met before the drain; (2, 5) fits (2, 8).
     assert run.start_times.tolist() == [1.0, 0.0]
 
@@ -111,7 +112,7 @@ def test_a_paused_resident_reserves_its_next_stage(prompt: int, first_start: int
     A prompt of 6 would fit beside the 5 held; it has to wait for a round.
     """
     run = serve(
-        Workload.from_arrivals([Arrival(0.0, 5, 1), Arrival(0.5, prompt, 4)], 11),
+        Workload([0.0, 0.5], [5, prompt], [1, 4], memory_limit=11),
         online.make_policy("wait", thresholds={(5, 1): 1, (6, 4): 1}),
         IterationTime(1.0, 1.0),
     )

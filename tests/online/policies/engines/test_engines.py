@@ -110,9 +110,8 @@ def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool)
         cap = "max_num_batched_tokens" if rule == "vllm-v0" else "chunk_size"
         how = {cap: budget, "preemption": "recompute" if keep else "restart"}
         policy = online.make_policy(rule, max_num_seqs=seqs, watermark=share, **how)
-        source = Workload(
-            *zip(*rows, strict=True), memory_limit=limit, batch_time=AffineTime(d0, d1)
-        )
+        machine = {"memory_limit": limit, "batch_time": AffineTime(d0, d1)}
+        source = Workload(*zip(*rows, strict=True), **machine)
         run = compare(source, policy, served, service_model=model)
         evicted += run.evictions
         chunked += sum(prompt > budget for _, prompt, _ in rows)
@@ -174,12 +173,8 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
             order=order,
             **limited,
         )
-        source = Workload(
-            *zip(*rows, strict=True),
-            memory_limit=limit,
-            memory_rule=rule,
-            batch_time=AffineTime(d0, d1),
-        )
+        machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
+        source = Workload(*zip(*rows, strict=True), **machine)
         run = compare(source, policy, served, predictions=predictions)
         retracted += run.evictions
         chunked += sum(chunk is not None and prompt > chunk for _, prompt, _ in rows)
@@ -218,12 +213,8 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
             order=order,
             **limited,
         )
-        source = Workload(
-            *zip(*rows, strict=True),
-            memory_limit=limit,
-            memory_rule=rule,
-            batch_time=AffineTime(d0, d1),
-        )
+        machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
+        source = Workload(*zip(*rows, strict=True), **machine)
         run = compare(source, policy, served, predictions=predictions)
         if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
             assert not run.evictions
@@ -259,9 +250,8 @@ def test_sglang_estimates_no_more_than_4096_tokens_of_output(
     # Both may emit thousands of tokens. Free beside the first are 20,000 - 11 - 0.7 x 4,096 =
     # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do. However
     # conservative, no more than all is reserved: 15,893 are free, and 11,000 + 4,096 + 1 asked for.
-    source = Workload(
-        [0.0, 0.5], [10, prompt], [40, 2], memory_limit=20_000, batch_time=AffineTime(1.0)
-    )
+    machine = {"memory_limit": 20_000, "batch_time": AffineTime(1.0)}
+    source = Workload([0.0, 0.5], [10, prompt], [40, 2], **machine)
     policy = online.make_policy(
         "sglang", max_new_tokens=10_000, schedule_conservativeness=conservativeness
     )
