@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from instances.batch_time import AffineTime, UnitTime
 from instances.version import package_version as _package_version
 
 from . import policies as _policies  # registers the policies
 from . import routers as _routers  # registers the routers
-from .batch_time import AffineTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .comparison.blame import Blame, blame
 from .comparison.comparing import compare

@@ -28,10 +28,9 @@ from instances import (
     SinusoidalArrivals,
     Workload,
 )
-from instances.batch_time import IterationTime
+from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
 from instances.generators import poisson_arrivals
 from online import compare, fluid, theory
-from online.batch_time import AffineTime, TiledTime, UnitTime
 from online.comparison import Interval, compare_many, ratio_confidence
 from online.experiment import Solver
 from online.fluid import batch_service_queue

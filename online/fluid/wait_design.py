@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from instances import InvalidValueError
+from instances.arrays import FloatArray
 from instances.validation import as_integer, as_number, set_fields
-from online.batch_time import FloatArray
 
 from .balance import PromptType, coefficients, token_load
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from instances import FleetSchedule, Instance, Workload
 from instances.arrays import FloatArray, IntArray
+from instances.batch_time import BatchTime
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.request import RequestId
-from online.batch_time import BatchTime
 
 from .run import Run, Served
 from .run_columns import RunStatus

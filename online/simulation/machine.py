@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from instances.arrays import FloatArray
+from instances.batch_time import BatchStretch, BatchTime
 from instances.problem.memory_rule import TOKENS, MemoryRule
-from online.batch_time import BatchStretch, BatchTime, FloatArray
 from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import (
     Decision,

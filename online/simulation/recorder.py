@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, Request, Workload
-from instances.arrays import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.problem.arrival_source import (
     Arrival,
     ArrivalSource,
@@ -18,7 +18,6 @@ from instances.problem.arrival_source import (
 )
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
-from online.batch_time import FloatArray
 from online.policy_interface.policy import State
 
 from .machine import Machine, Pause, TimedStretch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from instances.batch_time import BatchTime
 from instances.problem.memory_rule import MemoryRule
-from online.batch_time import BatchTime
 from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import Policy, PolicyError, RunningRequest, VisibleRequest
 

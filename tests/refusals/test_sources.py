@@ -21,14 +21,9 @@ from instances import (
     read_workload,
     trace_windows,
 )
-from instances.batch_time import TiledTime
+from instances.batch_time import IterationTime, TiledTime, preset
 from instances.generators import poisson_arrivals, register_generator
-from online.batch_time import (
-    IterationTime,
-    Measurements,
-    fit_affine_time,
-    preset,
-)
+from online.batch_time import Measurements, fit_affine_time
 
 NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
 NAN, INFINITE = float("nan"), float("inf")

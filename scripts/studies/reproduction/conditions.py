@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from instances import FileFormatError, InvalidValueError, UnknownNameError
-from instances.batch_time import parse_batch_time
+from instances.batch_time import BatchTime, parse_batch_time
 from instances.validation import as_integer
-from online.batch_time import BatchTime
 
 from .length_file import UNITS, LengthFile, Unit
 from .lengths import LAWS, LawName, Source

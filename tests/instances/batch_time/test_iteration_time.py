@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
+from instances.batch_time import BatchStretch
 from instances.batch_time.models import IterationTime
 from online import AffineTime, Decision, Policy
-from online.batch_time import BatchStretch
 
 
 class Scripted(Policy):

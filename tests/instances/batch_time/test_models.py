@@ -9,15 +9,9 @@ import numpy as np
 import pytest
 
 from instances import Workload
-from instances.batch_time import TiledTime
+from instances.batch_time import LLAMA_2_70B_2XA100, BatchStretch, TiledTime, preset
 from online import AffineTime, UnitTime, simulate
-from online.batch_time import (
-    LLAMA_2_70B_2XA100,
-    BatchStretch,
-    Measurements,
-    fit_affine_time,
-    preset,
-)
+from online.batch_time import Measurements, fit_affine_time
 
 # Three rounds: 2 requests decode, 1 completes a prompt of 5 in the first, 4 chunk tokens a round.
 STRETCH = BatchStretch(3, 3, 5, 1, memory=20, growth=3, chunk_tokens=4)

@@ -7,9 +7,9 @@ import pytest
 
 import online
 from instances import Instance, Workload
+from instances.batch_time import AffineTime, UnitTime
 from instances.problem.arrival_source import in_seconds
 from online import Decision
-from online.batch_time import AffineTime, UnitTime
 from online.fluid import decay_rate
 from online.policy_interface import State
 from online.simulation import summarize

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Workload
+from instances.arrays import FloatArray
 from instances.batch_time.models import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
-from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group
 from online.policies.a25.greedy import GreedyFirstComeFirstServed

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from instances.arrays import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
-from online.batch_time import FloatArray
 from online.pictures import new_axes, style
 from studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement

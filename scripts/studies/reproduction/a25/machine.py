@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from instances.arrays import FloatArray
+from instances.batch_time import BatchStretch, BatchTime
 from instances.batch_time.models import IterationTime
-from online.batch_time import BatchStretch, BatchTime, FloatArray
 from studies.reproduction.declaration import Cause
 
 WEIGHTS = 6_738_415_616

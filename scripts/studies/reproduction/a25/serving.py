@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from instances import PoissonArrivals, Workload, generate
-from instances.arrays import IntArray
-from online.batch_time import FloatArray
+from instances.arrays import FloatArray, IntArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType
 from online.policy_interface.specs import make_policy

@@ -17,7 +17,7 @@ import numpy as np
 
 from instances import Workload
 from instances.arrays import FloatArray
-from online.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import LLAMA_2_70B_2XA100
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from instances import Workload, generate
+from instances.batch_time import LLAMA_2_70B_2XA100
 from instances.generators.synthetic_traces import SERVED_OUTPUTS, SERVED_PROMPTS
-from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve
 from online.policy_interface.specs import make_policy
 from online.simulation.run import Run

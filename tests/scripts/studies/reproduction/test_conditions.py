@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError, UnknownNameError
-from online.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import LLAMA_2_70B_2XA100
 from studies.reproduction import (
     OWN,
     Conditions,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from instances.batch_time import BatchStretch
 from instances.batch_time.models import IterationTime
-from online.batch_time import BatchStretch
 from online.fluid import group
 from studies.reproduction.a25.machine import D0, D1, MEMORY_LIMIT, Roofline
 from studies.reproduction.a25.nested_figures import TEN_LENGTHS, filling, scaled
