@@ -46,7 +46,7 @@ test-all: $(STAMP)  ## every test
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 LOWEST := .venv-lowest
-LOWEST_TESTS := tests/test_optima.py $(addprefix tests/hindsight/,integer_program test_solver.py test_paper_values.py)
+LOWEST_TESTS := tests/test_optima.py $(addprefix tests/hindsight/,exact test_solver.py test_paper_values.py)
 
 # The lowest versions may lack wheels for the newest Python; PYTHON=python3.11 has them all.
 test-lowest: $(STAMP)  ## the fast tests of optima with the lowest versions that pyproject.toml allows

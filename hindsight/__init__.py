@@ -1,7 +1,7 @@
 """Exact optima of the offline scheduling problem, and certified lower bounds on them.
 
 In every schedule here a request runs from start to end without a break, except those of
-``solve(instance, preemptive=True)``. A scheduler that evicts a request and loses its work, or
+``solve(instance, preemption="keep")``. A scheduler that evicts a request and loses its work, or
 pauses it and holds its memory, cannot beat these optima; one that preempts a request and keeps
 its tokens can, and is compared with the preemptive optimum.
 
@@ -29,39 +29,27 @@ if TYPE_CHECKING:
     from .certificates.writing import write_certificate as write_certificate
     from .configurations.strengthened import StrengthenedRelaxation as StrengthenedRelaxation
     from .configurations.strengthened import relax_strengthened as relax_strengthened
-    from .crosschecking import crosscheck as crosscheck
-    from .extensions.bounds import bound_names as bound_names
-    from .extensions.bounds import register_bound as register_bound
+    from .exact.own_models import ModelResult as ModelResult
+    from .exact.own_models import solve_model as solve_model
+    from .exact.pyomo_model import build_model as build_model
+    from .exact.second_opinion import second_opinion as second_opinion
+    from .exact.solution_files import read_solution as read_solution
+    from .goals import OnTime as OnTime
+    from .goals import Tail as Tail
     from .heuristics.list_scheduling import best_list_schedule as best_list_schedule
     from .heuristics.list_scheduling import prefix_schedule as prefix_schedule
     from .heuristics.proof_schedules import class_batches as class_batches
     from .heuristics.proof_schedules import one_long_and_units as one_long_and_units
-    from .integer_program.cbc import SecondOpinion as SecondOpinion
-    from .integer_program.cbc import solve_with_cbc as solve_with_cbc
-    from .integer_program.horizon import HorizonProof as HorizonProof
-    from .integer_program.horizon import proved_horizon as proved_horizon
-    from .integer_program.models import build_model as build_model
-    from .integer_program.models import export_model as export_model
-    from .integer_program.own_models import ModelResult as ModelResult
-    from .integer_program.solution_files import read_solution as read_solution
-    from .outcomes.errors import DisagreementError as DisagreementError
     from .outcomes.errors import ScheduleCheckError as ScheduleCheckError
     from .outcomes.errors import SolverError as SolverError
-    from .outcomes.results import PreemptiveResult as PreemptiveResult
-    from .outcomes.results import Progress as Progress
     from .outcomes.results import Relaxation as Relaxation
     from .outcomes.results import RelaxationProgress as RelaxationProgress
-    from .outcomes.results import SolveResult as SolveResult
     from .relaxation.methods import relax as relax
-    from .seconds.results import SecondsProgress as SecondsProgress
-    from .seconds.results import SecondsResult as SecondsResult
-    from .service.attainment import attainment as attainment
+    from .result import Bound as Bound
+    from .result import Progress as Progress
+    from .result import Result as Result
     from .service.capacity import CapacityResult as CapacityResult
     from .service.capacity import fewest_replicas as fewest_replicas
-    from .service.results import AttainmentProgress as AttainmentProgress
-    from .service.results import AttainmentResult as AttainmentResult
-    from .service.tails import TailResult as TailResult
-    from .service.tails import tail as tail
     from .solver import solve as solve
     from .testing.checking import check_bound as check_bound
     from .testing.verdicts import CheckError as CheckError
@@ -80,29 +68,18 @@ _NAMES = {
     "certificates.verdict": ("Verdict",),
     "certificates.writing": ("make_certificate", "write_certificate"),
     "configurations.strengthened": ("StrengthenedRelaxation", "relax_strengthened"),
-    "crosschecking": ("crosscheck",),
-    "extensions.bounds": ("bound_names", "register_bound"),
+    "exact.own_models": ("ModelResult", "solve_model"),
+    "exact.pyomo_model": ("build_model",),
+    "exact.second_opinion": ("second_opinion",),
+    "exact.solution_files": ("read_solution",),
+    "goals": ("OnTime", "Tail"),
     "heuristics.list_scheduling": ("best_list_schedule", "prefix_schedule"),
     "heuristics.proof_schedules": ("class_batches", "one_long_and_units"),
-    "integer_program.cbc": ("SecondOpinion", "solve_with_cbc"),
-    "integer_program.horizon": ("HorizonProof", "proved_horizon"),
-    "integer_program.models": ("build_model", "export_model"),
-    "integer_program.own_models": ("ModelResult",),
-    "integer_program.solution_files": ("read_solution",),
-    "outcomes.errors": ("DisagreementError", "ScheduleCheckError", "SolverError"),
-    "outcomes.results": (
-        "PreemptiveResult",
-        "Progress",
-        "Relaxation",
-        "RelaxationProgress",
-        "SolveResult",
-    ),
+    "outcomes.errors": ("ScheduleCheckError", "SolverError"),
+    "outcomes.results": ("Relaxation", "RelaxationProgress"),
     "relaxation.methods": ("relax",),
-    "seconds.results": ("SecondsProgress", "SecondsResult"),
-    "service.attainment": ("attainment",),
+    "result": ("Bound", "Progress", "Result"),
     "service.capacity": ("CapacityResult", "fewest_replicas"),
-    "service.results": ("AttainmentProgress", "AttainmentResult"),
-    "service.tails": ("TailResult", "tail"),
     "solver": ("solve",),
     "testing.checking": ("check_bound",),
     "testing.verdicts": ("CheckError", "CheckReport"),

@@ -12,18 +12,17 @@ import numpy as np
 from instances import Instance, MemoryRule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
+from .exact.horizon import proved_horizon
 from .exact_search.state_search import StateSearch
+from .goals import OnTime
 from .heuristics.block_schedules import BlockSchedules
 from .heuristics.fleet_schedules import FleetSchedules
 from .heuristics.list_scheduling import best_list_schedule
-from .integer_program.horizon import proved_horizon
-from .outcomes.results import PREEMPTIVE
-from .outcomes.solve_state import SolveState
+from .interval import Interval
 from .relaxation.methods import relax
 from .runtime.clock import Clock, never
 from .runtime.compilation import Heard, heard_compiling, nothing_plain
-from .seconds.solving import solve_seconds
-from .service.attainment import attainment
+from .solver import solve
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
 from .strategies.paths import run_graphs_once
@@ -38,8 +37,8 @@ def _workload() -> Workload:
     return Workload.from_instance(_instance(), AffineTime(0.5, 0.25))
 
 
-def _open_state(instance: Instance) -> SolveState:
-    state = SolveState(instance)
+def _open_state(instance: Instance) -> Interval:
+    state = Interval(instance)
     state.offer(best_list_schedule(instance))
     return state
 
@@ -69,7 +68,7 @@ def _relaxation() -> None:
 
 
 def _preemption() -> None:
-    PreemptivePhases(SolveState(_instance(), objective=PREEMPTIVE)).run_each_part_once()
+    PreemptivePhases(Interval(_instance(), preemption="keep")).run_each_part_once()
 
 
 def _blocks_and_fleets() -> None:
@@ -83,12 +82,12 @@ def _blocks_and_fleets() -> None:
 
 
 def _seconds() -> None:
-    solve_seconds(_workload())
+    solve(_workload(), progress=False)
 
 
-def _service_levels() -> None:
+def _on_time() -> None:
     for problem in (_instance(), _workload()):
-        attainment(problem, ServiceLevel(latency=3.5), progress=False)
+        solve(problem, goal=OnTime(ServiceLevel(latency=3.5)), progress=False)
 
 
 PARTS = (
@@ -100,7 +99,7 @@ PARTS = (
     _preemption,
     _blocks_and_fleets,
     _seconds,
-    _service_levels,
+    _on_time,
 )
 """What runs every loop of the searches and the relaxation once, on four requests."""
 

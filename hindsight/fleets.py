@@ -14,7 +14,7 @@
 (`hindsight.heuristics.fleet_schedules`), and last each replica is solved by itself.
 
 **Small instances** are proved by the integer program of one timeline with a segment for each
-replica (`hindsight.integer_program.starts`), over the starts that the prices leave; for the
+replica (`hindsight.exact.starts`), over the starts that the prices leave; for the
 makespan over those that complete by a horizon (`hindsight.strategies.makespan`).
 
 No optimum needs more replicas than requests: the others stay empty.
@@ -29,9 +29,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from instances import FleetSchedule, Instance, PreemptiveSchedule, Schedule
+from instances import FleetSchedule, Instance
 from instances.arrays import IntArray
-from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
 
@@ -42,17 +41,17 @@ from .configurations.prices import SCALE, exact_bound, integer_capacities, start
 from .configurations.proofs import StatePrices
 from .configurations.tables import state_copies
 from .configurations.warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
+from .exact.starts import start_sets, useful_replicas
 from .heuristics.fleet_schedules import FleetSchedules, first_orders
-from .integer_program.starts import start_sets, useful_replicas
+from .interval import Interval
 from .memory_rules import run_makespan, solve_by_memory_rule
 from .outcomes.proofs import MemoryPrices
-from .outcomes.results import PREEMPTIVE, Progress, SolveResult
-from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
+from .result import STATE_PRICES, Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.clock import Clock
 from .runtime.search import Search
-from .strategies.mip import IntegerProgram
+from .strategies.program import search_program
 from .strategies.strategy import Problem
 
 POOLED_SHARE, PRICED_SHARE, PARTS_SHARE = 0.25, 0.1, 0.25
@@ -93,7 +92,7 @@ MOST_PAIRS = 20_000
 """Most starts on all replicas for which ``"auto"`` runs the integer program."""
 
 
-def solve_fleet(instance: Instance, task: Task, search: Search) -> SolveResult:
+def solve_fleet(instance: Instance, task: Task, search: Search) -> Result:
     """Solve an instance with several replicas; see the module docstring.
 
     Parameters
@@ -112,12 +111,11 @@ def solve_fleet(instance: Instance, task: Task, search: Search) -> SolveResult:
         found = _solve_machine(used, task, replace(search, start=_first(search.start)))
         parts = cast(Any, [found.schedule])
         one = FleetSchedule(used, np.zeros(len(used), np.int64), parts)
-        return replace(found, instance=instance, schedule=cast(Any, _on(instance, one)))
+        return replace(found, problem=instance, schedule=_on(instance, one))
     with search.clock.listening():
         fleet = _FleetSearch(used, task, search)
         with fleet.state.kept_when_interrupted():
             fleet.run()
-        fleet.state.raise_kept_error()
         return fleet.result(instance)
 
 
@@ -133,7 +131,7 @@ def _on(instance: Instance, schedule: FleetSchedule) -> FleetSchedule:
     return FleetSchedule(instance, np.argsort(order)[schedule.assignment], parts)
 
 
-def _solve_machine(instance: Instance, task: Task, search: Search) -> SolveResult:
+def _solve_machine(instance: Instance, task: Task, search: Search) -> Result:
     """Solve an instance of one machine under its memory rule."""
     counts_tokens = relaxed(instance) is instance
     return (solve_rounds if counts_tokens else solve_by_memory_rule)(instance, task, search)
@@ -143,7 +141,7 @@ class _FleetSearch:
     """Search of a fleet with at most as many replicas as requests."""
 
     def __init__(self, instance: Instance, task: Task, search: Search) -> None:
-        self.state = SolveState(instance, search.clock, search.progress, task.goal, search.gap)
+        self.state = Interval(instance, *task.about, search.clock, search.progress, search.gap)
         self._instance, self._task, self._options = instance, task, search
         self._problem = Problem(instance, task.goal, None, search.threads, search.seed)
         self._machine = pooled(instance)
@@ -161,20 +159,20 @@ class _FleetSearch:
             self._offer(start)
         first = self._searches[0]
         self._offer(first.best)
-        lengths = self._instance.total_output_length if state.objective != "makespan" else 0
-        state.raise_lower(lengths, certified=True)
+        lengths = self._instance.total_output_length if state.optimum != "makespan" else 0
+        state.prove(lengths, "output lengths")
         for order in first_orders(self._instance):
             if not state.is_done():
                 self._offer(first.in_order(order))
         if not state.is_done():
             below = self._bound_machine()
             self._offer(first.in_order(np.argsort(below.start_times, kind="stable")))
-        is_latency = state.objective == "total_latency"
+        is_latency = state.optimum == "latency"
         if is_latency and not state.is_done():
             self._close()
         if not state.is_done():
             self._solve_parts()
-        if state.objective == "makespan":
+        if state.optimum == "makespan":
             run_makespan(self._task, self._problem, state)
         while is_latency and state.clock.limit_left() is not None and not state.is_done():
             self._improve()
@@ -200,24 +198,18 @@ class _FleetSearch:
                 self._idle = 0 if gained else self._idle + 1
 
     def _offer(self, schedule: FleetSchedule) -> None:
-        if self.state.objective == PREEMPTIVE:
-            parts = [
-                PreemptiveSchedule.from_schedule(part) if isinstance(part, Schedule) else part
-                for part in schedule.parts
-            ]
-            schedule = FleetSchedule(self._instance, schedule.assignment, parts)
-        self.state.offer(cast(Any, schedule))
+        self.state.offer(schedule)
 
     @property
     def _has_prices(self) -> bool:
         """Tell whether to price what runs together on a replica."""
-        if self.state.objective != "total_latency" or not self._methods & PRICING:
+        if self.state.optimum != "latency" or not self._methods & PRICING:
             return False
         return self._ascent.fits(self._best.makespan)
 
     @property
     def _best(self) -> FleetSchedule:
-        return cast(FleetSchedule, self.state.best)
+        return cast(FleetSchedule, self.state.schedule)
 
     def _bound_machine(self) -> AnySchedule:
         """Take the bounds of one machine with all memory, and return its schedule."""
@@ -234,14 +226,12 @@ class _FleetSearch:
         changes = {"start": None, "progress": self._hear, "gap": 0.0}
         part = self._options.part(limit, state.clock.must_stop, **changes)
         below = solve_rounds(self._machine, task, part)
-        state.raise_lower(below.certified_lower_bound, certified=True)
-        state.raise_lower(below.lower_bound, certified=False)
-        state.root_bound, state.proof = below.root_bound, below.proof
-        return below.schedule
+        state.take_bounds(below)
+        return cast(AnySchedule, below.schedule)
 
     def _hear(self, line: Progress) -> None:
         if line.lower_bound > self.state.lower_bound:
-            self.state.raise_lower(line.lower_bound, certified=False)
+            self.state.prove(line.lower_bound, "one machine", certified=False)
 
     def _improve(self) -> None:
         """Run one cycle on every core, each longer than the last, and keep the best schedule."""
@@ -274,7 +264,7 @@ class _FleetSearch:
         if bound > state.certified_lower_bound:
             state.root_bound, state.proof = bound, self._ascent.prices
         self._fruitless = 0 if bound > state.lower_bound else self._fruitless + 1
-        state.raise_lower(min(bound, state.upper_bound), certified=True)
+        state.prove(min(bound, state.upper_bound), STATE_PRICES)
 
     def _search_program(self) -> None:
         """Solve the integer program over the starts that the prices leave."""
@@ -292,12 +282,8 @@ class _FleetSearch:
         if program.count > MOST_PAIRS and len(self._methods) > 1:
             return
         state.horizon = program.rounds
-        # The sparse program counts tokens, and blocks are none.
-        in_tokens = instance.memory_rule == TOKENS
-        formulation = self._task.formulation if in_tokens else "dense"
-        problem = replace(self._problem, formulation=formulation)
         with state.clock.within(PROGRAM_SHARE * state.clock.seconds_left()):
-            IntegerProgram().search(problem, state, program)
+            search_program(self._problem, state, program)
 
     def _solve_parts(self) -> None:
         """Solve each replica by itself, for its share of the time left."""
@@ -314,13 +300,13 @@ class _FleetSearch:
             parts[k] = cast(Any, _solve_machine(own, self._task, part).schedule)
         self._offer(FleetSchedule(self._instance, best.assignment, parts))
 
-    def result(self, instance: Instance) -> SolveResult:
+    def result(self, instance: Instance) -> Result:
         """Return the result for the instance with all of its replicas."""
         state = self.state
         last = int(instance.arrival_times.max())
         # No latency of an optimal schedule exceeds the total latency of another schedule.
-        latest = state.upper_bound + (0 if state.objective == "makespan" else last)
-        schedule = cast(Any, _on(instance, self._best))
+        latest = state.upper_bound + (0 if state.optimum == "makespan" else last)
+        schedule = _on(instance, self._best)
         return state.result(instance, schedule, horizon=state.horizon or latest)
 
 

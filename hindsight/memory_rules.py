@@ -22,12 +22,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 
 from instances import Instance
-from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed, restricted
 from instances.problem.preemptive_schedule import AnySchedule
 
@@ -37,18 +35,18 @@ from .configurations.prices import exact_bound, integer_capacities
 from .configurations.proofs import StatePrices
 from .configurations.tables import state_copies
 from .configurations.warm_start import LARGEST_MEMORY_LIMIT
+from .exact.starts import start_sets
 from .heuristics.block_schedules import PATIENCE, BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
-from .integer_program.starts import start_sets
+from .interval import Interval
 from .outcomes.proofs import MemoryPrices
-from .outcomes.results import Progress, SolveResult
-from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
+from .result import Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.cores import available_cores
 from .runtime.search import Search
-from .strategies.mip import IntegerProgram
 from .strategies.paths import GraphSearch, Paths
+from .strategies.program import search_program
 from .strategies.strategy import Problem
 
 SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
@@ -63,7 +61,7 @@ def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
     return schedule.moved(instance, np.zeros(len(instance), dtype=np.int64))
 
 
-def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> SolveResult:
+def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> Result:
     """Solve an instance whose memory is not counted in tokens; see the module docstring.
 
     Parameters
@@ -79,24 +77,21 @@ def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> Solv
         below = relaxed(instance)
         found = solve_rounds(below, task, replace(search, start=_moved(search.start, below)))
         schedule = with_instance(found.schedule, instance)
-        return replace(found, instance=instance, schedule=cast(Any, schedule))
+        return replace(found, problem=instance, schedule=schedule)
     with search.clock.listening():
         blocks = _BlockSearch(instance, task, search)
         with blocks.state.kept_when_interrupted():
             blocks.run()
-        blocks.state.raise_kept_error()
         return blocks.result()
 
 
-def run_makespan(task: Task, problem: Problem, state: SolveState) -> None:
+def run_makespan(task: Task, problem: Problem, state: Interval) -> None:
     """Close the interval around the least makespan by the integer program, as far as time allows.
 
     The program is the one of the instance itself, with its replicas and blocks.
     """
-    in_tokens = problem.instance.memory_rule == TOKENS
-    formulation = task.formulation if in_tokens else "dense"
     for strategy in task.strategies:
-        strategy.run(replace(problem, formulation=formulation), state)
+        strategy.run(problem, state)
 
 
 def _moved(start: AnySchedule | None, instance: Instance) -> AnySchedule | None:
@@ -104,10 +99,10 @@ def _moved(start: AnySchedule | None, instance: Instance) -> AnySchedule | None:
 
 
 class _BlockSearch:
-    """Solve in blocks that reports its results to a `SolveState`."""
+    """Solve in blocks that reports its results to an `Interval`."""
 
     def __init__(self, instance: Instance, task: Task, search: Search) -> None:
-        self.state = SolveState(instance, search.clock, search.progress, task.goal, search.gap)
+        self.state = Interval(instance, *task.about, search.clock, search.progress, search.gap)
         self._task = task
         self._options = search
         self._instance = instance
@@ -123,22 +118,20 @@ class _BlockSearch:
         state.offer(
             with_instance(best_list_schedule(above, should_stop=state.clock.must_stop), instance)
         )
-        state.raise_lower(instance.total_output_length if self._is_latency else 0, certified=True)
+        state.prove(instance.total_output_length if self._is_latency else 0, "output lengths")
         state.phase = "relaxation"
         shares = SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES
         if self._is_latency and self._below.memory_limit <= LARGEST_MEMORY_LIMIT:
             shares = SHARE_BEFORE_GRAPHS, SHARE_BEFORE_GRAPHS
         below = self._in_tokens(self._below, shares[0], _moved(start, self._below), self._hear)
-        state.root_bound, state.proof = below.root_bound, below.proof
-        state.raise_lower(below.certified_lower_bound, certified=True)
-        state.raise_lower(below.lower_bound, certified=False)
+        state.take_bounds(below)
         state.phase = "heuristics"
         self._try(below.schedule)
         if state.is_done():
             return
         found = self._in_tokens(above, shares[1])
         self._try(found.schedule)
-        if state.objective == "total_latency" and not state.is_done():
+        if state.optimum == "latency" and not state.is_done():
             self._improve()
             if not state.is_done():
                 self._follow_paths(below)
@@ -146,7 +139,7 @@ class _BlockSearch:
                 self._search(below)
             if not state.is_done() and state.clock.limit_left() is not None:
                 self._improve(math.inf)
-        if state.objective == "makespan":
+        if state.optimum == "makespan":
             options = self._options
             problem = Problem(instance, self._task.goal, None, options.threads, options.seed)
             run_makespan(self._task, problem, state)
@@ -154,7 +147,7 @@ class _BlockSearch:
 
     @property
     def _is_latency(self) -> bool:
-        return self.state.objective != "makespan"
+        return self.state.optimum != "makespan"
 
     def _in_tokens(
         self,
@@ -162,7 +155,7 @@ class _BlockSearch:
         share: float,
         start: AnySchedule | None = None,
         progress: Callable[[Progress], None] | None = None,
-    ) -> SolveResult:
+    ) -> Result:
         """Solve an instance in tokens with a share of the time left."""
         clock = self.state.clock
         left = clock.limit_left()
@@ -173,7 +166,7 @@ class _BlockSearch:
 
     def _hear(self, line: Progress) -> None:
         if line.lower_bound > self.state.lower_bound:
-            self.state.raise_lower(line.lower_bound, certified=False)
+            self.state.prove(line.lower_bound, "memory in tokens", certified=False)
 
     def _try(self, schedule: AnySchedule) -> None:
         """Offer a schedule in tokens if it fits the blocks, and its order placed in blocks."""
@@ -191,7 +184,7 @@ class _BlockSearch:
             stop = state.clock.must_stop
             self._blocks.improve(state.schedule, self._options.seed, stop, state.offer, patience)
 
-    def _follow_paths(self, below: SolveResult) -> None:
+    def _follow_paths(self, below: Result) -> None:
         """Build graphs of paths in blocks under the prices below."""
         paths = next((one for one in self._task.strategies if isinstance(one, Paths)), None)
         prices = below.proof and below.proof.steps[0]
@@ -209,7 +202,7 @@ class _BlockSearch:
         finally:
             state.root_bound = max(below.root_bound or 0, graphs.root_bound)
 
-    def _search(self, below: SolveResult) -> None:
+    def _search(self, below: Result) -> None:
         """Solve the integer program in blocks, over the starts that prices below leave."""
         state, instance = self.state, self._instance
         latest = max(
@@ -228,11 +221,11 @@ class _BlockSearch:
         state.horizon = program.horizon
         options = self._options
         problem = Problem(instance, self._task.goal, None, options.threads, options.seed)
-        IntegerProgram().search(problem, state, program)
+        search_program(problem, state, program)
 
-    def result(self) -> SolveResult:
+    def result(self) -> Result:
         """Return the result for the instance in blocks."""
         state, last = self.state, int(self._instance.arrival_times.max())
         # No latency of an optimal schedule exceeds the total latency of another schedule.
         latest = state.upper_bound + (last if self._is_latency else 0)
-        return state.result(self._instance, state.best, horizon=state.horizon or latest)
+        return state.result(self._instance, state.schedule, horizon=state.horizon or latest)

@@ -15,34 +15,31 @@ from instances.validation import as_name
 
 from .bounds.transportation import small_transportation_bound
 from .extensions.bounds import OwnBound
-from .integer_program.models import Formulation
+from .goals import PREEMPTIVE, Goal, Optimum, Preemption
+from .interval import Interval
 from .outcomes.proofs import Proof
-from .outcomes.results import PREEMPTIVE, Goal, SolveResult
-from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
+from .result import Result
 from .runtime.search import Search
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
-from .strategies.counts import Counts
 from .strategies.makespan import Makespan
-from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
+from .strategies.program import IntegerProgram
 from .strategies.strategy import Problem, Strategy
 
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
         Paths(),
-        Counts(),
-        IntegerProgram(most_starts=LARGEST_RELAXATION),
+        IntegerProgram(Beams(), most_starts=LARGEST_RELAXATION),
         Beams(),
         Makespan(),
         Preemptive(),
     ),
     "paths": (Paths(),),
     "configurations": (Configurations(),),
-    "counts": (Counts(),),
     "mip": (IntegerProgram(), Makespan()),
     "beams": (Beams(),),
 }
@@ -55,20 +52,24 @@ class Task:
 
     Attributes
     ----------
-    goal : Goal
-        Objective, and whether preemption is allowed.
+    goal : Optimum
+        Goal, and whether preemption is allowed.
     strategies : tuple[Strategy, ...]
         Strategies in the order in which they are tried.
-    formulation : Formulation
-        Formulation of the integer programs.
     bounds : tuple[OwnBound, ...]
         User-defined bounds.
     """
 
-    goal: Goal
+    goal: Optimum
     strategies: tuple[Strategy, ...]
-    formulation: Formulation = "dense"
     bounds: tuple[OwnBound, ...] = ()
+
+    @property
+    def about(self) -> tuple[Goal, Preemption]:
+        """Return the goal and the preemption of an `Interval`."""
+        if self.goal == PREEMPTIVE:
+            return "latency", "keep"
+        return ("makespan" if self.goal == "makespan" else "latency"), "never"
 
     def check(self, instance: Instance, search: Search) -> None:
         """Check that the user-defined bounds and start can be used.
@@ -76,17 +77,13 @@ class Task:
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            Weights where requests may be stopped; a bound of another goal; memory that is not
+            Weights where requests may be stopped; bounds of memory that is not
             counted in tokens; an invalid start.
         """
         if self.goal == PREEMPTIVE:
-            instance.refuse_weights("is not 1: preemptive=True counts every request alike")
+            instance.refuse_weights("is not 1: with preemption every request counts alike")
         if self.bounds:
             instance.require_tokens()
-        for bound in self.bounds:
-            if not bound.holds_of(self.goal):
-                reason = f"is of the {bound.goal.replace('_', ' ')}"
-                raise InvalidValueError(None, "bound", bound.name, reason)
         kinds = (Schedule, PreemptiveSchedule) if self.goal == PREEMPTIVE else (Schedule,)
         is_fleet = instance.replicas > 1
         search.check_start(
@@ -100,7 +97,7 @@ class Task:
                 raise InvalidTypeError(None, "start", part, f"is a part that is not a {names}")
 
 
-def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
+def solve_rounds(instance: Instance, task: Task, search: Search) -> Result:
     """Solve an instance whose memory is counted in tokens.
 
     Parameters
@@ -122,8 +119,13 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
     opening = OPENINGS[task.goal](instance)
     proved: tuple[int, Proof] | None = None
     with search.clock.listening():
-        state = SolveState(
-            opening.instance, search.clock, search.progress, task.goal, search.gap, opening.offset
+        state = Interval(
+            opening.instance,
+            *task.about,
+            search.clock,
+            search.progress,
+            search.gap,
+            opening.offset,
         )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, search.start)
@@ -134,43 +136,40 @@ def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
                 first_bounds,
                 search.threads,
                 search.seed,
-                task.formulation,
                 prices=None if proved is None else opening.prices_of(proved[1]),
             )
             _run(task.strategies, problem, state)
             is_open = not state.is_proved and state.stop_reason != "interrupted"
-            if is_open and state.objective == "total_latency":
+            if is_open and state.optimum == "latency":
                 flow_bound = small_transportation_bound(opening.instance)
-                state.raise_lower(flow_bound or 0, certified=True)
-        state.raise_kept_error()
+                state.prove(flow_bound or 0, "transportation")
         state.refuse_false_claims()
         state.proof = opening.restored_proof(state.proof)
         if proved is not None and proved[0] == state.certified_lower_bound + state.offset:
             # The search proved no more than these prices do.
             state.root_bound, state.proof = state.certified_lower_bound, proved[1]
-        return state.result(instance, opening.restore(state.best), horizon=opening.horizon(state))
+        schedule = opening.restore(state.schedule)
+        return state.result(instance, schedule, horizon=opening.horizon(state))
 
 
 def _take_bounds(
-    bounds: tuple[OwnBound, ...], instance: Instance, state: SolveState
+    bounds: tuple[OwnBound, ...], instance: Instance, state: Interval
 ) -> tuple[int, Proof] | None:
     """Apply the user-defined bounds by kind, claims or prices; return the best prices."""
     best: tuple[int, Proof] | None = None
     for bound in bounds:
         value = bound.of(instance)
         if isinstance(value, int):
-            state.own_bounds[bound.label] = value, False
-            state.refuse_false_claims()
+            state.claim(value, bound.label)
             continue
-        proved = proved_value(bound, value, instance, state.objective)
-        state.own_bounds[bound.label] = proved, True
-        state.raise_lower(proved - state.offset, certified=True)
-        if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
+        proved = proved_value(bound, value, instance, state.optimum)
+        state.prove(proved - state.offset, bound.label)
+        if (state.optimum == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
             best = proved, value
     return best
 
 
-def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
+def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Optimum) -> int:
     """Return the bound on ``goal`` that the prices of a user-defined bound prove.
 
     Raises
@@ -186,7 +185,7 @@ def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal)
     return bound_of_prices(instance, prices, preemptive=preemptive)
 
 
-def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, ...]:
+def strategies_for(method: str | Strategy, goal: Optimum) -> tuple[Strategy, ...]:
     """Return the requested strategies in the order in which they are tried.
 
     Raises
@@ -194,7 +193,7 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
     UnknownNameError
         There is no such method; the message lists the known ones.
     InvalidValueError
-        None of the strategies minimises the objective.
+        None of the strategies minimises the goal.
     InvalidTypeError
         ``method`` is neither a name nor a strategy of this package.
     """
@@ -205,15 +204,15 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
         if name not in METHODS:
             raise UnknownNameError("method", name, list(METHODS))
         asked = METHODS[name]
-    able = tuple(strategy for strategy in asked if objective in strategy.objectives)
+    able = tuple(strategy for strategy in asked if goal in strategy.objectives)
     if not able:
-        reason = f"does not minimise the {objective.replace('_', ' ')}"
+        reason = f"does not minimise the goal {goal!r}"
         name = method if isinstance(method, str) else method.name
         raise InvalidValueError(None, "method", name, reason)
     return able
 
 
-def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
+def _run(strategies: tuple[Strategy, ...], problem: Problem, state: Interval) -> None:
     """Run the first strategy that does not refuse, and the next ones if it gives up.
 
     Raises

@@ -45,7 +45,7 @@ def solve(entry: LibraryEntry, seconds: float, seed: int) -> dict[str, Any]:
     """Solve one instance for its goal and return the interval in the unit of the goal."""
     options: dict[str, Any] = {"time_limit": seconds, "threads": 1, "seed": seed, "progress": False}
     if entry.level is not None:
-        on_time = hindsight.attainment(entry.instance, entry.level, **options)
+        on_time = hindsight.solve(entry.instance, goal=hindsight.OnTime(entry.level), **options)
         late = [entry.n - (on_time.upper_bound or 0), entry.n - (on_time.lower_bound or 0)]
         return {"lower": late[0], "upper": late[1], "certified": late[0]}
     if entry.goal == "preemptive_total_latency":

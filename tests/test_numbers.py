@@ -59,7 +59,7 @@ REALS: dict[str, Door] = {
     "solve": lambda x: hindsight.solve(TINY, time_limit=x).upper_bound,
     "relax-time": lambda x: hindsight.relax(TINY, time_limit=x).certified_bound,
     "relax-tolerance": lambda x: hindsight.relax(TINY, tolerance=x).certified_bound,
-    "crosscheck": lambda x: hindsight.crosscheck(TINY, time_limit=x).is_optimal,
+    "second-opinion": lambda x: hindsight.second_opinion(TINY, time_limit=x).is_optimal,
     "certificate": lambda x: hindsight.make_certificate(
         hindsight.best_list_schedule(TINY), time_limit=x
     ),

@@ -7,7 +7,6 @@ definitions, and its bounds must hold, by name. In seconds everything is compare
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -31,10 +30,12 @@ from tiny_problems import (
 )
 
 import hindsight
+from hindsight.exact.horizon import proved_horizon
 from instances import Instance, MemoryRule, ServiceLevel, Workload
 from instances.batch_time import AffineTime, TiledTime
 
 TOKENS = MemoryRule()
+FORMULATIONS: tuple[Any, ...] = ("dense", "sparse")
 QUIET: dict[str, Any] = {"progress": False, "threads": 1}
 
 
@@ -56,15 +57,12 @@ def ways(instance: Instance) -> Iterator[tuple[dict[str, Any], bool]]:
     """Options of `hindsight.solve` that accept an instance, and whether they prove the optimum."""
     yield {}, True
     yield {"method": "mip"}, True
-    if instance.memory_rule == TOKENS:
-        yield {"method": "mip", "formulation": "sparse"}, True
     yield {"method": "beams", "time_limit": 0.05}, False
     yield {"time_limit": 0}, False
     if not is_weighted(instance):
         proves = is_plain(instance)
         yield {"method": "configurations"}, proves
         yield {"method": "paths"}, False
-        yield {"method": "counts"}, False
 
 
 def check_result(problem: enumeration.Problem, result: Any, best: int, proves: bool) -> None:
@@ -72,7 +70,7 @@ def check_result(problem: enumeration.Problem, result: Any, best: int, proves: b
     assert total_in_rounds(problem, result.schedule) == result.upper_bound
     assert result.certified_lower_bound <= result.lower_bound <= best <= result.upper_bound
     assert (result.status == "optimal") == (result.lower_bound == result.upper_bound)
-    assert result.schedule.problem.digest == result.instance.digest
+    assert result.schedule.problem.digest == result.problem.digest
     if result.root_bound is not None:
         assert result.root_bound <= best
     if proves:
@@ -83,7 +81,7 @@ def check_result(problem: enumeration.Problem, result: Any, best: int, proves: b
     document = hindsight.make_certificate(result.schedule, result.proof, search=False)
     verdict = hindsight.check_certificate(document)
     assert verdict.lower_bound <= best <= verdict.upper_bound == result.upper_bound
-    assert verdict.digest == result.instance.digest
+    assert verdict.digest == result.problem.digest
 
 
 def latency(seed: int) -> None:
@@ -94,7 +92,7 @@ def latency(seed: int) -> None:
         limit = {} if proves else {"time_limit": 0.2}
         result = hindsight.solve(instance, **{**QUIET, **limit, **options})
         check_result(problem, result, best, proves)
-    again = hindsight.solve(instance, start=result.schedule, should_stop=lambda: True, **QUIET)
+    again = hindsight.solve(instance, start=result.schedule, threads=1, progress=lambda _: True)
     check_result(problem, again, best, False)
     assert again.upper_bound <= result.upper_bound
 
@@ -110,26 +108,26 @@ def bounds_and_programs(seed: int) -> None:
     problem = in_rounds(instance)
     best = int(enumeration.least_total_latency(problem))
     horizon = last_round(instance)
-    for options in ({}, {"formulation": "dense"}, {"method": "lagrangian"}):
-        if options.get("formulation") == "dense" or instance.memory_rule == TOKENS:
-            relaxed = hindsight.relax(instance, **QUIET, **options)
-            assert relaxed.certified_bound <= best
-            assert relaxed.objective <= best + 1e-6
-            assert relaxed.certified_bound >= relaxed.objective - 1e-3
-    formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
-    for formulation in formulations:
-        found = hindsight.solve(
-            instance, model=hindsight.build_model(instance, formulation, horizon=horizon), threads=1
-        )
+    for options in ({}, {"method": "lp"}, {"method": "lagrangian"}):
+        relaxed = hindsight.relax(instance, **QUIET, **options)
+        assert relaxed.certified_bound <= best
+        assert relaxed.objective <= best + 1e-6
+        assert relaxed.certified_bound >= relaxed.objective - 1e-3
+    for formulation in FORMULATIONS:
+        model = hindsight.build_model(instance, formulation, horizon=horizon)
+        found = hindsight.solve_model(model, threads=1)
         assert (found.status, found.lower_bound) == ("optimal", best)
         assert total_in_rounds(problem, found.schedule) == best
+    result = hindsight.solve(instance, **QUIET)
+    opinion = hindsight.second_opinion(instance, (result.lower_bound, result.upper_bound))
+    assert opinion.is_optimal
+    assert total_in_rounds(problem, opinion.schedule) == best
     if instance.memory_rule == TOKENS:
-        proved = hindsight.proved_horizon(instance)
+        proved = proved_horizon(instance)
         assert proved.lower_bound <= best
-        opinion = hindsight.solve_with_cbc(instance, proved.horizon)
-        assert opinion.is_optimal
-        assert total_in_rounds(problem, opinion.schedule) == best
-        assert hindsight.crosscheck(instance, hindsight.solve(instance, **QUIET)).is_optimal
+        model = hindsight.build_model(instance)
+        assert len(model.rounds) == proved.horizon * min(instance.replicas, len(instance))
+        assert hindsight.solve_model(model, threads=1).lower_bound == best
     if is_plain(instance):
         assert hindsight.mean_busy_time_bound(instance) <= best
         assert hindsight.transportation_bound(instance) <= best
@@ -149,19 +147,16 @@ def makespan(seed: int) -> None:
     problem = in_rounds(instance)
     best = int(enumeration.least_makespan(problem))
     proves = instance.memory_rule.block_size == 1 and instance.replicas == 1
-    formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
-    for formulation in formulations:
-        result = hindsight.solve(
-            instance, None if proves else 1, objective="makespan", formulation=formulation, **QUIET
-        )
-        times = check_in_rounds(problem, result.schedule)
-        ends = [q.arrival + last for q, (_, last) in zip(problem.requests, times, strict=True)]
-        assert max(ends) == result.upper_bound
-        assert result.certified_lower_bound <= result.lower_bound <= best <= result.upper_bound
-        if proves:
-            assert (result.status, result.stop_reason) == ("optimal", "proof")
-        model = hindsight.build_model(instance, formulation, objective="makespan")
-        assert hindsight.solve(instance, model=model, threads=1).upper_bound == best
+    result = hindsight.solve(instance, None if proves else 1, goal="makespan", **QUIET)
+    times = check_in_rounds(problem, result.schedule)
+    ends = [q.arrival + last for q, (_, last) in zip(problem.requests, times, strict=True)]
+    assert max(ends) == result.upper_bound
+    assert result.certified_lower_bound <= result.lower_bound <= best <= result.upper_bound
+    if proves:
+        assert (result.status, result.stop_reason) == ("optimal", "proof")
+    for formulation in FORMULATIONS:
+        model = hindsight.build_model(instance, formulation, goal="makespan")
+        assert hindsight.solve_model(model, threads=1).upper_bound == best
 
 
 @pytest.mark.parametrize("seed", sweep(range(2000, 2200), one_in=16))
@@ -186,8 +181,8 @@ def preemptive(seed: int) -> None:
     proves = instance.memory_rule.block_size == 1 and instance.replicas == 1
     for options in ({}, {"time_limit": 0}):
         limit = {} if proves else {"time_limit": 0.2}
-        result = hindsight.solve(instance, preemptive=True, **{**QUIET, **limit, **options})
-        assert result.preemptive
+        result = hindsight.solve(instance, preemption="keep", **{**QUIET, **limit, **options})
+        assert result.preemption == "keep"
         check_result(problem, result, best, proves and not options)
 
 
@@ -221,9 +216,8 @@ def on_time(seed: int) -> None:
     levels = drawn_levels(rng, len(instance))
     problem = in_rounds(instance, levels=levels)
     best = enumeration.most_on_time(problem)
-    formulations: Any = ("dense", "sparse") if instance.memory_rule == TOKENS else ("dense",)
-    for formulation, late in itertools.product(formulations, ("drop", "serve")):
-        found = hindsight.attainment(instance, levels, late=late, formulation=formulation, **QUIET)
+    for late in ("drop", "serve"):
+        found = hindsight.solve(instance, goal=hindsight.OnTime(levels, late), **QUIET)
         assert (found.lower_bound, found.upper_bound, found.status) == (best, best, "optimal")
         assert found.stop_reason == "proof"
         if late == "serve" or best:
@@ -232,18 +226,18 @@ def on_time(seed: int) -> None:
             assert late == "serve" or len(own.requests) == best
         else:
             assert found.schedule is None
-    assert repr(found).endswith(f" {best} requests on time)")
-    at_once = hindsight.attainment(instance, levels, 0.0, **QUIET)
+    assert repr(found).endswith(f" {best} of {len(instance)} requests on time)")
+    at_once = hindsight.solve(instance, 0.0, goal=hindsight.OnTime(levels), **QUIET)
     low, high = at_once.lower_bound, at_once.upper_bound
     assert low <= best <= high
     if low < high:
-        assert repr(at_once).endswith(f" [{low}, {high}] requests on time)")
-    wide = hindsight.attainment(instance, levels, gap=0.5, **QUIET)
+        assert repr(at_once).endswith(f" [{low}, {high}] of {len(instance)} requests on time)")
+    wide = hindsight.solve(instance, goal=hindsight.OnTime(levels), gap=0.5, **QUIET)
     assert wide.lower_bound <= best <= wide.upper_bound
     assert wide.gap <= 0.5
     assert (wide.stop_reason == "proof") == (wide.lower_bound == wide.upper_bound)
-    for formulation in formulations:
-        model = hindsight.build_model(instance, formulation, level=levels)
+    for formulation in FORMULATIONS:
+        model = hindsight.build_model(instance, formulation, goal=hindsight.OnTime(levels))
         if any(True for _ in model.component_data_objects(pyo.Var)):
             pyo.SolverFactory("appsi_highs").solve(model)
             assert round(pyo.value(model.late)) == len(instance) - best
@@ -261,7 +255,9 @@ def quantiles(seed: int) -> None:
     for limit in ("latency", "first_token"):
         place = int(rng.integers(1, len(instance) + 1))
         best = enumeration.least_quantile(problem, place, limit == "first_token")
-        found = hindsight.tail(instance, place / len(instance), limit=limit, threads=1)
+        found = hindsight.solve(
+            instance, goal=hindsight.Tail(place / len(instance), limit), threads=1
+        )
         assert (found.lower_bound, found.upper_bound) == (best, best)
         times = check_in_rounds(problem, found.schedule)
         assert sorted(one[limit == "latency"] for one in times)[place - 1] == best
@@ -279,13 +275,15 @@ def replicas(seed: int) -> None:
     problem = in_rounds(instance, levels=level)
     for share in (0.5, 1.0):
         best = enumeration.fewest_replicas(problem, Fraction(share))
-        found = hindsight.fewest_replicas(instance, level, share, threads=1)
+        found = hindsight.fewest_replicas(instance, hindsight.OnTime(level), share, threads=1)
         assert (found.lower_bound, found.upper_bound) == (best, best)
         for one in found.tried:
             machines = problem._replace(replicas=one.problem.replicas)
             most = enumeration.most_on_time(machines)
             assert one.lower_bound <= most <= one.upper_bound
-        hurried = hindsight.fewest_replicas(instance, level, share, 0.0, threads=1)
+        hurried = hindsight.fewest_replicas(
+            instance, hindsight.OnTime(level), share, 0.0, threads=1
+        )
         tried = [one.problem.replicas for one in hurried.tried]
         assert tried == sorted(set(tried))
         if best is not None:
@@ -306,7 +304,7 @@ def seconds(seed: int) -> None:
     case = InSeconds.of(workload, time, preemption)
     best = case.least_total_latency()
     kept_best = best if keeps else InSeconds.of(workload, time).least_total_latency()
-    result = hindsight.solve(workload, 0.1, 1, preemption=preemption)
+    result = hindsight.solve(workload, 0.1, threads=1, preemption=preemption)
     relaxed = hindsight.relax(workload, time_limit=0.1, threads=1)
     first = case.least_first_tokens()
     for found in (result, relaxed):
@@ -316,13 +314,13 @@ def seconds(seed: int) -> None:
         assert found.schedule.is_feasible
         lower, upper = found.total_latency_interval
         assert lower <= found.lower_bound <= found.upper_bound <= upper
-        assert found.lower_bound == max(one.total for one in found.lower_bounds.values())
+        assert found.lower_bound == max(one.value for one in found.bounds.values())
         assert (found.status == "optimal") == (found.lower_bound == found.upper_bound)
         assert found.certified_lower_bound == found.lower_bound
         truth = best if found is result else kept_best
         if truth is not None:
-            for name, bound in found.lower_bounds.items():
-                assert bound.total <= kept_best, name
+            for name, bound in found.bounds.items():
+                assert bound.value <= kept_best, name
             assert truth <= found.upper_bound
             if isinstance(time, AffineTime | TiledTime):
                 document = hindsight.make_certificate(found.schedule, found.proof, time_limit=1)
@@ -330,7 +328,7 @@ def seconds(seed: int) -> None:
                 assert verdict.lower_bound <= min(kept_best, found.upper_bound)
                 assert verdict.digest == workload.digest
         if first is not None:
-            assert Fraction(found.mean_first_token_bound) * len(workload) <= first
+            assert Fraction(found.first_token_bound) * len(workload) <= first
 
 
 @pytest.mark.parametrize("seed", sweep(range(7000, 7300), one_in=12))
@@ -345,7 +343,9 @@ def on_time_in_seconds(seed: int) -> None:
     case = InSeconds.of(workload, time, levels=levels)
     best = case.most_on_time()
     for late in ("drop", "serve"):
-        found = hindsight.attainment(workload, levels, 0.1, late=late, seed=seed, **QUIET)
+        found = hindsight.solve(
+            workload, 0.1, goal=hindsight.OnTime(levels, late), seed=seed, **QUIET
+        )
         if best is not None:
             assert found.lower_bound <= best <= found.upper_bound
         assert found.certified
@@ -381,7 +381,7 @@ def test_most_on_time_in_seconds_without_a_time_limit() -> None:
         batch_time=AffineTime(0.25, 0.0625, 0.0),
     )
     levels = [ServiceLevel(latency=float(one) / 4) for one in rng.integers(6, 24, 10)]
-    found = hindsight.attainment(workload, levels, **QUIET)
+    found = hindsight.solve(workload, goal=hindsight.OnTime(levels), **QUIET)
     # The rules that it begins with serve four on time.
     assert found.lower_bound == 7 <= found.upper_bound
 
@@ -392,7 +392,9 @@ def quantiles_in_seconds(seed: int) -> None:
     case = InSeconds.of(workload, time)
     limit: Any = ("latency", "first_token")[seed % 2]
     place = int(rng.integers(1, len(workload) + 1))
-    found = hindsight.tail(workload, place / len(workload), 0.2, limit=limit, threads=1)
+    found = hindsight.solve(
+        workload, 0.2, goal=hindsight.Tail(place / len(workload), limit), threads=1
+    )
     check_in_seconds(workload, time, found.schedule)
     # A quantile is a float; the schedule that reaches it has been checked in fractions.
     rounding = Fraction(case.unit, 10**9)

@@ -31,9 +31,9 @@ from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, Wanted
-from hindsight.outcomes.results import SolveResult
+from hindsight.result import Result
 from hindsight.runtime.clock import Clock
-from hindsight.seconds.results import SecondsProof, SecondsResult
+from hindsight.seconds.proof import SecondsProof
 from instances import (
     FleetSchedule,
     Instance,
@@ -244,7 +244,7 @@ class _ProofClock(Clock):
 
 
 def write_certificate(
-    result: SolveResult | SecondsResult,
+    result: Result,
     path: str | os.PathLike[str],
     *,
     search: bool | None = None,
@@ -260,8 +260,8 @@ def write_certificate(
 
     Parameters
     ----------
-    result : SolveResult or SecondsResult
-        Result of a solve, with or without preemption, in rounds or seconds.
+    result : Result
+        Of a solve for total latency, in rounds or seconds.
     path : str or os.PathLike
         Path of the JSON file, which is replaced as a whole.
     search : bool or None, default None
@@ -277,23 +277,15 @@ def write_certificate(
     Raises
     ------
     InvalidTypeError
-        ``result`` is not the result of a solve, or its batch time is one that no file can hold.
+        ``result`` is not a `Result`, or its batch time is one that no file can hold.
     InvalidValueError
-        The result is about the makespan.
+        The result is not about total latency.
     OSError
         The file cannot be written; no partial file is left.
     """
-    if not isinstance(result, SolveResult | SecondsResult):
-        raise InvalidTypeError(None, "result", result, "is not a SolveResult or a SecondsResult")
-    if isinstance(result, SolveResult) and result.objective != "total_latency":
-        raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
-    proved = result.status == "optimal"
-    document = make_certificate(
-        result.schedule,
-        result.proof,
-        search=proved if search is None else search,
-        time_limit=time_limit,
-    )
+    if not isinstance(result, Result):
+        raise InvalidTypeError(None, "result", result, "is not a Result")
+    document = result.certificate(search=search, time_limit=time_limit)
     verdict = check_certificate(document)
     write_atomically(path, json.dumps(document, separators=(",", ":")) + "\n")
     return verdict

@@ -9,7 +9,3 @@ class SolverError(RuntimeError):
 
 class ScheduleCheckError(RuntimeError):
     """A schedule or a bound contradicts the checker: a bug of this package or of a solver."""
-
-
-class DisagreementError(RuntimeError):
-    """Two solvers proved different optima for one instance."""

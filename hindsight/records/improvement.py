@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import lzma
 from dataclasses import dataclass
-from typing import Any, cast
+from fractions import Fraction
+from typing import Any
 
 from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.certificates.writing import make_certificate, state_prices_of
 from hindsight.configurations.proofs import StatePrices
+from hindsight.goals import OnTime
 from hindsight.outcomes.proofs import Proof
-from hindsight.outcomes.results import SolveResult
+from hindsight.result import Result, rounded_down
 from hindsight.runtime.clock import Clock
-from hindsight.seconds.results import SecondsResult, rounded_down
-from hindsight.service.results import AttainmentResult
-from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
+from instances import InvalidValueError, LibraryEntry, Record, RecordStore, Workload
 from instances.catalogue.records import LATE, Bound
 from instances.problem.memory_rule import TOKENS
 
@@ -27,8 +27,6 @@ from .verification import (
     checked_record,
     closed_form_bound,
 )
-
-AnyResult = SolveResult | SecondsResult | AttainmentResult
 
 SOLVING_SHARE = 0.7
 """Share of an attempt's time for the solve; the rest writes and checks the certificate."""
@@ -87,7 +85,7 @@ def compressed(certificate: dict[str, Any]) -> bytes:
 
 def record_of(
     entry: LibraryEntry,
-    result: AnyResult,
+    result: Result,
     known: Record | None = None,
     *,
     method: str = "solve",
@@ -102,8 +100,8 @@ def record_of(
     ----------
     entry : LibraryEntry
         An entry of the library.
-    result : SolveResult or SecondsResult or AttainmentResult
-        Result for the entry's instance and goal; of `hindsight.attainment` with ``late="serve"``.
+    result : Result
+        Result for the entry's instance and goal; of `OnTime` with ``late="serve"``.
     known : Record or None, default None
         The record known so far.
     method : str, default "solve"
@@ -118,43 +116,42 @@ def record_of(
     RefusedRecordError
         The schedule is infeasible.
     """
-    goal, digest = _goal_of(result)
-    level = getattr(result, "level", None)
-    if (goal, digest, level) != (entry.goal, entry.digest, entry.level):
+    goal = _goal_of(result)
+    level = result.goal.level if isinstance(result.goal, OnTime) else None
+    if (goal, result.problem.digest, level) != (entry.goal, entry.digest, entry.level):
         reason = f"is not a result of {entry.name} for {entry.goal}"
         raise InvalidValueError(None, "result", result, reason)
-    if isinstance(result, SecondsResult):
-        schedule: Any = result.schedule.without_waiting()
-        exact: Bound = rounded_down(result.certified_lower_bound)
-    elif isinstance(result, AttainmentResult):
-        schedule, exact = result.schedule, 0
-    else:
-        schedule, exact = result.schedule, result.certified_lower_bound
+    schedule: Any = result.schedule
+    exact: Bound = 0 if goal == LATE else result.certified_lower_bound
+    if goal == "seconds":
+        schedule, exact = schedule.without_waiting(), rounded_down(Fraction(exact))
     lower, proof = closed_form_bound(entry)
     certificate = None
     # What needs no certificate in seconds is often larger than what prices prove.
     verified = lower if goal == "seconds" else 0
     if known is not None and known.certified:
         verified = max(verified, known.lower_bound)
-    if not isinstance(result, AttainmentResult) and goal not in UNCERTIFIED and exact > verified:
+    if goal != LATE and goal not in UNCERTIFIED and exact > verified:
         found = _certified(entry, result, verified, time_limit)
         if goal != "seconds" or found[0] > lower:
             lower, proof, certificate = found
     return checked_record(entry, schedule, lower, proof, method), certificate
 
 
-def _goal_of(result: AnyResult) -> tuple[str, str]:
-    if isinstance(result, AttainmentResult):
-        return LATE, result.problem.digest
-    if isinstance(result, SecondsResult):
-        return "seconds", result.workload.digest
-    goal = "preemptive_total_latency" if result.preemptive else str(result.objective)
-    return goal, result.instance.digest
+def _goal_of(result: Result) -> str:
+    """Return the goal of a result as records name it."""
+    if isinstance(result.goal, OnTime):
+        return LATE
+    if isinstance(result.problem, Workload):
+        return "seconds"
+    if result.preemption != "never":
+        return "preemptive_total_latency"
+    return "makespan" if result.goal == "makespan" else "total_latency"
 
 
 def _certified(
     entry: LibraryEntry,
-    result: SolveResult | SecondsResult,
+    result: Result,
     verified: Bound,
     time_limit: float | None,
 ) -> tuple[Bound, str, bytes]:
@@ -164,7 +161,7 @@ def _certified(
     """
     clock = Clock(time_limit)
     proved = result.status == "optimal"
-    if isinstance(result, SecondsResult):
+    if isinstance(result.problem, Workload):
         time_limit = min(SECONDS_LIMIT, clock.seconds_left())
     document = make_certificate(result.schedule, result.proof, search=proved, time_limit=time_limit)
     packed = compressed(document)
@@ -172,7 +169,6 @@ def _certified(
     coarse = iter(COARSER_PRICES)
     while (
         document["proof"]["kind"] == "state-prices"
-        and isinstance(result, SolveResult)
         and document["lower_bound"] < document["upper_bound"]
         and len(packed) > MOST_BYTES
         and isinstance(prices, StatePrices)
@@ -192,19 +188,19 @@ def _certified(
 
 def take_result(
     entry: LibraryEntry,
-    result: AnyResult,
+    result: Result,
     store: RecordStore,
     *,
     method: str = "solve",
     time_limit: float | None = None,
 ) -> Gain:
-    """Add a result of `hindsight.solve`, or of `hindsight.attainment`, to the records if better.
+    """Add a result of `hindsight.solve` to the records if better.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
-    result : SolveResult or SecondsResult or AttainmentResult
+    result : Result
         As `record_of` takes it.
     store : RecordStore
         Store of the old and the new record.
@@ -263,22 +259,23 @@ def attempt(
     RefusedRecordError
         The known record does not hold.
     """
-    from hindsight.service.attainment import attainment
-    from hindsight.solver import solve
+    from hindsight.solver import solve_until
 
     clock = Clock(seconds)
     attempts = 0 if known is None else known.attempts
-    options: dict[str, Any] = {"seed": attempts, "threads": threads, "should_stop": should_stop}
     if known is not None:
         check_schedule(entry, known)
-    if entry.level is not None:
-        result: Any = attainment(
-            entry.instance, entry.level, seconds, late="serve", progress=None, **options
-        )
-    else:
-        options |= _solve_options(entry, known)
-        instance = cast(Instance, entry.instance)
-        result = solve(instance, SOLVING_SHARE * seconds, progress=False, **options)
+    prices = _known_prices(entry, known)
+    result = solve_until(
+        should_stop,
+        entry.instance,
+        seconds if entry.goal == LATE else SOLVING_SHARE * seconds,
+        threads=threads,
+        seed=attempts,
+        start=None if known is None or entry.goal == LATE else known.schedule,
+        bounds=() if prices is None else (lambda _: prices,),
+        **solving_goal(entry),
+    )
     # After Ctrl-C the user waits only these seconds for a better certificate.
     is_stopped = should_stop is not None and should_stop()
     left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())
@@ -287,16 +284,13 @@ def attempt(
     return found.tried(attempts + 1), certificate
 
 
-def _solve_options(entry: LibraryEntry, known: Record | None) -> dict[str, Any]:
-    """Return what `hindsight.solve` is told of a goal, and of what is known."""
-    options: dict[str, Any] = {} if known is None else {"start": known.schedule}
-    if entry.goal == "makespan":
-        options["objective"] = "makespan"
-    elif entry.goal != "seconds":
-        options["preemptive"] = entry.goal == "preemptive_total_latency"
-    if (prices := _known_prices(entry, known)) is not None:
-        options["bounds"] = lambda _: prices
-    return options
+def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
+    """Return ``goal`` and ``preemption`` of `hindsight.solve` for the goal of an entry."""
+    if entry.level is not None:
+        return {"goal": OnTime(entry.level, "serve")}
+    if entry.goal == "preemptive_total_latency":
+        return {"preemption": "keep"}
+    return {"goal": "makespan" if entry.goal == "makespan" else "latency"}
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:

@@ -16,10 +16,11 @@ import numpy as np
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
+from hindsight.goals import exact_total_latency
+from hindsight.result import rounded_down
 from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.minorants import affine_minorants
-from hindsight.seconds.results import exact_total_latency, rounded_down
 from instances import (
     Instance,
     LibraryEntry,

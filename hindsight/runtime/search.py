@@ -28,7 +28,7 @@ class Search:
         A feasible schedule to start from, or None.
     gap : float
         Relative gap at which to stop.
-    progress : Callable[[Any], None] or None
+    progress : Callable[[Any], object] or None
         Called with every improvement.
     """
 
@@ -37,7 +37,7 @@ class Search:
     seed: int = 0
     start: Any = None
     gap: float = 0.0
-    progress: Callable[[Any], None] | None = None
+    progress: Callable[[Any], object] | None = None
 
     @classmethod
     def checked(

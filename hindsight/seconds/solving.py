@@ -16,16 +16,15 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from fractions import Fraction
-from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.errors import ScheduleCheckError
+from hindsight.goals import Preemption
+from hindsight.interval import Interval
+from hindsight.result import NO_BOUND, Result, rounded_down
 from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import SLICE_SECONDS, SPARE_SECONDS, Clock
+from hindsight.runtime.clock import SLICE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from instances import FleetSchedule, InvalidValueError, SecondsSchedule, Workload
@@ -33,18 +32,10 @@ from instances.arrays import FloatArray
 
 from .deadlines import Deadlines
 from .fleet_orders import orders_of
-from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
-from .minorants import AffineMinorant, affine_minorants, has_minorants
+from .machine_bounds import first_token_bounds, machine_bounds
+from .minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from .price_ascent import PriceAscent
-from .results import (
-    Preemption,
-    SecondsProgress,
-    SecondsProof,
-    SecondsResult,
-    SecondsStop,
-    exact_total_latency,
-    rounded_down,
-)
+from .proof import SecondsProof
 from .round_length_prices import (
     LATEST,
     ROUNDING,
@@ -52,9 +43,6 @@ from .round_length_prices import (
     RoundLengthPrices,
     refuse_long_outputs,
 )
-
-NO_BOUND = "no latency is negative"
-"""Name of the bound that holds for every batch time."""
 
 MARGIN = 1.1
 """End of the priced time, as a multiple of the end of the best schedule."""
@@ -81,9 +69,6 @@ shortest cell in d0."""
 ASCENT_SHARE = 0.45
 """Share of the time left after the first schedules; the rest evaluates the prices."""
 
-NEAR = 1e-6
-"""Relative distance at which float totals are compared in fractions instead."""
-
 GRIDS = (
     (0.4, 64, 1.3),
     (1.6, 64, 1.3),
@@ -105,7 +90,7 @@ def solve_seconds(
     *,
     anneal: bool = True,
     preemption: Preemption = "keep",
-) -> SecondsResult:
+) -> Result:
     """Solve where each round lasts as long as its batch takes.
 
     Parameters
@@ -122,13 +107,10 @@ def solve_seconds(
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        ``start`` is infeasible or keeps tokens that are to be recomputed, ``preemption`` is
-        neither, or an output has 10^6 tokens or more.
+        ``start`` is infeasible or keeps tokens that are to be recomputed, or an output has 10^6
+        tokens or more.
     """
     search = Search() if search is None else search
-    if preemption not in get_args(Preemption):
-        known = " or ".join(get_args(Preemption))
-        raise InvalidValueError(None, "preemption", preemption, f"is not {known}")
     refuse_long_outputs(workload)
     search.check_start(
         (SecondsSchedule,) if workload.replicas == 1 else (FleetSchedule,),
@@ -141,13 +123,16 @@ def solve_seconds(
         raise InvalidValueError(None, "start", search.start, reason)
     threads = search.threads or available_cores()
     with search.clock.listening():
-        interval = SecondsInterval(workload, search.clock, search.progress, search.gap, preemption)
-        try:
+        interval = Interval(
+            workload, "latency", preemption, search.clock, search.progress, search.gap
+        )
+        interval.phase = "schedules"
+        interval.prove(0, NO_BOUND)
+        with interval.kept_when_interrupted():
             if search.start is not None:
                 interval.offer(search.start.without_waiting())
             _Search(interval, search.seed, threads, anneal=anneal).run()
-        except KeyboardInterrupt:
-            interval.note_interruption()
+            interval.note_stop()
         return interval.result()
 
 
@@ -191,150 +176,16 @@ def refuse_in_seconds(**given: bool) -> None:
             raise InvalidValueError(None, "parameter", name, "is for an Instance, in rounds")
 
 
-@dataclass(eq=False, repr=False)
-class SecondsInterval:
-    """Best schedule, lower bounds, clock and log of one solve in seconds."""
-
-    workload: Workload
-    clock: Clock
-    callback: Callable[[SecondsProgress], None] | None = None
-    gap: float = 0.0
-    preemption: Preemption = "keep"
-    phase: str = "schedules"
-    first_token_bound: float = 0.0
-    proof: SecondsProof | None = None
-    log: list[SecondsProgress] = field(default_factory=list)
-    _schedule: SecondsSchedule | FleetSchedule | None = None
-    _exact: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        none = SecondsBound(Fraction(0), NO_BOUND, None, len(self.workload))
-        self.bounds = {NO_BOUND: none}
-
-    @property
-    def schedule(self) -> SecondsSchedule | FleetSchedule:
-        """Return the best schedule so far."""
-        assert self._schedule is not None
-        return self._schedule
-
-    @property
-    def best(self) -> SecondsBound:
-        """Return the largest lower bound so far."""
-        return max(self.bounds.values(), key=lambda bound: bound.total)
-
-    @property
-    def upper(self) -> Fraction:
-        """Return the total latency of the best schedule, in fractions if the batch time allows.
-
-        It is computed on demand, which takes seconds if there are many rounds.
-        """
-        if self._exact is None:
-            exact = exact_total_latency(self.schedule)
-            self._exact = Fraction(self.schedule.total_latency) if exact is None else exact
-        return self._exact
-
-    @property
-    def is_proved(self) -> bool:
-        """Tell whether the bounds meet exactly."""
-        return self._schedule is not None and self._is_near and self.best.total == self.upper
-
-    @property
-    def _is_close(self) -> bool:
-        if self.gap == 0:
-            return False
-        upper = self.schedule.total_latency
-        return upper - float(self.best.total) <= self.gap * upper
-
-    @property
-    def _is_near(self) -> bool:
-        """Tell whether floats cannot distinguish the best bound from the best schedule."""
-        return float(self.best.total) >= self.schedule.total_latency * (1 - NEAR)
-
-    def note_interruption(self) -> None:
-        """Handle Ctrl-C as an exception: keep the interval if there is a schedule."""
-        if self._schedule is None:
-            raise KeyboardInterrupt
-        self.clock.interrupt()
-
-    def offer(self, schedule: SecondsSchedule | FleetSchedule) -> None:
-        """Take a schedule if it is better.
-
-        Raises
-        ------
-        ScheduleCheckError
-            The schedule is infeasible, or it beats a lower bound.
-        """
-        if self._schedule is not None and schedule.total_latency >= self.schedule.total_latency:
-            return
-        violations = schedule.violations()
-        if violations:
-            raise ScheduleCheckError(f"a schedule in seconds is infeasible: {violations[0]}")
-        self._schedule, self._exact = schedule, None
-        self._check()
-
-    def prove(self, bound: SecondsBound) -> None:
-        """Take a lower bound if it is better than the one of the same name.
-
-        Raises
-        ------
-        ScheduleCheckError
-            The bound exceeds the total latency of a feasible schedule.
-        """
-        known = self.bounds.get(bound.name)
-        if known is not None and known.total >= bound.total:
-            return
-        improves = bound.total > self.best.total
-        self.bounds[bound.name] = bound
-        if improves:
-            self._check()
-
-    def result(self) -> SecondsResult:
-        """Return the present result."""
-        reason: SecondsStop
-        if self.is_proved:
-            reason = "proof"
-        else:
-            reason = "gap" if self._is_close else self.clock.stop_reason(SPARE_SECONDS)
-        return SecondsResult(
-            workload=self.workload,
-            schedule=self.schedule,
-            upper_bound=self.upper,
-            lower_bounds=MappingProxyType(dict(self.bounds)),
-            best_bound=self.best.name,
-            mean_first_token_bound=self.first_token_bound,
-            stop_reason=reason,
-            runtime=self.clock.seconds(),
-            log=tuple(self.log),
-            preemption=self.preemption,
-            proof=self.proof,
-        )
-
-    def _check(self) -> None:
-        if self._schedule is None:
-            return
-        best, count = self.best, len(self.workload)
-        if self._is_near and best.total > self.upper:
-            raise ScheduleCheckError(
-                f"the lower bound {best.name!r} of {float(best.total)} s contradicts a schedule of "
-                f"{float(self.upper)} s"
-            )
-        upper, lower = self.schedule.mean_latency, float(best.total / count)
-        line = SecondsProgress(self.clock.seconds(), self.phase, upper, lower)
-        self.log.append(line)
-        if self._is_close:
-            self.clock.interrupt()
-        if self.callback is not None:
-            self.callback(line)
-
-
 class _Search:
     """The phases of one solve in seconds."""
 
-    def __init__(self, interval: SecondsInterval, seed: int, threads: int, *, anneal: bool) -> None:
+    def __init__(self, interval: Interval, seed: int, threads: int, *, anneal: bool) -> None:
         self._interval = interval
+        self._batch_time = interval.problem.require_batch_time()
         self._threads = threads
         self._anneal = anneal
-        self._orders = orders_of(interval.workload, seed, interval.preemption == "recompute")
+        recomputes = interval.preemption == "recompute"
+        self._orders = orders_of(interval.problem, seed, recomputes)
         self._beside: Beside[Any] = Beside(self._anneal_orders, interval.offer)
 
     def run(self) -> None:
@@ -343,12 +194,12 @@ class _Search:
         interval.offer(self._orders.openings(interval.clock.must_stop))
         # These run even if there is little time: without them nothing is proved.
         interval.phase = "bounds"
-        workload, batch_time = interval.workload, interval.workload.batch_time
+        workload, batch_time = interval.problem, self._batch_time
         if has_minorants(batch_time):
             first = max(one.total for one in first_token_bounds(workload, batch_time).values())
             interval.first_token_bound = rounded_down(first / len(workload))
             for bound in machine_bounds(workload, batch_time).values():
-                interval.prove(bound)
+                interval.prove(bound.total, bound.name, certified=bound.certified)
         if self._is_over():
             return
         with self._beside.running() if self._anneal else nullcontext():
@@ -377,9 +228,9 @@ class _Search:
         """Run price ascents; return the best and its minorant, or None if there are no prices."""
         interval = self._interval
         interval.phase = "prices"
-        if interval.best.minorant is None:
+        if not has_minorants(self._batch_time):
             return None
-        minorants = affine_minorants(interval.workload.batch_time, interval.workload.memory_limit)
+        minorants = affine_minorants(self._batch_time, interval.problem.memory_limit)
         ascents = [self._begin_ascent(one) for one in minorants]
         if len(ascents) > 1:
             # The minorant of the best bound so far need not be the best one for prices.
@@ -436,15 +287,15 @@ class _Search:
         allowance = ascent.values * 1.02 + 4 * d0
         prices, values = ascent.prices(), None
         interval.proof = SecondsProof(prices, minorant, allowance)
-        for priced in on_grids(interval.workload, minorant, prices, allowance):
+        for priced in on_grids(interval.problem, minorant, prices, allowance):
             if values is None:
                 values = priced.own * (1 - ROUNDING)
             # A finer grid gains in proportion to the value, and costs by value and output length.
-            order = np.argsort(interval.workload.output_lengths, kind="stable")
+            order = np.argsort(interval.problem.output_lengths, kind="stable")
             clock = interval.clock
             whole = priced.raise_values(values, allowance, order, pool, clock.must_stop)
             bound = priced.bound(values, minorant)
-            interval.prove(bound._replace(certified=interval.best.certified))
+            interval.prove(bound.total, bound.name, certified=is_known(self._batch_time))
             self._beside.take()
             if not whole or clock.must_stop():
                 return

@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hindsight.goals import OnTime
+from hindsight.result import Progress, Result
 from hindsight.runtime.search import Search
-from instances import Instance, Workload
+from instances import Instance, InvalidTypeError, Workload
 from instances.problem.instance import MOST_REPLICAS
 from instances.problem.workload import as_problem
-from instances.service_level import AnyLevel
 from instances.validation import as_fraction
 
-from .attainment import attainment
-from .results import AttainmentProgress, AttainmentResult
+from .attainment import solve_on_time
 from .rounds import ALONE
 from .seconds import OWN_TIME
 
@@ -35,7 +35,7 @@ class CapacityResult:
     ----------
     problem : Instance or Workload
         The requests; its own number of replicas does not matter.
-    level : ServiceLevel or Sequence[ServiceLevel]
+    goal : OnTime
         When a request is on time.
     share : float
         Share of the requests that must be on time.
@@ -44,16 +44,16 @@ class CapacityResult:
         replicas suffices, as too many requests would be late even alone.
     upper_bound : int or None
         A known schedule reaches the share with so many replicas; None where none is known.
-    tried : tuple[AttainmentResult, ...]
+    tried : tuple[Result, ...]
         Most requests on time with each number of replicas tried, fewest replicas first.
     """
 
     problem: Instance | Workload
-    level: AnyLevel
+    goal: OnTime
     share: float
     lower_bound: int | None
     upper_bound: int | None
-    tried: tuple[AttainmentResult, ...]
+    tried: tuple[Result, ...]
 
     def __repr__(self) -> str:
         told = f"[{self.lower_bound}, {self.upper_bound}] replicas"
@@ -62,13 +62,13 @@ class CapacityResult:
 
 def fewest_replicas(
     problem: Workload | Instance,
-    level: AnyLevel,
+    goal: OnTime,
     share: float = 0.99,
     time_limit: float | None = None,
     *,
     threads: int | None = None,
     seed: int = 0,
-    should_stop: Callable[[], bool] | None = None,
+    progress: Callable[[Progress], object] | None = None,
 ) -> CapacityResult:
     """Find the fewest replicas with which any scheduler and router reach a share on time.
 
@@ -79,52 +79,58 @@ def fewest_replicas(
     ----------
     problem : Instance or Workload
         The requests: an instance in rounds, or a workload with its batch time in seconds.
-    level : ServiceLevel or Sequence[ServiceLevel]
+    goal : OnTime
         When a request is on time.
     share : float, default 0.99
         Share of the requests that must be on time, above 0, at most 1.
     time_limit : float or None, default None
         Seconds, shared by the numbers of replicas that are tried, or None.
     threads : int or None, default None
-        See `hindsight.attainment`.
+        See `hindsight.solve`.
     seed : int, default 0
         Seed of every random choice.
-    should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts. With None Ctrl-C does.
+    progress : Callable[[Progress], object] or None, default None
+        Called with the improvements of each number of replicas; returning True ends the search.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
         A parameter is invalid.
     """
-    search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
+    search = Search.checked(time_limit, threads=threads, seed=seed, progress=progress)
+    return replicas_within(problem, goal, share, search)
+
+
+def replicas_within(
+    problem: Workload | Instance, goal: OnTime, share: float, search: Search
+) -> CapacityResult:
+    """Find them with search options that may have a clock of their own; see `fewest_replicas`."""
     exact = as_fraction(share, None, "share", above=0, maximum=1)
-    problem = as_problem(problem, "problem")
+    problem = as_problem(problem)
+    if not isinstance(goal, OnTime):
+        raise InvalidTypeError(None, "goal", goal, "is not OnTime(...)")
     needed = math.ceil(exact * len(problem))
     most = min(len(problem), MOST_REPLICAS)
-    clock, known = search.clock, dict[int, AttainmentResult]()
+    clock, known = search.clock, dict[int, Result]()
 
-    def tried(replicas: int) -> AttainmentResult:
+    def tried(replicas: int) -> Result:
         if replicas in known:
             return known[replicas]
         decided = [False]
 
-        def hear(news: AttainmentProgress) -> None:
+        def hear(news: Progress) -> None:
             decided[0] = news.lower_bound >= needed or news.upper_bound < needed
+            if search.progress is not None and search.progress(news) is True:
+                clock.interrupt()
 
         left = clock.limit_left()
-        known[replicas] = attainment(
-            problem.with_replicas(replicas),
-            level,
-            None if left is None else PROBE_SHARE * left,
-            threads=search.threads,
-            seed=search.seed,
-            progress=hear,
-            should_stop=lambda: decided[0] or clock.must_stop(),
-        )
+        limit = None if left is None else PROBE_SHARE * left
+        part = search.part(limit, lambda: decided[0] or clock.must_stop(), progress=hear)
+        tried = problem.with_replicas(replicas)
+        known[replicas] = solve_on_time(tried, goal, part)
         return known[replicas]
 
-    def is_hopeless(found: AttainmentResult) -> bool:
+    def is_hopeless(found: Result) -> bool:
         # Requests that are late alone are late on every number of replicas.
         return found.upper_bound < needed and found.best_bound in (ALONE, OWN_TIME)
 
@@ -146,7 +152,7 @@ def fewest_replicas(
     hopeless = too_few == len(problem) or is_hopeless(known[largest])
     return CapacityResult(
         problem=problem,
-        level=level,
+        goal=goal,
         share=float(exact),
         lower_bound=None if hopeless else too_few + 1,
         upper_bound=min(enough, default=None),

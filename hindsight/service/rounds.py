@@ -23,7 +23,7 @@ requests also find a place in their block: from E on, one after another if need 
 
 **Replicas.** The bound is that of one machine with the memory of all: in rounds every schedule of
 the fleet is one of it (`instances.problem.memory_translation.pooled`). The program is exact
-(`hindsight.integer_program.starts`). Gaps are removed as before: what is said of a block holds on
+(`hindsight.exact.starts`). Gaps are removed as before: what is said of a block holds on
 each replica.
 """
 
@@ -46,21 +46,21 @@ from hindsight.configurations.gibbs_kernels import InTime
 from hindsight.configurations.prices import SCALE, start_values
 from hindsight.configurations.tables import state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
+from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
+from hindsight.exact.program import Program
+from hindsight.exact.starts import latest_starts, start_sets
 from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, fit_in_order, hold
-from hindsight.integer_program.highs import LinearResult, Termination, compile_model, solve_linear
-from hindsight.integer_program.models import BUILDERS, Formulation, starts_from_values
-from hindsight.integer_program.starts import latest_starts, start_sets
+from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation.price_ascent import PriceAscent
+from hindsight.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
 from hindsight.runtime.clock import StoppedEarlyError
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.fleet_schedule import by_replica
-from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled, restricted
 
 from .placing import Placing
-from .results import OnTime
 
 TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003)
 """Temperatures of the ascent, in late requests."""
@@ -69,14 +69,10 @@ STEPS = 150
 """Steps of the ascent at each temperature."""
 
 LARGEST_PROGRAM, ENTRIES_PER_SECOND = 3_000_000, 50_000
-"""Most non-zeros of the integer program, and for each second left: Pyomo writes some 100,000."""
+"""Most non-zeros of the integer program, and for each second left."""
 
-MEMORY_PRICES, STATE_PRICES = "memory prices", "prices of what runs together"
-PROGRAM, ALONE, VOLUMES = "integer program", "requests alone", "smallest volumes"
+ALONE, VOLUMES = "requests alone", "smallest volumes"
 """Names of upper bounds."""
-
-BOUND_TOLERANCE = 1e-4
-"""Taken off HiGHS's bounds before they are rounded up."""
 
 ROOM = 2
 """Rounds that a block of requests keeps after its latest arrival, for each round of its work."""
@@ -95,9 +91,7 @@ LARGEST_STATE_PRICES = 20_000_000
 """Most entries of prices of what runs together, T (M + 1)^2, and of costs of starts, n T."""
 
 
-def attain_in_rounds(
-    state: OnTime, threads: int | None, seed: int, formulation: Formulation = "dense"
-) -> None:
+def attain_in_rounds(state: Interval, threads: int | None, seed: int) -> None:
     """Improve the interval until it is as narrow as asked for, or no method gains any more.
 
     Parameters
@@ -108,15 +102,13 @@ def attain_in_rounds(
         Threads of HiGHS.
     seed : int
         Seed of every random choice.
-    formulation : Formulation, default "dense"
-        Model of the integer program.
     """
     assert isinstance(state.problem, Instance)
-    last = latest_starts(state.problem, state.limits)
-    _Search(state, last, threads, seed, formulation).run()
+    last = latest_starts(state.problem, state.limits())
+    _Search(state, last, threads, seed).run()
 
 
-def with_late(state: OnTime) -> Schedule | FleetSchedule:
+def with_late(state: Interval) -> Schedule | FleetSchedule:
     """Return the best schedule, with each late request at its first start that fits.
 
     Where rounds are too many to look for one, late requests run one after another at the end.
@@ -128,7 +120,7 @@ def with_late(state: OnTime) -> Schedule | FleetSchedule:
     beside = restricted(moved.instance)
     starts = np.full(len(problem), -1, dtype=np.int64)
     assignment = np.zeros(len(problem), dtype=np.int64)
-    if isinstance(state.schedule, Schedule | FleetSchedule):
+    if state.has_schedule:
         starts[state.served] = state.schedule.start_times - moved.shifts[state.served]
         if isinstance(state.schedule, FleetSchedule):
             assignment[state.served] = state.schedule.assignment
@@ -170,18 +162,17 @@ class _Search:
 
     def __init__(
         self,
-        state: OnTime,
+        state: Interval,
         last: IntArray,
         threads: int | None,
         seed: int,
-        formulation: Formulation,
     ) -> None:
         problem = state.problem
         assert isinstance(problem, Instance)
         self._state, self._threads, self._seed = state, threads, seed
-        self._formulation: Formulation = formulation
         self._able = np.flatnonzero(last >= problem.arrival_times)
-        state.limit(len(self._able), ALONE)
+        self._hopeless = len(problem) - len(self._able)
+        state.prove(self._hopeless, ALONE)
         if not len(self._able):
             return
         moved = compress(problem, ROOM)
@@ -201,15 +192,15 @@ class _Search:
         state = self._state
         if not len(self._able):
             return
-        state.limit(self._most_by_volume(), VOLUMES)
+        state.prove(len(state.problem) - self._most_by_volume(), VOLUMES)
         self._offer(self._placing.openings(), self._placing.rounds)
         # Small instances need only a bound from here on.
         self._place(FIRST_SHARE, patient=False)
-        if state.is_over:
+        if state.is_done():
             return
         state.phase = "prices"
         prices = self._ascend()
-        if state.is_over:
+        if state.is_done():
             return
         if prices is not None:
             self._placing.use(prices.as_floats())
@@ -219,7 +210,7 @@ class _Search:
             late = _Late.by_memory(self._below, prices or none, self._last)
         state.phase = "schedules"
         self._place(1.0 if late is None else SEARCH_SHARE)
-        if late is not None and not state.is_over:
+        if late is not None and not state.is_done():
             state.phase = "program"
             self._solve_program(late)
             state.phase = "schedules"
@@ -234,7 +225,7 @@ class _Search:
         left = state.clock.limit_left()
         limited = patient and left is not None
         with state.clock.within(math.inf if left is None else share * left):
-            for starts in self._placing.improved(lambda: state.is_over, limited=limited):
+            for starts in self._placing.improved(lambda: state.is_done(), limited=limited):
                 self._offer(starts, self._placing.rounds)
 
     def _offer(self, starts: IntArray, rounds: int) -> None:
@@ -278,16 +269,15 @@ class _Search:
 
         def certify(ascent: PriceAscent) -> None:
             late, prices = self._late(ascent.round_prices())
-            count = len(self._able) - late
-            if not best or count < state.upper:
+            if not best or self._hopeless + late > state.lower_bound:
                 best[:] = [prices]
-            state.limit(count, MEMORY_PRICES)
+            state.prove(self._hopeless + late, MEMORY_PRICES)
 
         def hear(ascent: PriceAscent) -> None:
             # A bound is whole, so that most steps change nothing.
-            if len(self._able) - math.ceil(ascent.now.value - 1e-9) < state.upper:
+            if self._hopeless + math.ceil(ascent.now.value - 1e-9) > state.lower_bound:
                 certify(ascent)
-            if state.is_close:
+            if state.is_proved or state.is_close:
                 raise StoppedEarlyError
 
         try:
@@ -299,7 +289,7 @@ class _Search:
                 final=self._last,
                 late=np.ones(len(self._able)),
                 stepped=hear,
-                must_stop=lambda: state.is_over,
+                must_stop=lambda: state.is_done(),
             )
             for temperature in TEMPERATURES:
                 ascent.cool(temperature / ascent.temperature)
@@ -335,62 +325,60 @@ class _Search:
                 copies,
                 rounds,
                 self._threads or 1,
-                lambda: state.is_over,
+                lambda: state.is_done(),
                 in_time=InTime(self._last, float(LATE_ROUNDS)),
             )
             for fade in (0.0, *FADES):
-                if fade and not state.is_over:
+                if fade and not state.is_done():
                     ascent.ascend(
                         STATE_STEPS,
                         start_heat=(0.3 * fade, 0.1 * fade),
                         configuration_heat=(0.05 * fade + 0.002, 0.03 * fade + 0.002),
                         step=(0.2 * fade, 0.02 * fade),
-                        should_stop=lambda: state.is_over,
+                        should_stop=lambda: state.is_done(),
                     )
                 found = _Late.by_states(instance, ascent, self._last)
                 if best is None or found.value > best.value:
                     best = found
-                state.limit(len(self._able) - best.bound, STATE_PRICES)
-                if state.is_over:
+                state.prove(self._hopeless + best.bound, STATE_PRICES)
+                if state.is_done():
                     break
         return best
 
     def _solve_program(self, late: _Late) -> None:
         """Solve the integer program over the starts that reduced costs leave."""
         state = self._state
-        fewer = len(self._able) - state.lower - 1
+        fewer = state.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
         if not any(map(len, allowed)):
-            state.limit(state.lower, STATE_PRICES)
+            state.prove(state.upper_bound, STATE_PRICES)
             return
         starts = start_sets(self._instance, allowed, optional=True)
         most = min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * state.clock.seconds_left())
         if max(starts.memory_entries, starts.horizon) > most:
             return
-        counts_tokens = self._instance.memory_rule == TOKENS
-        compiled = compile_model(BUILDERS[self._formulation if counts_tokens else "dense"](starts))
+        program = Program(starts)
 
         def hear(result: LinearResult) -> None:
             if result.bound is not None:
                 least = math.ceil(result.bound - BOUND_TOLERANCE)
                 # Schedules that are no better need not be in the program.
-                upper = max(len(allowed) - least, state.lower)
-                state.limit(upper, PROGRAM, certified=False)
+                late = min(self._hopeless + least, state.upper_bound)
+                state.prove(late, PROGRAM, certified=False)
             if result.values is not None:
-                found = starts_from_values(starts, compiled, result.values)
-                self._offer(found, starts.rounds)
+                self._offer(program.starts(result.values), starts.rounds)
 
         result = solve_linear(
-            compiled.linear,
+            program.linear,
             time_limit=state.clock.limit_left(),
             threads=self._threads,
             seed=self._seed,
             callback=hear,
-            should_stop=lambda: state.is_over,
+            should_stop=lambda: state.is_done(),
         )
         hear(result)
-        if result.termination in (Termination.OPTIMAL, Termination.INFEASIBLE):
-            state.limit(state.lower, PROGRAM, certified=False)
+        if result.termination in ("optimal", "infeasible"):
+            state.prove(state.upper_bound, PROGRAM, certified=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.interval import Interval
 from hindsight.runtime.clock import Clock, never
 from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.fleet_orders import orders_of
@@ -30,10 +31,10 @@ from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import IntArray
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
+from instances.service_level import Limits
 
 from .deadline_orders import DeadlineOrders, Weighted
 from .fleet_deadline_orders import FleetDeadlineOrders
-from .results import OnTime
 
 AnySeconds = SecondsSchedule | FleetSchedule
 
@@ -61,7 +62,7 @@ MOVES = 2_000
 """Moves of the search for schedules without a time limit."""
 
 
-def attain_in_seconds(state: OnTime, threads: int, seed: int) -> None:
+def attain_in_seconds(state: Interval, threads: int, seed: int) -> None:
     """Improve both ends until ``state`` is over or nothing more can be gained.
 
     Parameters
@@ -75,22 +76,24 @@ def attain_in_seconds(state: OnTime, threads: int, seed: int) -> None:
     """
     assert isinstance(state.problem, Workload)
     kind = DeadlineOrders if state.problem.replicas == 1 else FleetDeadlineOrders
-    orders = kind(state.problem, state.limits, seed)
+    batch_time = state.problem.require_batch_time()
+    limits = state.limits()
+    orders = kind(state.problem, limits, seed)
     with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
         openings = iter(orders.rules())
         _open(state, orders, openings)
         orders.reject()
         _take(state, orders)
     longest = int(state.problem.output_lengths.max())
-    if has_minorants(state.problem.batch_time) and longest < LONGEST_OUTPUT and not state.is_close:
-        _bound(state, threads)
+    if has_minorants(batch_time) and longest < LONGEST_OUTPUT and not state.is_done():
+        _bound(state, limits, threads)
     state.phase = "schedules"
     _open(state, orders, openings)
     orders.reject()
     _take(state, orders)
     limited = state.clock.limit_left() is not None
     weight, present, moves = orders.begin(), orders.count, 0
-    while not state.is_over and (limited or moves < MOVES):
+    while not state.is_done() and (limited or moves < MOVES):
         before = orders.count
         present = orders.move(weight, present)
         moves += 1
@@ -140,41 +143,42 @@ def _fleet_with_late(schedule: Any, served: IntArray, workload: Workload) -> Fle
     return FleetSchedule(workload, assignment, parts)
 
 
-def _open(state: OnTime, orders: AnyOrders, openings: Iterator[Weighted]) -> None:
+def _open(state: Interval, orders: AnyOrders, openings: Iterator[Weighted]) -> None:
     """Try the rules that are left, as long as there is time; the next one always."""
     for weight, rule in openings:
         orders.offer(weight, rule)
-        if state.is_over:
+        if state.is_done():
             return
 
 
-def _take(state: OnTime, orders: AnyOrders) -> None:
+def _take(state: Interval, orders: AnyOrders) -> None:
     found = orders.schedule()
     if found is not None:
         state.offer(*found)
 
 
-def _bound(state: OnTime, threads: int) -> None:
+def _bound(state: Interval, limits: Limits, threads: int) -> None:
     """Limit the number on time by each minorant's own times, then by prices with the best one."""
     workload = state.problem
     assert isinstance(workload, Workload)
-    certified = is_known(workload.batch_time)
+    batch_time = workload.require_batch_time()
+    certified = is_known(batch_time)
     state.phase = "bounds"
     best: tuple[float, PriceAscent, AffineMinorant, Deadlines] | None = None
     schedule = orders_of(workload, 0).openings(state.clock.must_stop)
-    minorants = affine_minorants(workload.batch_time, workload.memory_limit)
+    minorants = affine_minorants(batch_time, workload.memory_limit)
     with ThreadPoolExecutor(threads) as pool:
         for minorant in minorants:
             end = float(schedule.makespan) * MARGIN + 4 * float(minorant.d0)
-            deadlines = Deadlines.of(workload, minorant, state.limits, end)
+            deadlines = Deadlines.of(workload, minorant, limits, end)
             late = int((deadlines.known == 1).sum())
-            state.limit(len(workload) - late, OWN_TIME, certified=certified)
+            state.prove(late, OWN_TIME, certified=certified)
             is_open = np.isnan(deadlines.known)
-            if state.is_over or not is_open.any():
+            if state.is_done() or not is_open.any():
                 continue
             # Prices end with the last deadline.
             horizon = min(end, float(deadlines.end[is_open].max()) + 2 * float(minorant.d0))
-            deadlines = Deadlines.of(workload, minorant, state.limits, horizon)
+            deadlines = Deadlines.of(workload, minorant, limits, horizon)
             ascent = _ascent(schedule, minorant, horizon, deadlines)
             if ascent is None:
                 continue
@@ -182,7 +186,7 @@ def _bound(state: OnTime, threads: int) -> None:
             _climb(ascent, share, state, pool)
             if ascent.turns and (best is None or ascent.estimate > best[0]):
                 best = ascent.estimate, ascent, minorant, deadlines
-        if best is not None and not state.is_over:
+        if best is not None and not state.is_done():
             with state.clock.within(EVALUATION_SHARE * state.clock.seconds_left()):
                 _evaluate(state, *best[1:], pool, certified)
 
@@ -203,9 +207,9 @@ def _ascent(
     )
 
 
-def _climb(ascent: PriceAscent, share: Clock, state: OnTime, pool: ThreadPoolExecutor) -> None:
+def _climb(ascent: PriceAscent, share: Clock, state: Interval, pool: ThreadPoolExecutor) -> None:
     def should_stop() -> bool:
-        return share.must_stop() or state.is_over
+        return share.must_stop() or state.is_done()
 
     reached = -math.inf
     requests = len(ascent.values)
@@ -220,7 +224,7 @@ def _climb(ascent: PriceAscent, share: Clock, state: OnTime, pool: ThreadPoolExe
 
 
 def _evaluate(
-    state: OnTime,
+    state: Interval,
     ascent: PriceAscent,
     minorant: AffineMinorant,
     deadlines: Deadlines,
@@ -238,6 +242,6 @@ def _evaluate(
     for priced in on_grids(workload, minorant, prices, allowance, deadlines):
         whole = priced.raise_values(values, allowance, order, pool, state.clock.must_stop)
         late = max(Fraction(0), priced.total(values))
-        state.limit(len(workload) - math.ceil(late), PRICES, certified=certified)
-        if not whole or state.is_over:
+        state.prove(late, PRICES, certified=certified)
+        if not whole or state.is_done():
             return

@@ -35,9 +35,10 @@ from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_r
 from hindsight.heuristics.order_annealing import annealed_order
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.heuristics.schedule_decoder import shift_left
+from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.result import MEMORY_PRICES
 from hindsight.runtime.clock import Clock, never
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -143,7 +144,7 @@ class Beams(Strategy):
 
     name: ClassVar[str] = "beams"
 
-    def run(self, problem: Problem, state: SolveState) -> None:
+    def run(self, problem: Problem, state: Interval) -> None:
         """Run beams, with the relaxation for a bound and a further order after the first beams.
 
         They alternate as long as the relaxation is interrupted; then beams use the rest of the time
@@ -159,9 +160,9 @@ class Beams(Strategy):
         relaxation: ScaleRelaxation | None = None
         while not state.is_done():
             relaxation = relaxation or ScaleRelaxation(
-                state.instance,
+                state.problem,
                 tolerance=self.relaxation_tolerance,
-                progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
+                progress=lambda line: state.prove(line.lower_bound, MEMORY_PRICES),
                 clock=Clock(should_stop=state.clock.must_stop),
             )
             state.phase = "relaxation"
@@ -169,7 +170,7 @@ class Beams(Strategy):
             relaxation.clock.allow(None if left is None else self.relaxation_share * left)
             relaxation.go_on()
             relaxed = relaxation.result()
-            state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
+            state.prove(relaxed.certified_bound, MEMORY_PRICES, proof=relaxed.memory_prices)
             search.follow(relaxed.expected_start_times, relaxed.memory_prices)
             search.run_whole()
             is_last = relaxed.stop_reason != "time-limit"
@@ -180,11 +181,11 @@ class Beams(Strategy):
 
 
 class LargeSearch:
-    """Beams and cycles of ruin and recreate that improve a `SolveState` with a schedule.
+    """Beams and cycles of ruin and recreate that improve a `Interval` with a schedule.
 
     Parameters
     ----------
-    interval : SolveState
+    interval : Interval
         State of the solve.
     seed : int, default 0
         Seed of every random choice.
@@ -201,14 +202,14 @@ class LargeSearch:
 
     def __init__(
         self,
-        interval: SolveState,
+        interval: Interval,
         seed: int = 0,
         parameters: Beams | None = None,
         threads: int = 1,
     ) -> None:
         self._interval = interval
         self._parameters = parameters or Beams()
-        self._instance = interval.instance
+        self._instance = interval.problem
         self._threads = threads
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
@@ -409,7 +410,7 @@ class LargeSearch:
 
     def _key(self, ranking: str) -> FloatArray:
         if ranking == "start":
-            return self._interval.schedule.start_times.astype(np.float64)
+            return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
             self._keys[ranking] = volume_order_key(self._instance)
         return self._keys[ranking]

@@ -34,9 +34,10 @@ from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, resumed_as
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.heuristics.annealing import LocalSearch
+from hindsight.interval import Interval
 from hindsight.outcomes.results import Relaxation
-from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.result import MEMORY_PRICES, STATE_PRICES
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock, never
 from instances import Schedule
@@ -134,24 +135,24 @@ class Configurations(Strategy):
             return None
         return "needs a small memory_limit and few rounds"
 
-    def run(self, problem: Problem, state: SolveState) -> None:
+    def run(self, problem: Problem, state: Interval) -> None:
         """Run phases until proof, time limit or interruption."""
         threads = problem.cores
         ConfigurationSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
 class ConfigurationSearch:
-    """Solve by the phases of this module, which reports its results to a `SolveState`."""
+    """Solve by the phases of this module, which reports its results to a `Interval`."""
 
     def __init__(
         self,
-        state: SolveState,
+        state: Interval,
         seed: int,
         threads: int = 1,
         parameters: Configurations | None = None,
         prices: StatePrices | None = None,
     ) -> None:
-        instance = state.instance
+        instance = state.problem
         self.state = state
         self.instance = instance
         self._parameters = parameters or Configurations()
@@ -268,7 +269,7 @@ class ConfigurationSearch:
         self._search_corridors(1, self.state)
         self._search.run(self.state.upper_bound)
 
-    def _anneal(self, moves: int, state: SolveState) -> None:
+    def _anneal(self, moves: int, state: Interval) -> None:
         self._annealing.offer(state.schedule.start_times)
         done, move_slice = 0, self._parameters.move_slice
         while done < moves and not state.clock.must_stop():
@@ -289,9 +290,9 @@ class ConfigurationSearch:
         )
         relaxation.go_on()
         relaxed = self._relaxed = relaxation.result()
-        state.prove_root(relaxed.certified_bound, relaxed.memory_prices)
+        state.prove(relaxed.certified_bound, MEMORY_PRICES, proof=relaxed.memory_prices)
 
-    def _ruin_and_recreate(self, state: SolveState) -> None:
+    def _ruin_and_recreate(self, state: Interval) -> None:
         """Run beams once, then cycles for their share of the time, always on the same state."""
         if not self._is_ruined:
             return
@@ -309,7 +310,7 @@ class ConfigurationSearch:
                 self._ruin_seconds += state.clock.seconds() - begun
             state.phase = phase
 
-    def _is_turn_of_cycles(self, state: SolveState) -> bool:
+    def _is_turn_of_cycles(self, state: Interval) -> bool:
         """Whether cycles have had less than their share; a new relaxation is followed at once."""
         is_guided = self._ruins is not None and self._ruins.is_guided
         if self._relaxed is not None and not is_guided:
@@ -373,7 +374,7 @@ class ConfigurationSearch:
         # An earlier search of the same solve may have proved more at its root.
         if is_better or self._root is None:
             self._root = Q, W
-        state.raise_lower(min(bound, state.upper_bound), certified=True)
+        state.prove(min(bound, state.upper_bound), STATE_PRICES)
 
     @property
     def _root_prices(self) -> tuple[IntArray, IntArray]:
@@ -381,7 +382,7 @@ class ConfigurationSearch:
         assert self._root is not None
         return self._root
 
-    def _search_corridors(self, states: int, state: SolveState) -> None:
+    def _search_corridors(self, states: int, state: Interval) -> None:
         """Search beams around the best schedule, from which the next annealing starts."""
         state.phase = "corridors"
         if state.is_done():
@@ -407,6 +408,6 @@ class ConfigurationSearch:
                 return
             # Nothing is left within the budget except, perhaps, the optimum just found.
             proved = budget + 1 if outcome.found is None else state.upper_bound
-            state.raise_lower(min(proved, state.upper_bound), certified=True)
+            state.prove(min(proved, state.upper_bound), "state search")
             self._step = step
             step *= 2

@@ -1,6 +1,6 @@
 """The least makespan, by testing one horizon after another ([W25] Theorem EC.2's objective).
 
-A schedule completes by round T iff the integer program, [J25] Equations (2)-(4), restricted to
+A schedule completes by round T iff the integer program (`hindsight.exact.program`) restricted to
 starts that complete by T has a point; so bisection over T needs no objective, and each answer moves
 one of the two bounds. The program whose objective is the makespan is `build_model(..,
 objective="makespan")`; its relaxation says next to nothing, which is why `solve` does not use it.
@@ -8,27 +8,31 @@ objective="makespan")`; its relaxation says next to nothing, which is why `solve
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from hindsight.exact.highs import solve_linear
+from hindsight.exact.program import Program
+from hindsight.exact.starts import StartSets, all_starts, count_starts
+from hindsight.goals import Optimum
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     one_after_another,
     prefix_schedule_within,
 )
-from hindsight.integer_program.highs import Termination, compile_model, solve_linear
-from hindsight.integer_program.models import BUILDERS, schedule_from_values
-from hindsight.integer_program.starts import StartSets, all_starts, count_starts
-from hindsight.outcomes.results import Goal
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.interval import Interval
+from hindsight.result import PROGRAM
 from hindsight.runtime.clock import never
 from instances import Instance, Schedule
 
-from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
+from .program import ENTRIES_PER_SECOND
 from .strategy import Problem, Strategy
+
+LARGEST_PROBE = 2_000_000
+"""Most starts in a tested horizon for which a program is built."""
 
 LARGE_FIRST = (
     lambda request: -request.output_length,
@@ -58,27 +62,18 @@ def makespan_schedules(
             yield schedule
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Makespan(Strategy):
     """The integer program, solved for one horizon after another.
 
-    Attributes
-    ----------
-    largest_probe : int, default 2_000_000
-        Most starts in a tested horizon for which a program is built.
-    build_seconds_per_entry : float, default 4e-6
-        As in `hindsight.strategies.mip.IntegerProgram`. A program that is too large ends the search
-        with reason ``"size"``.
+    A program that is too large ends the search with reason ``"size"``.
     """
-
-    largest_probe: int = 2_000_000
-    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
 
     # This is the integer program's method for the makespan, and is requested by its name.
     name: ClassVar[str] = "mip"
-    objectives: ClassVar[tuple[Goal, ...]] = ("makespan",)
+    objectives: ClassVar[tuple[Optimum, ...]] = ("makespan",)
 
-    def run(self, problem: Problem, state: SolveState) -> None:
+    def run(self, problem: Problem, state: Interval) -> None:
         """Close the interval around the least makespan, as far as time allows.
 
         The lower bound is tested first, because it is often attained; then the middle.
@@ -91,12 +86,11 @@ class Makespan(Strategy):
         state.phase = "search"
         probed = state.lower_bound
         while not state.is_done():
-            if count_starts(state.instance, probed) > self.largest_probe:
+            if count_starts(state.problem, probed) > LARGEST_PROBE:
                 state.stop_reason = "size"
                 return
-            starts = all_starts(state.instance, probed)
-            seconds = self.build_seconds_per_entry * program_entries(starts, problem.formulation)
-            if seconds > 0.5 * state.clock.seconds_left():
+            starts = all_starts(state.problem, probed)
+            if starts.memory_entries > ENTRIES_PER_SECOND * state.clock.seconds_left():
                 state.stop_reason = "size"
                 return
             if not _probe(problem, state, starts):
@@ -105,13 +99,11 @@ class Makespan(Strategy):
             probed = (state.lower_bound + state.upper_bound - 1) // 2
 
 
-def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
+def _probe(problem: Problem, state: Interval, starts: StartSets) -> bool:
     """Ask HiGHS for a schedule that completes by the horizon of ``starts``; False if undecided."""
-    compiled = compile_model(BUILDERS[problem.formulation](starts))
+    program = Program(starts)
     # Any feasible point will do.
-    linear = dataclasses.replace(
-        compiled.linear, costs=np.zeros_like(compiled.linear.costs), offset=0.0
-    )
+    linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
     result = solve_linear(
         linear,
         time_limit=state.clock.limit_left(),
@@ -121,9 +113,9 @@ def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
     )
     state.nodes += result.nodes
     if result.values is not None:
-        state.offer(schedule_from_values(starts, compiled, result.values))
+        state.offer(program.schedule(result.values))
         return True
-    if result.termination is Termination.INFEASIBLE:
-        state.raise_lower(starts.rounds + 1, certified=False)
+    if result.termination == "infeasible":
+        state.prove(starts.rounds + 1, PROGRAM, certified=False)
         return True
     return False

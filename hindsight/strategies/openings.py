@@ -16,6 +16,8 @@ from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.bounds.volume import fill_by_volume, mean_busy_time_bound
 from hindsight.configurations.proofs import StatePrices
+from hindsight.exact.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
+from hindsight.goals import Optimum
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     best_list_schedule,
@@ -23,10 +25,8 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule,
     prefix_schedule_within,
 )
-from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
+from hindsight.interval import Interval
 from hindsight.outcomes.proofs import Proof
-from hindsight.outcomes.results import Goal
-from hindsight.outcomes.solve_state import SolveState
 from instances import Instance, PreemptiveSchedule, Schedule
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
@@ -55,7 +55,7 @@ class Opening(ABC):
     def __init__(self, instance: Instance) -> None: ...
 
     @abstractmethod
-    def begin(self, state: SolveState, start: AnySchedule | None) -> HorizonProof | None:
+    def begin(self, state: Interval, start: AnySchedule | None) -> HorizonProof | None:
         """Find a first interval, by list schedules, ``start`` and bounds that need no solver."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Opening(ABC):
         """Turn a schedule of `instance` into one of the original instance."""
 
     @abstractmethod
-    def horizon(self, state: SolveState) -> int:
+    def horizon(self, state: Interval) -> int:
         """Return a round of the original instance by which every optimal schedule completes."""
 
     def restored_proof(self, proof: Proof | None) -> Proof | None:
@@ -82,7 +82,7 @@ class LatencyOpening(Opening):
         self._compressed = compress(instance)
         self.instance = self._compressed.instance
 
-    def begin(self, state: SolveState, start: AnySchedule | None) -> HorizonProof | None:
+    def begin(self, state: Interval, start: AnySchedule | None) -> HorizonProof | None:
         """See `Opening`."""
         moved = self._moved(start)
         assert not isinstance(moved, PreemptiveSchedule)
@@ -97,7 +97,7 @@ class LatencyOpening(Opening):
             proof = proved_horizon(self.instance, moved, state.clock.must_stop)
         state.horizon = proof.horizon
         state.offer(proof.schedule)
-        state.raise_lower(proof.lower_bound, certified=True)
+        state.prove(proof.lower_bound, "first prices")
         return proof
 
     def restore(self, schedule: AnySchedule) -> AnySchedule:
@@ -115,13 +115,13 @@ class LatencyOpening(Opening):
             return None
         return prices.without_gaps(self.instance.arrival_times, self._compressed.shifts)
 
-    def horizon(self, state: SolveState) -> int:
+    def horizon(self, state: Interval) -> int:
         """See `Opening`."""
         # No latency of an optimal schedule exceeds the total latency of another schedule.
         proved = state.horizon or int(self.instance.arrival_times.max()) + state.upper_bound
         return proved + int(self._compressed.shifts.max())
 
-    def _first_interval(self, state: SolveState, moved: AnySchedule | None) -> None:
+    def _first_interval(self, state: Interval, moved: AnySchedule | None) -> None:
         """Compute one list schedule and the volume bound, in seconds even for millions of requests.
 
         A list schedule that has used up the time limit ends after `FIRST_LIST_SECONDS`.
@@ -134,8 +134,8 @@ class LatencyOpening(Opening):
 
         schedule = moved or prefix_schedule_within(instance, PRIORITIES["output_length"], must_stop)
         state.offer(schedule or one_after_another(instance))
-        state.raise_lower(instance.total_output_length, certified=True)
-        state.raise_lower(mean_busy_time_bound(instance, fill_by_volume(instance)), certified=True)
+        state.prove(instance.total_output_length, "output lengths")
+        state.prove(mean_busy_time_bound(instance, fill_by_volume(instance)), "mean busy times")
 
     def _moved(self, start: AnySchedule | None) -> AnySchedule | None:
         """Return a schedule without idle gaps, or None if that breaks it."""
@@ -156,7 +156,7 @@ class PreemptiveOpening(LatencyOpening):
     excess the bound adds.
     """
 
-    def begin(self, state: SolveState, start: AnySchedule | None) -> None:
+    def begin(self, state: Interval, start: AnySchedule | None) -> None:
         """See `Opening`."""
         self._first_interval(state, self._moved(start))
         if not state.is_done():
@@ -181,7 +181,7 @@ class MakespanOpening(Opening):
         self.offset = int(instance.arrival_times[self._last].min())
         self.instance = self._selected(self._last, self.offset)
 
-    def begin(self, state: SolveState, start: AnySchedule | None) -> None:
+    def begin(self, state: Interval, start: AnySchedule | None) -> None:
         """See `Opening`."""
         thorough = len(self.instance) <= THOROUGH_UP_TO
         bound = makespan_lower_bound(self.instance)
@@ -193,7 +193,7 @@ class MakespanOpening(Opening):
             state.offer(schedule)
             if state.upper_bound == bound:
                 break
-        state.raise_lower(bound, certified=True)
+        state.prove(bound, "last completion")
         state.root_bound = bound
 
     def restore(self, schedule: AnySchedule) -> Schedule:
@@ -209,9 +209,9 @@ class MakespanOpening(Opening):
             starts[self._earlier] = served.start_times
         return Schedule(self._original, starts)
 
-    def horizon(self, state: SolveState) -> int:
+    def horizon(self, state: Interval) -> int:
         """See `Opening`."""
-        return state.upper_bound + self.offset
+        return int(state.upper_bound) + self.offset
 
     def _selected(self, positions: IntArray, offset: int) -> Instance:
         given = self._original
@@ -222,8 +222,8 @@ class MakespanOpening(Opening):
         return Instance(requests, given.memory_limit, given.name, given.metadata)
 
 
-OPENINGS: dict[Goal, type[Opening]] = {
-    "total_latency": LatencyOpening,
-    "preemptive_total_latency": PreemptiveOpening,
+OPENINGS: dict[Optimum, type[Opening]] = {
+    "latency": LatencyOpening,
+    "preemptive": PreemptiveOpening,
     "makespan": MakespanOpening,
 }

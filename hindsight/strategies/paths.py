@@ -18,7 +18,7 @@ import numpy as np
 
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.proofs import PathPrices, StatePrices
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.interval import Interval
 from hindsight.paths.graph import (
     PricedInstance,
     Room,
@@ -105,18 +105,18 @@ class Paths(Strategy):
         """Refuse weights, and tables that are too large."""
         return self.configurations.refusal(problem)
 
-    def run(self, problem: Problem, state: SolveState) -> None:
+    def run(self, problem: Problem, state: Interval) -> None:
         """Run phases until proof, time limit or interruption."""
         threads = problem.cores
         PathSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
 class PathSearch(ConfigurationSearch):
-    """Solve by the phases of this module, which reports its results to a `SolveState`."""
+    """Solve by the phases of this module, which reports its results to a `Interval`."""
 
     def __init__(
         self,
-        state: SolveState,
+        state: Interval,
         seed: int,
         threads: int = 1,
         parameters: Paths | None = None,
@@ -146,9 +146,9 @@ class PathSearch(ConfigurationSearch):
 
     @property
     def _is_settled(self) -> bool:
-        return self._gain <= self._paths.settled * self.state.upper_bound
+        return bool(self._gain <= self._paths.settled * self.state.upper_bound)
 
-    def _search_corridors(self, states: int, state: SolveState) -> None:
+    def _search_corridors(self, states: int, state: Interval) -> None:
         """See `ConfigurationSearch`; if graphs are to be built, this runs in a second thread."""
         beside = state is self.state and self._threads > 1 and self._is_settled
         if not beside or self._graphs.next_limit(state.upper_bound) is None:
@@ -195,7 +195,7 @@ def run_graphs_once(instance: Instance, limit: int) -> None:
 
 
 class GraphSearch:
-    """Graphs of paths under given prices, limit after limit, reported to a `SolveState`.
+    """Graphs of paths under given prices, limit after limit, reported to a `Interval`.
 
     Where the state's instance hands out memory in blocks, prices are those of
     `instances.problem.memory_translation.relaxed` of it, and graphs hold schedules in blocks.
@@ -208,10 +208,10 @@ class GraphSearch:
         Largest bounds proved by graphs: without tracking requests, and in all.
     """
 
-    def __init__(self, state: SolveState, parameters: Paths, threads: int) -> None:
+    def __init__(self, state: Interval, parameters: Paths, threads: int) -> None:
         self._state, self._paths, self._threads = state, parameters, threads
         self._room = parameters.most_nodes
-        self.growth = GraphGrowth(*parameters.expected, len(state.instance))
+        self.growth = GraphGrowth(*parameters.expected, len(state.problem))
         self.root_bound = self.proved = 0
 
     def run(self, prices: tuple[IntArray, IntArray], must_stop: Callable[[], bool]) -> None:
@@ -259,7 +259,7 @@ class GraphSearch:
         parameters, clock = self._paths, Clock()
         room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
         try:
-            priced = PricedInstance(state.instance, *prices, limit)
+            priced = PricedInstance(state.problem, *prices, limit)
         except (TooLargeError, MemoryError):
             return False
 
@@ -272,12 +272,12 @@ class GraphSearch:
         state.nodes += outcome.nodes
         self.root_bound = max(self.root_bound, outcome.root_bound)
         if outcome.start_times is not None:
-            state.offer(Schedule(state.instance, outcome.start_times))
+            state.offer(Schedule(state.problem, outcome.start_times))
         proved = min(outcome.lower_bound, state.upper_bound)
         if proved > max(self.proved, root):
             self.proved = proved
             state.proof = PathPrices(StatePrices(prices[0]), proved - 1, outcome.stages)
-        state.raise_lower(proved, certified=True)
+        state.prove(proved, "paths")
         if outcome.is_whole and outcome.most_nodes:
             self.growth.learn(limit - root, outcome.most_nodes, clock.seconds())
         elif not (outcome.is_whole or state.is_proved):

@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.outcomes.results import PREEMPTIVE, Goal
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.goals import PREEMPTIVE, Optimum
+from hindsight.interval import Interval
 from hindsight.preemption.ascent import ascend
 from hindsight.preemption.orders import OrderSearch
 from hindsight.preemption.prices import (
@@ -88,25 +88,25 @@ class Preemptive(Strategy):
     most_phases: int = 64
 
     name: ClassVar[str] = "preemptive"
-    objectives: ClassVar[tuple[Goal, ...]] = (PREEMPTIVE,)
+    objectives: ClassVar[tuple[Optimum, ...]] = (PREEMPTIVE,)
 
-    def run(self, problem: Problem, state: SolveState) -> None:
+    def run(self, problem: Problem, state: Interval) -> None:
         """Run phases until proof, time limit or interruption, or until nothing here goes on."""
         PreemptivePhases(state, problem.seed, self, problem.cores).run()
 
 
 class PreemptivePhases:
-    """Solve by the phases of this module, which improves a `SolveState` with a schedule."""
+    """Solve by the phases of this module, which improves a `Interval` with a schedule."""
 
     def __init__(
         self,
-        state: SolveState,
+        state: Interval,
         seed: int = 0,
         parameters: Preemptive | None = None,
         threads: int = 1,
     ) -> None:
         self._interval = state
-        self._instance = state.instance
+        self._instance = state.problem
         self._parameters = parameters or Preemptive()
         self._seed = seed
         self._table: FloatArray | None = None
@@ -120,7 +120,7 @@ class PreemptivePhases:
         interval, parameters = self._interval, self._parameters
         if interval.is_done():
             return
-        last, tokens = interval.best.makespan, int(self._instance.output_lengths.sum())
+        last, tokens = interval.schedule.makespan, int(self._instance.output_lengths.sum())
         if max(last, tokens) > parameters.largest_order_work:
             interval.note_stop()
             return
@@ -164,7 +164,7 @@ class PreemptivePhases:
         instance = self._instance
         self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
         self._linear_prices()
-        rounds, limit = self._interval.best.makespan, instance.memory_limit
+        rounds, limit = self._interval.schedule.makespan, instance.memory_limit
         table = ascend(instance, np.zeros((rounds + 1, limit + 1)), 1)
         prices = round_preemptive_prices(table)
         preemptive_price_bound(instance, prices)
@@ -217,7 +217,7 @@ class PreemptivePhases:
         interval.phase = "relaxation"
         if self._table is None:
             prices = filling_prices(fill_by_volume(instance))
-            rounds = max(len(prices), interval.best.makespan)
+            rounds = max(len(prices), interval.schedule.makespan)
             self._table = np.zeros((rounds + 1, instance.memory_limit + 1))
             self._table[1 : len(prices) + 1] = prices[:, None] * np.arange(
                 instance.memory_limit + 1
@@ -238,7 +238,8 @@ class PreemptivePhases:
             self._search = PreemptiveSearch(instance, rounded)
 
     def _prove_root(self, prices: PreemptivePrices) -> None:
-        self._interval.prove_root(preemptive_price_bound(self._instance, prices), prices)
+        bound = preemptive_price_bound(self._instance, prices)
+        self._interval.prove(bound, "preemptive prices", proof=prices)
 
     def _exhaust(self, phase: int) -> bool:
         """Run a beam, and growing budgets while they are exhausted; False if memory is short."""
@@ -263,8 +264,8 @@ class PreemptivePhases:
                 return most < at_once or outcome.status == "stopped"
             if outcome.found is not None:
                 interval.offer(outcome.found)
-                interval.raise_lower(outcome.found.total_latency, certified=True)
+                interval.prove(outcome.found.total_latency, "state search")
             else:
-                interval.raise_lower(budget + 1, certified=True)
+                interval.prove(budget + 1, "state search")
             self._step *= 2
         return True

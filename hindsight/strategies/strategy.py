@@ -10,13 +10,14 @@ import numpy as np
 
 from hindsight.bounds.memory_prices import price_bound, useful_starts
 from hindsight.configurations.proofs import StatePrices
-from hindsight.integer_program.horizon import HorizonProof
-from hindsight.integer_program.models import Formulation
-from hindsight.integer_program.starts import StartSets, start_sets
+from hindsight.exact.horizon import HorizonProof
+from hindsight.exact.starts import StartSets, start_sets
+from hindsight.goals import Optimum
+from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.results import Goal, Relaxation
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.outcomes.results import Relaxation
 from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.result import MEMORY_PRICES
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
 from instances import Instance
@@ -30,7 +31,7 @@ class Problem:
     ----------
     instance : Instance
         Instance without idle gaps.
-    objective : Goal
+    objective : Optimum
         Objective, and whether preemption is allowed.
     horizon_proof : HorizonProof or None
         Bounds on total latency and the starts they allow; None for other objectives.
@@ -38,18 +39,15 @@ class Problem:
         Threads of the solvers; None leaves the choice to each solver.
     seed : int
         Seed of every random choice.
-    formulation : Formulation
-        Formulation of the integer programs.
     prices : StatePrices or None
         Good state prices, from which an ascent may start; None if there are none.
     """
 
     instance: Instance
-    objective: Goal
+    objective: Optimum
     horizon_proof: HorizonProof | None = None
     threads: int | None = None
     seed: int = 0
-    formulation: Formulation = "dense"
     prices: StatePrices | None = None
 
     @property
@@ -73,20 +71,20 @@ class Strategy(ABC):
     ----------
     name : str
         Name by which `hindsight.solve` selects it.
-    objectives : tuple[Goal, ...]
+    objectives : tuple[Optimum, ...]
         Goals that it can minimise.
     """
 
     name: ClassVar[str]
 
-    objectives: ClassVar[tuple[Goal, ...]] = ("total_latency",)
+    objectives: ClassVar[tuple[Optimum, ...]] = ("latency",)
 
     def refusal(self, problem: Problem) -> str | None:
         """Return why it cannot solve a problem with one of its objectives, or None if it can."""
         return None
 
     @abstractmethod
-    def run(self, problem: Problem, state: SolveState) -> None:
+    def run(self, problem: Problem, state: Interval) -> None:
         """Shrink the interval of ``state``, which has a schedule, until proof or a stop.
 
         The method stores its stop reason in ``state``, and what it proved before any search.
@@ -97,30 +95,30 @@ RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.5
 """Relative accuracy of the relaxation, and the share of the time left that it may take."""
 
 
-def relaxed(state: SolveState) -> Relaxation:
+def relaxed(state: Interval) -> Relaxation:
     """Relax the state's instance by ascent in the memory prices."""
     left = state.clock.limit_left()
     limit = None if left is None else RELAXATION_SHARE * left
     relaxation = ScaleRelaxation(
-        state.instance, tolerance=RELAXATION_TOLERANCE, clock=Clock(limit, state.clock.must_stop)
+        state.problem, tolerance=RELAXATION_TOLERANCE, clock=Clock(limit, state.clock.must_stop)
     )
     relaxation.go_on()
     return relaxation.result()
 
 
-def starts_left(state: SolveState, starts: StartSets, prices: MemoryPrices) -> StartSets:
+def starts_left(state: Interval, starts: StartSets, prices: MemoryPrices) -> StartSets:
     """Apply the bound that memory prices prove, and return the starts that they allow.
 
     ``starts`` and the returned starts are complete lists: every schedule that is still sought is in
     both.
     """
-    bound = price_bound(state.instance, prices)
-    state.prove_root(bound.bound, bound.prices)
-    useful = useful_starts(state.instance, bound, state.upper_bound, starts.horizon)
+    bound = price_bound(state.problem, prices)
+    state.prove(bound.bound, MEMORY_PRICES, proof=bound.prices)
+    useful = useful_starts(state.problem, bound, state.upper_bound, starts.horizon)
     both = [
         np.intersect1d(old, new, assume_unique=True)
         for old, new in zip(starts.starts, useful, strict=True)
     ]
-    left = start_sets(state.instance, both)
+    left = start_sets(state.problem, both)
     state.horizon = left.horizon
     return left

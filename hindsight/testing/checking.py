@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from operator import attrgetter
+from typing import get_args
 
-from hindsight.extensions.bounds import BOUNDS, AnyBound
+from hindsight.extensions.bounds import AnyBound, OwnBound
+from hindsight.goals import GOAL_NAMES, Optimum
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.sources import MAIN
-from instances.user_modules import file_of
 from instances.validation import as_integer
 
 from .cases import drawn_instances, instance_lines, smallest
@@ -24,12 +24,13 @@ def check_bound(
     bound: AnyBound,
     instances: int | Iterable[Instance] = 100,
     *,
+    goal: Optimum = "latency",
     seed: int = 0,
 ) -> CheckReport:
     """Try a bound on tiny instances, and report where it exceeds an optimum found by enumeration.
 
     * runs: it raises no error and returns an int, a Fraction or prices.
-    * valid: no schedule of its goal costs less.
+    * valid: no schedule costs less by the goal.
     * repeats: the same instance has the same bound.
 
     A bound that passes is not proved: its claims stay claims in the results that use it.
@@ -37,13 +38,16 @@ def check_bound(
     Parameters
     ----------
     bound : AnyBound
-        As `hindsight.solve` takes it: a registered name, ``FILE.py:NAME``, or the function.
+        As `hindsight.solve` takes it: the function, or ``FILE.py:NAME`` of one.
     instances : int or Iterable[Instance], default 100
         How many to draw, of 1 to 4 requests: all at once and with arrivals, tight memory, equal
         requests, idle gaps, long ones before short ones. Outputs are 1 to 6, prompts 0 to 46 (a
         third of the instances have longer ones than 9), arrivals 0 to 4, or 30 after a gap. Or
         instances to try instead: every schedule of them is enumerated, so they have no more than
         four or five requests that wait for few rounds, and their memory is counted in tokens.
+    goal : Optimum, default "latency"
+        Goal that it bounds: ``"latency"``, ``"makespan"``, or ``"preemptive"``,
+        of schedules that may stop requests.
     seed : int, default 0
         Seed of the instances.
 
@@ -54,12 +58,15 @@ def check_bound(
 
     Raises
     ------
-    UnknownNameError, InvalidValueError, InvalidTypeError
+    InvalidValueError, InvalidTypeError
         An argument is invalid, or the object given is not a bound.
     """
-    own = BOUNDS.find(bound)
+    own = OwnBound.found(bound)
+    if goal not in get_args(Optimum):
+        known = ", ".join(get_args(Optimum))
+        raise InvalidValueError(None, "goal", goal, f"is not one of {known}")
     cases = _cases(instances, seed)
-    verdict = partial(_verdict, cases, _call(bound))
+    verdict = partial(_verdict, cases, _call(bound, goal))
     priced: set[str] = set()
 
     def value(instance: Instance) -> int:
@@ -69,7 +76,7 @@ def check_bound(
         if isinstance(found, int):
             return found
         priced.add(instance.digest)
-        return proved_value(own, found, instance, own.goal)
+        return proved_value(own, found, instance, goal)
 
     @cache
     def sound(instance: Instance) -> int:
@@ -78,7 +85,7 @@ def check_bound(
 
     @cache
     def best(instance: Instance) -> int:
-        return optimum(instance, own.goal)
+        return optimum(instance, goal)
 
     def runs(instance: Instance) -> Reason:
         return _refusal(lambda: value(instance))
@@ -87,7 +94,7 @@ def check_bound(
         claimed, least = sound(instance), best(instance)
         if claimed <= least:
             return None
-        return f"it says {claimed}, and the {own.goal.replace('_', ' ')} is {least} at best"
+        return f"it says {claimed}, and the {GOAL_NAMES[goal]} is {least} at best"
 
     def repeats(instance: Instance) -> Reason:
         first, second = sound(instance), value(instance)
@@ -126,21 +133,12 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
     return list(drawn_instances(number, seed))
 
 
-def _call(given: object) -> str:
-    """Return the call that shows a failure, with the given text or the reader's name for it.
-
-    A name that an import has registered exists only after that import.
-    """
-    before = ""
+def _call(given: object, goal: Optimum) -> str:
+    """Return the call that shows a failure, with the given text or the name of the function."""
     name = getattr(given, "__name__", "")
-    shown = name if name.isidentifier() else "yours"
-    if isinstance(given, str):
-        source = BOUNDS.source(given)
-        file = None if source is None else file_of(source)
-        shown = repr(given if file is None else f"{file}:{given}")
-        if source is not None and file is None and source.__module__ != MAIN:
-            before = f"import {source.__module__}\n"
-    return f"{before}print(hindsight.check_bound({shown}, [instance]))"
+    shown = repr(given) if isinstance(given, str) else name if name.isidentifier() else "yours"
+    more = "" if goal == "latency" else f", goal={goal!r}"
+    return f"print(hindsight.check_bound({shown}, [instance]{more}))"
 
 
 def _verdict(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import count, product
 
-from hindsight.outcomes.results import PREEMPTIVE, Goal
+from hindsight.goals import PREEMPTIVE, Optimum
 from instances import Instance
 
 Starts = tuple[int, ...]
@@ -26,7 +26,7 @@ def fits(instance: Instance, starts: Starts) -> bool:
     return all(tokens <= instance.memory_limit for tokens in held.values())
 
 
-def optimum(instance: Instance, goal: Goal) -> int:
+def optimum(instance: Instance, goal: Optimum) -> int:
     """Return the least cost of a feasible schedule."""
     if goal == PREEMPTIVE:
         return _preemptive_optimum(instance)

@@ -66,7 +66,6 @@ def _tell(kind: str, message: object) -> None:
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
 LATE_ERRORS = {
     "hindsight.outcomes.errors.SolverError",
-    "hindsight.outcomes.errors.DisagreementError",
     "online.policy_interface.policy.PolicyError",
     "online.runtime.processes.WorkerDiedError",
     "online.simulation.run.NoScheduleError",

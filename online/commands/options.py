@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS = 60.0
 """Time limit of each optimum or bound: most of what is proved at all is proved in less."""
 
-OWN_METAVAR = "NAME or FILE.py[:NAME]"
-"""Bounds: registered by name, or in a file."""
+OWN_METAVAR = "FILE.py:NAME"
+"""Bounds: functions in a file."""
 
 POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.outcomes.results import percent
+from hindsight.result import percent
 from instances import Instance, InvalidValueError, Schedule, UnknownNameError
-from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval
 
 from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
@@ -22,8 +21,8 @@ from .options import OWN_METAVAR, Seed, Threads, TimeLimit, importing, limit_not
 from .sources import OneSource, goal_notes, parse_source, read_in_time, record_of, rounding_notes
 
 if TYPE_CHECKING:
-    from hindsight import Progress, SolveResult
-    from hindsight.integer_program.cbc import SecondOpinion
+    from hindsight import Progress, Result
+    from hindsight.exact.second_opinion import Opinion
 
 CERTIFICATE_SHARE = 0.25
 """Of the time limit, kept for the certificate."""
@@ -55,7 +54,7 @@ def solve(  # noqa: PLR0913
     source: OneSource,
     method: Annotated[
         str,
-        typer.Option(help="auto, paths, configurations, counts, mip or beams (docs/solving.md)."),
+        typer.Option(help="auto, paths, configurations, mip or beams (docs/solving.md)."),
     ] = "auto",
     objective_name: Annotated[
         str,
@@ -84,9 +83,7 @@ def solve(  # noqa: PLR0913
             "solved as well."
         ),
     ] = None,
-    formulation: Annotated[
-        str, typer.Option(help="Program solved and exported: dense or sparse.")
-    ] = "dense",
+    formulation: Annotated[str, typer.Option(help="Program exported: dense or sparse.")] = "dense",
     out: Annotated[
         Path | None, typer.Option(help="Write the instance with the bounds found, as JSON.")
     ] = None,
@@ -126,12 +123,15 @@ def solve(  # noqa: PLR0913
     check_output(out, (".json",), source=parsed.file)
     check_output(certificate, (".json",), "--certificate", source=parsed.file)
     check_json(json_file, source=parsed.file)
+    if export is None and formulation != "dense":
+        reason = "is that of --export, which is not given"
+        raise InvalidValueError(None, "--formulation", formulation, reason)
     instance, limit, reading = read_in_time(parsed, limit_of(time_limit))
     import hindsight
     from hindsight.runtime.interruption import interruption
 
     if crosscheck:
-        _refuse_too_large(instance)
+        _refuse_large_crosscheck(instance)
     notes = [*rounding_notes([instance]), *goal_notes([instance], objective, GOAL_OPTIONS)]
     record = {**about(instance), "notes": notes}
     if export is not None:
@@ -150,13 +150,12 @@ def solve(  # noqa: PLR0913
         result = hindsight.solve(
             instance,
             limit,
-            threads,
-            seed,
-            objective=cast(Any, objective.removeprefix(PREEMPTIVE)),
+            threads=threads,
+            seed=seed,
+            goal="makespan" if objective == "makespan" else "latency",
             method=method,
-            formulation=cast(Any, formulation),  # checked by hindsight
             start=start,
-            preemptive=objective.startswith(PREEMPTIVE),
+            preemption="keep" if objective.startswith(PREEMPTIVE) else "never",
             gap=gap,
             bounds=own_bounds or (),
             progress=show,
@@ -173,7 +172,8 @@ def solve(  # noqa: PLR0913
                 left = None if time_limit is None else time_limit - reading - result.runtime
                 record["certificate"] = _certify(result, certificate, left)
         if crosscheck and result.stop_reason != "interrupted":
-            record["cbc"] = _opinion(hindsight.crosscheck(instance, result, limit))
+            interval = result.lower_bound, result.upper_bound
+            record["cbc"] = _opinion(hindsight.second_opinion(instance, interval, limit))
     finally:
         answer(json_file, "solve", record, _fields(record, "; ".join(notes), ended))
     return INTERRUPTED_STATUS if result.stop_reason == "interrupted" else 0
@@ -192,11 +192,12 @@ def _objective(name: str, given: Mapping[str, object]) -> str:
     return objective
 
 
-def _refuse_too_large(instance: Instance) -> None:
-    # PuLP takes a while to load.
-    from hindsight.integer_program.cbc import refuse_too_large
+def _refuse_large_crosscheck(instance: Instance) -> None:
+    """Refuse a program that the second solver could not hold, before the first one runs."""
+    from hindsight.exact.pyomo_model import model_size
 
-    refuse_too_large(instance)
+    horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
+    model_size(instance, "dense", horizon).refuse_too_large()
 
 
 def _export(
@@ -204,17 +205,13 @@ def _export(
 ) -> dict[str, Any]:
     """Write the model; its size, from ``told_from`` bytes, is told before anything is built."""
     import hindsight
-    from hindsight.bounds.makespan import makespan_lower_bound
-    from hindsight.integer_program.horizon import proved_horizon
-    from hindsight.integer_program.models import BUILDERS, model_size
+    from hindsight.exact.pyomo_model import FORMULATIONS, last_round, model_size
 
     kind, horizon = cast(Any, formulation), None
     found: dict[str, Any] = {"file": path, "formulation": formulation}
-    if formulation in BUILDERS and objective == "total_latency" and instance.memory_rule == TOKENS:
-        model_size(instance, kind, makespan_lower_bound(instance)).refuse_too_large()
-        horizon = proved_horizon(instance).horizon
-        size = model_size(instance, kind, horizon)
-        size.refuse_too_large()
+    if formulation in FORMULATIONS and objective == "total_latency":
+        horizon = last_round(instance, formulation, None, "latency")
+        size = model_size(instance, formulation, horizon)
         found |= {
             "horizon_rounds": horizon,
             "variables": size.columns,
@@ -227,8 +224,8 @@ def _export(
                 f"model  {size.columns:,} variables, {size.rows:,} constraints, {size.non_zeros:,} "
                 f"non-zeros, rounds 1 .. {horizon:,}; about {size.bytes / 1e6:,.0f} MB to build"
             )
-    model = hindsight.build_model(instance, kind, horizon=horizon, objective=cast(Any, objective))
-    hindsight.export_model(model, path)
+    goal: Any = "makespan" if objective == "makespan" else "latency"
+    hindsight.build_model(instance, kind, horizon=horizon, goal=goal, path=path)
     return found
 
 
@@ -246,7 +243,7 @@ def _start(instance: Instance, objective: str, notes: list[str], *, is_named: bo
 
 @contextmanager
 def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Progress], None]]:
-    from hindsight.outcomes.results import relative_waiting_gap
+    from hindsight.result import relative_waiting_gap
 
     with progress_bar(1, lines=True) as update:
         update(0, "heuristics")
@@ -261,7 +258,7 @@ def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Pr
         yield show
 
 
-def _certify(result: SolveResult, path: Path, left: float | None) -> dict[str, Any]:
+def _certify(result: Result, path: Path, left: float | None) -> dict[str, Any]:
     """Write a certificate in the seconds that are left, and check it."""
     import hindsight
 
@@ -275,15 +272,15 @@ def _certify(result: SolveResult, path: Path, left: float | None) -> dict[str, A
     }
 
 
-def _opinion(found: SecondOpinion) -> dict[str, Any]:
+def _opinion(found: Opinion) -> dict[str, Any]:
     total = None if found.schedule is None else found.schedule.total_latency
     return {"total_latency_rounds": total, "is_optimal": found.is_optimal}
 
 
-def _record(result: SolveResult) -> dict[str, Any]:
+def _record(result: Result) -> dict[str, Any]:
     record: dict[str, Any] = {
-        "objective": result.objective,
-        "preemptive": result.preemptive,
+        "objective": "makespan" if result.goal == "makespan" else "total_latency",
+        "preemptive": result.preemption != "never",
         "status": result.status,
         "stop_reason": result.stop_reason,
         "optimum_rounds": [result.lower_bound, result.upper_bound],
@@ -292,12 +289,13 @@ def _record(result: SolveResult) -> dict[str, Any]:
         "certified_gap": result.certified_gap,
         "runtime_seconds": result.runtime,
     }
-    if result.own_bounds:
+    own = {name: one for name, one in result.bounds.items() if name.startswith("bound ")}
+    if own:
         record["own_bounds"] = [
-            {"name": name, "lower_bound_rounds": bound, "proved": proved}
-            for name, (bound, proved) in result.own_bounds.items()
+            {"name": name, "lower_bound_rounds": one.value, "proved": one.certified}
+            for name, one in own.items()
         ]
-    if result.objective == "total_latency":
+    if result.goal == "latency":
         record["waiting_rounds"] = result.waiting_interval
         record["certified_waiting_gap"] = result.waiting_gap
     if isinstance(result.schedule, Schedule):

@@ -29,7 +29,7 @@ from .running import Listener, asked_trial, find_optimum, run_policy
 from .trial import COMPLETED, AnyProblem, Trial, held_alike
 
 if TYPE_CHECKING:
-    from hindsight import Progress, SecondsProgress
+    from hindsight import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +424,7 @@ def _compared(
     should_stop: Callable[[], bool],
     tell: Callable[[float], None],
 ) -> list[Trial]:
-    def hear(news: Progress | SecondsProgress) -> None:
+    def hear(news: Progress) -> None:
         tell(news.gap)
 
     found = compare(job[1], progress=hear, should_stop=should_stop, **options)

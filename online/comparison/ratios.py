@@ -9,12 +9,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
+from instances.service_level import AnyLevel
 from online.simulation.errors import InternalError
 from online.simulation.fleet_run import FleetRun
 from online.simulation.run import NoScheduleError, Run
 
 if TYPE_CHECKING:
-    from hindsight import AttainmentResult
+    from hindsight import Result
 
 ROUNDS, SECONDS = "rounds", "seconds"
 """Units of latency."""
@@ -281,7 +282,7 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
     result : HindsightBounds
         Of `hindsight.solve`, for the same requests and batch time.
     preemptive : bool or None, default None
-        Whether ``result`` must be of the preemptive optimum (``solve(.., preemptive=True)``). None
+        Whether ``result`` must be of the preemptive optimum (``preemption="keep"``). None
         takes either, but for a run that preempted requests and kept their tokens, which needs the
         preemptive one. In seconds every scheduler may preempt, and only None is allowed.
 
@@ -324,10 +325,10 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
         raise MismatchError("the run is in {}, and the hindsight bounds in {}".format(*units))
     if timed and preemptive is not None:
         raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")
-    given = bool(getattr(result, "preemptive", False))
+    given = not timed and getattr(result, "preemption", "never") != "never"
     wanted = not timed and (given or run.keeps_tokens) if preemptive is None else preemptive
     schedule: Any = run.preemptive_schedule if wanted else run.schedule
-    if getattr(result, "objective", "total_latency") != "total_latency":
+    if getattr(result, "goal", "latency") != "latency":
         raise MismatchError("the hindsight bounds are not of total latency")
     if given != wanted:
         kinds = ("of schedules without preemption", "of the preemptive optimum")
@@ -343,7 +344,7 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
     return Ratio(total, *bounds, wanted, total_output_length=lengths)
 
 
-def share_of_attainable(run: Run, result: AttainmentResult) -> Interval:
+def share_of_attainable(run: Run, result: Result) -> Interval:
     """Bound the requests of a run on time, divided by the most that any scheduler has on time.
 
     Raises
@@ -353,10 +354,10 @@ def share_of_attainable(run: Run, result: AttainmentResult) -> Interval:
     """
     attainable = attainable_beside(run, result)
     counted: Any = run if run.batch_time is None else run.schedule
-    return Interval.of_share(int(counted.on_time(result.level).sum()), attainable)
+    return Interval.of_share(int(counted.on_time(_level_of(result)).sum()), attainable)
 
 
-def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
+def attainable_beside(run: Run, result: Result) -> Interval:
     """Bound the most requests on time, where the run itself is one of the schedules.
 
     In rounds the most is of schedules that run each request from start to end: of a run that held
@@ -366,8 +367,8 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     ----------
     run : Run
         What the policy did.
-    result : AttainmentResult
-        Of `hindsight.attainment`, for the same requests and batch time.
+    result : Result
+        Of `hindsight.solve` for the goal `hindsight.OnTime`, for the same requests and batch time.
 
     Raises
     ------
@@ -382,8 +383,8 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     if not schedule.problem.matches(result.problem):
         both = "the run and the requests on time"
         raise MismatchError(f"{both} belong to different requests or batch times")
-    kept = int(schedule.on_time(result.level).sum())
-    if run.batch_time is None and kept < run.on_time(result.level).sum():
+    kept = int(schedule.on_time(_level_of(result)).sum())
+    if run.batch_time is None and kept < run.on_time(_level_of(result)).sum():
         raise NoScheduleError(
             f"the run of {run.policy_name!r} held requests after their first tokens: without "
             "pauses fewer are on time"
@@ -393,9 +394,23 @@ def attainable_beside(run: Run, result: AttainmentResult) -> Interval:
     return Interval.between(max(kept, result.lower_bound), result.upper_bound)
 
 
+def _level_of(result: Result) -> AnyLevel:
+    """Return the service level of a result.
+
+    Raises
+    ------
+    MismatchError
+        It is not about requests on time.
+    """
+    level: AnyLevel | None = getattr(result.goal, "level", None)
+    if level is None:
+        raise MismatchError("the hindsight bounds are not of requests on time")
+    return level
+
+
 def seconds_of(schedule: SecondsSchedule) -> Fraction:
     """Return the total latency, with all decimals as written where these are known."""
-    from hindsight.seconds.results import exact_total_latency
+    from hindsight.goals import exact_total_latency
 
     exact = exact_total_latency(schedule)
     return Fraction(schedule.total_latency) if exact is None else exact

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import Instance, InvalidValueError, Schedule, ServiceLevel, known_bounds
@@ -36,11 +35,11 @@ from .trial import (
 )
 
 if TYPE_CHECKING:
-    from hindsight import Progress, SecondsProgress
+    from hindsight import Progress
 
 _log = logging.getLogger(__name__)
 
-Listener: TypeAlias = "Callable[[Progress | SecondsProgress], None]"
+Listener: TypeAlias = "Callable[[Progress], None]"
 
 
 def run_policy(
@@ -136,19 +135,23 @@ def find_optimum(
     preemptive: bool = False,
     progress: Listener | None = None,
     level: ServiceLevel | None = None,
+    serves_late: bool = False,
+    should_stop: Callable[[], bool] | None = None,
     **options: Any,
 ) -> Any:
     """Return what `hindsight.solve` knows of the optimum, or the error of the search.
 
-    With a level it is what `hindsight.attainment` knows. ``options`` are those of both. The search
+    With a level it is what is known of the most requests on time, and the schedule serves late ones
+    too if ``serves_late``. ``options`` are those of `hindsight.solver.solve_until`. The search
     starts from the schedule that the instance carries, never from that of a policy: what is found
     does not depend on the policies that are compared. An error that ``progress`` raises is raised.
     """
-    import hindsight
+    from hindsight import OnTime
+    from hindsight.solver import solve_until
 
     raised: list[BaseException] = []
 
-    def tell(news: Progress | SecondsProgress) -> None:
+    def tell(news: Progress) -> None:
         try:
             if progress is not None:
                 progress(news)
@@ -156,17 +159,17 @@ def find_optimum(
             raised.append(error)
             raise
 
-    if level is None:
-        search: Callable[..., Any] = partial(hindsight.solve, preemptive=preemptive)
-    else:
-        search = partial(hindsight.attainment, level=level)
+    if level is not None:
+        options["goal"] = OnTime(level, "serve" if serves_late else "drop")
+    elif preemptive:
+        options["preemption"] = "keep"
     try:
         if level is None and isinstance(problem, Instance):
             # Its lower bounds are not believed.
             known = known_bounds(problem)
             if known is not None and known.start_times is not None:
                 options["start"] = Schedule(problem, known.start_times)
-        return search(problem, progress=tell, **options)
+        return solve_until(should_stop, problem, progress=tell, **options)
     except Exception as error:
         if raised:
             raise

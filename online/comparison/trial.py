@@ -38,7 +38,7 @@ from .ratios import (
 )
 
 if TYPE_CHECKING:
-    from hindsight import AttainmentResult, SecondsResult, SolveResult
+    from hindsight import Result
 
 COMPLETED = "completed"
 FAILED = "failed"
@@ -61,7 +61,7 @@ OPTIMA = ("optimum", "preemptive optimum")
 IN_SECONDS = "optimum in seconds"
 """Name of the optimum that ratios in seconds refer to: the least of every scheduler."""
 
-Optimum: TypeAlias = "SolveResult | SecondsResult"
+Optimum: TypeAlias = "Result"
 
 AnyProblem: TypeAlias = Instance | Workload
 """What an optimum is of: in rounds, or in seconds."""
@@ -304,7 +304,7 @@ class Trial:
             known["reason"] = self.run_reason or NO_OPTIMUM + one_line(found)
         else:
             ends = (found.upper_bound, found.lower_bound, found.certified_lower_bound)
-            named = getattr(found, "best_bound", None)
+            named = found.best_bound if isinstance(found.problem, Workload) else None
             values = (*ends, found.stop_reason, found.runtime, named, found.schedule)
             known = dict(zip(OF_OPTIMUM, (*values, self.run_reason), strict=True))
         return (
@@ -341,7 +341,7 @@ class Trial:
             return self.ratio
         return self.swapped().ratio if self.other else None
 
-    def within(self, level: ServiceLevel, found: AttainmentResult | Exception | None) -> Trial:
+    def within(self, level: ServiceLevel, found: Result | Exception | None) -> Trial:
         """Return the trial with its requests on time, and what a search says of the most."""
         if self.run is None:
             return self

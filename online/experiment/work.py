@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import instances
-from instances import Instance, ServiceLevel, UnknownNameError
+from instances import Instance, ServiceLevel, UnknownNameError, Workload
 from instances.batch_time.presets import batch_time_of
 from instances.problem.arrival_source import in_seconds
 from instances.sources import PACKAGES, package_sources
@@ -25,9 +25,6 @@ from .declaration import BATCH_TIME, LEVEL, Predictions
 from .documents import canonical, problem_document, problem_of, schedule_document, seconds_text
 from .plan import PREEMPTIVE, SEARCH, OptimumTask, TrialTask, optimum_sources, trial_sources
 from .store import Done, OptimumRow, TrialRow
-
-if TYPE_CHECKING:
-    from hindsight import AttainmentResult
 
 
 class WorkerVersionError(RuntimeError):
@@ -229,7 +226,7 @@ def _optimum(task: OptimumTask) -> Done:
     if LEVEL in options:
         # Late requests are served too: the schedule that is stored is one of the instance.
         level = ServiceLevel(**options[LEVEL])
-        options = {**options[SEARCH], "level": level, "late": "serve"}
+        options = {**options[SEARCH], "level": level, "serves_late": True}
         del options["method"]
     problem: Any = problem_of(task.document)
     if BATCH_TIME in options:
@@ -249,11 +246,9 @@ def _optimum(task: OptimumTask) -> Done:
     return _optimum_row(task, found), None
 
 
-def _bounds(result: Optimum | AttainmentResult) -> dict[str, Any]:
-    from hindsight import AttainmentResult, SecondsResult
-
+def _bounds(result: Optimum) -> dict[str, Any]:
     names = ("upper_bound", "lower_bound", "certified_lower_bound")
-    if isinstance(result, AttainmentResult):
+    if result.goal != "latency":
         schedule: Any = result.schedule
         in_rounds = isinstance(result.problem, Instance)
         starts = json.dumps(rounds_of(schedule)) if in_rounds else None
@@ -261,7 +256,7 @@ def _bounds(result: Optimum | AttainmentResult) -> dict[str, Any]:
             **{name: getattr(result, name) for name in names[:2]},
             "start_times": starts or _seconds_json(schedule, upper_bound=result.best_bound),
         }
-    if isinstance(result, SecondsResult):
+    if isinstance(result.problem, Workload):
         return {
             **{name: seconds_text(getattr(result, name)) for name in names},
             "start_times": _seconds_json(result.schedule, lower_bound=result.best_bound),

@@ -612,7 +612,9 @@ def _find(
         task.workload,
         time_limit=task.time_limit,
         progress=lambda news: tell((news.lower_bound, news.upper_bound)),
-        **_options(task, stop),
+        threads=1,
+        seed=task.seed,
+        should_stop=stop,
         **asked,
     )
     if isinstance(found, Exception):
@@ -681,32 +683,34 @@ def attain(task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]) ->
 
 def shortest_tail(task: Task, stop: Callable[[], bool]) -> Interval:
     """Enclose the least p99 latency of every scheduler."""
-    import hindsight
+    from hindsight import Tail
+    from hindsight.solver import solve_until
 
     known, limit = _with_and_without_reuse(
-        task, lambda one: hindsight.tail(one.workload, P99, one.time_limit, **_options(one, stop))
+        task,
+        lambda one: solve_until(
+            stop, one.workload, one.time_limit, goal=Tail(P99), threads=1, seed=one.seed
+        ),
     )
     return Interval(Fraction(limit.lower_bound), Fraction(known.upper_bound))
 
 
 def fewest_replicas(task: Task, stop: Callable[[], bool]) -> CapacityResult:
     """Enclose the fewest replicas with which enough requests can be on time."""
-    import hindsight
+    from hindsight import OnTime
+    from hindsight.runtime.search import Search
+    from hindsight.service.capacity import replicas_within
 
     level = task.level
     assert level is not None
-    known, limit = _with_and_without_reuse(
-        task,
-        lambda one: hindsight.fewest_replicas(
-            one.workload, level, one.share, one.time_limit, **_options(one, stop)
-        ),
-    )
+
+    def find(one: Task) -> CapacityResult:
+        search = Search.checked(one.time_limit, stop, threads=1, seed=one.seed)
+        return replicas_within(one.workload, OnTime(level), one.share, search)
+
+    known, limit = _with_and_without_reuse(task, find)
     enough: CapacityResult = known
     return replace(enough, lower_bound=limit.lower_bound)
-
-
-def _options(task: Task, stop: Callable[[], bool]) -> dict[str, Any]:
-    return {"threads": 1, "seed": task.seed, "should_stop": stop}
 
 
 def _on_time(

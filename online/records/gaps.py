@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from hindsight.outcomes.results import percent
+from hindsight.result import percent
 from instances import Record
 
 

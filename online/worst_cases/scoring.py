@@ -278,7 +278,7 @@ def _certificate(result: Any) -> Mapping[str, Any] | None:
     from hindsight.certificates.writing import make_certificate
 
     document = make_certificate(result.schedule, result.proof, search=False)
-    if result.preemptive:
+    if result.preemption != "never":
         # Of the preemptive optimum there are certificates by prices alone.
         return document if check_certificate(document).is_optimal else None
     if document["lower_bound"] < document["upper_bound"] or len(str(document)) > LONG_CERTIFICATE:

@@ -85,12 +85,12 @@ def test_a_start_is_taken_and_the_makespan_is_proved_in_blocks() -> None:
     instance = drawn(3, MemoryRule(3, "next"))
     first = hindsight.solve(instance)
     assert hindsight.solve(instance, start=first.schedule).upper_bound == first.upper_bound
-    shortest = hindsight.solve(instance, objective="makespan")
+    shortest = hindsight.solve(instance, goal="makespan")
     assert shortest.schedule.is_feasible
     assert shortest.lower_bound <= first.schedule.makespan
     assert shortest.upper_bound <= first.schedule.makespan
     assert shortest.status == "optimal"
-    below = hindsight.solve(relaxed(instance), objective="makespan")
+    below = hindsight.solve(relaxed(instance), goal="makespan")
     assert shortest.lower_bound >= below.upper_bound
 
 

@@ -9,12 +9,12 @@ import online
 from instances import Instance, Request, generate
 
 
-@pytest.mark.parametrize("formulation", ["dense", "sparse"])
-def test_example_1_of_w25(formulation: str) -> None:
+@pytest.mark.parametrize("method", ["auto", "mip"])
+def test_example_1_of_w25(method: str) -> None:
     """[W25] Example 1."""
     instance = Instance([Request(0, 63, 1), *[Request(0, 1, 2) for _ in range(21)]], 64)
     assert online.simulate(instance, "mc-sf").total_latency == 64
-    result = hindsight.solve(instance, threads=1, formulation=formulation)  # type: ignore[arg-type]
+    result = hindsight.solve(instance, threads=1, method=method)
     assert (result.upper_bound, result.lower_bound) == (45, 45)
 
 
@@ -39,7 +39,7 @@ def test_identical_requests(prompt: int, output: int, n: int, limit: int) -> Non
     run = online.simulate(instance, "mc-sf")
     # At least as good as full batches, which is where the theorem starts (Appendix B.3).
     assert run.total_latency <= batches(n, output, limit // (prompt + output))
-    result = hindsight.solve(instance, threads=1, formulation="sparse", time_limit=60)
+    result = hindsight.solve(instance, threads=1, time_limit=60)
     ratio = online.ratio(run, result)
     assert ratio.lower is not None
     assert ratio.lower >= 1

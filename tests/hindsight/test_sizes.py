@@ -13,7 +13,8 @@ import hindsight
 import online
 from hindsight.bounds.memory_prices import PricedCosts, price_bound, round_prices
 from hindsight.bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices
-from hindsight.integer_program import models
+from hindsight.exact import pyomo_model
+from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
 from instances import Instance, InvalidValueError, Request, generate
 
@@ -128,22 +129,22 @@ def test_schedules_too_long_for_a_profile_are_solved() -> None:
 
 def test_a_model_too_large_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = generate("arrival-model-1", seed=0, n=8)
-    horizon = hindsight.proved_horizon(instance).horizon
-    size = models.model_size(instance, "dense", horizon)
-    monkeypatch.setattr(models, "available_bytes", lambda: size.bytes)
+    horizon = proved_horizon(instance).horizon
+    size = pyomo_model.model_size(instance, "dense", horizon)
+    monkeypatch.setattr(pyomo_model, "available_bytes", lambda: size.bytes)
     hindsight.build_model(instance)
-    monkeypatch.setattr(models, "available_bytes", lambda: size.bytes - 1)
-    monkeypatch.setattr(models, "all_starts", None)
+    monkeypatch.setattr(pyomo_model, "available_bytes", lambda: size.bytes - 1)
+    monkeypatch.setattr(pyomo_model, "all_starts", None)
     with pytest.raises(InvalidValueError, match=f"{size.columns:,} columns.* non-zeros"):
         hindsight.build_model(instance)
     with pytest.raises(InvalidValueError, match="non-zeros"):
-        hindsight.crosscheck(instance)
+        hindsight.second_opinion(instance)
 
 
 def test_a_trace_is_refused_before_a_horizon_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengths as they are logged: a program of a trillion non-zeros, and a search for nothing."""
     instance = generate("mixed-long-short", seed=0, n=20_000)
-    monkeypatch.setattr(models, "proved_horizon", None)
+    monkeypatch.setattr(pyomo_model, "proved_horizon", None)
     for formulation in ("dense", "sparse"):
         with pytest.raises(InvalidValueError, match="GB are free"):
             hindsight.build_model(instance, formulation)  # type: ignore[arg-type]

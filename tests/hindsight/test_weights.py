@@ -7,7 +7,7 @@ import pytest
 
 import hindsight
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.integer_program.models import model_size
+from hindsight.exact.pyomo_model import model_size
 from instances import Instance, Schedule
 
 HEAVY_LAST = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])

@@ -43,7 +43,7 @@ def shown() -> dict[str, Any]:
         "run": run,
         "run in seconds": run_in_seconds,
         "result": optimum,
-        "preemptive result": hindsight.solve(few, preemptive=True),
+        "preemptive result": hindsight.solve(few, preemption="keep"),
         "result in seconds": hindsight.solve(in_seconds(few, MODEL.batch_time), time_limit=0),
         "table": compare(few, ["mc-sf", "fcfs"]).summary(),
     }

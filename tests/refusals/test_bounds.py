@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import cache, partial
 from typing import Any
 
@@ -13,14 +12,16 @@ from refusals import Rows, assert_refused, each, refused
 import hindsight
 import online
 from hindsight import (
-    attainment,
+    OnTime,
     build_model,
     check_bound,
-    crosscheck,
     make_certificate,
     relax,
+    second_opinion,
     solve,
+    solve_model,
 )
+from hindsight.exact.horizon import proved_horizon
 from instances import (
     Instance,
     InvalidTypeError,
@@ -30,7 +31,6 @@ from instances import (
     Schedule,
     SecondsSchedule,
     ServiceLevel,
-    UnknownNameError,
     Workload,
 )
 from online import AffineTime, UnitTime, theory
@@ -57,8 +57,6 @@ LONGEST = Instance.from_arrays([1, 1], [2**31 - 2] * 2, memory_limit=2**31 - 1)
 BROKEN = PreemptiveSchedule(PAIR, [[(1, 9)], [(2, 2)]])
 UNIT = SecondsSchedule.from_start_rounds(WORK.with_batch_time(UnitTime()), [0])
 WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
-WORSE = Schedule(SMALL, [2, 5, 6, 2, 12])
-AT_ONCE = Schedule(SMALL, SMALL.arrival_times)
 NO_LENGTH = "batch time: durations = .* not all above 0"
 
 
@@ -68,18 +66,18 @@ def best() -> Schedule:
 
 
 @cache
-def solution() -> hindsight.SolveResult:
+def solution() -> hindsight.Result:
     return solve(SMALL, threads=1)
 
 
 @cache
-def shortest() -> hindsight.SolveResult:
-    return solve(GAP, objective="makespan", threads=1)
+def shortest() -> hindsight.Result:
+    return solve(GAP, goal="makespan", threads=1)
 
 
 @cache
-def parts() -> hindsight.PreemptiveResult:
-    return solve(PAIR, preemptive=True)
+def parts() -> hindsight.Result:
+    return solve(PAIR, preemption="keep")
 
 
 class Constant:
@@ -98,19 +96,19 @@ def bold(_: Instance) -> int:
 
 
 def solved(**options: Any) -> Any:
-    return solve(**{"instance": SMALL, **options})
+    return solve(**{"problem": SMALL, **options})
 
 
 def preempted(**options: Any) -> Any:
-    return solve(**{"instance": SMALL, "preemptive": True, **options})
+    return solve(**{"problem": SMALL, "preemption": "keep", **options})
 
 
 def timed(clock: Any = TIME, **options: Any) -> Any:
     return solve(WORK.with_batch_time(clock), **options)
 
 
-def forged(**changes: Any) -> Any:
-    return crosscheck(SMALL, dataclasses.replace(solution(), **changes))
+def compared(lower: int, upper: int) -> Any:
+    return second_opinion(SMALL, (lower, upper))
 
 
 def relaxed(**options: Any) -> Any:
@@ -124,17 +122,16 @@ def given(call: Any, **options: list[Any]) -> Rows:
     ]
 
 
-NO_ROUNDS: dict[str, list[Any]] = {"objective": ["makespan"], "method": ["mip"]}
-NO_ROUNDS |= {"formulation": ["sparse"], "preemptive": [True], "bounds": [lambda _: 1]}
-NO_TOKENS = hindsight.mean_busy_time_bound, hindsight.transportation_bound, crosscheck
-NO_TOKENS += hindsight.best_list_schedule, hindsight.proved_horizon, hindsight.relax_strengthened
+NO_ROUNDS: dict[str, list[Any]] = {"method": ["mip"], "bounds": [lambda _: 1]}
+NO_TOKENS = hindsight.mean_busy_time_bound, hindsight.transportation_bound, proved_horizon
+NO_TOKENS += hindsight.best_list_schedule, hindsight.relax_strengthened
 VALUES: Rows = [
     # Options of solve.
-    *given(solved, time_limit=[-1, NAN, INFINITE], threads=[0], seed=[-1], formulation=["densest"]),
-    (lambda: solved(objective="latency"), "'latency' is not one of total_latency, makespan"),
-    (lambda: build_model(GAP, objective="latency"), "'latency' is not one of total_latency, makes"),
-    *each(lambda way: solved(objective="makespan", method=way), "not minimise the makes", "beams"),
-    (lambda: solved(objective="makespan", method="configurations"), "not minimise the makespan"),
+    *given(solved, time_limit=[-1, NAN, INFINITE], threads=[0], seed=[-1], gap=[2]),
+    (lambda: solved(goal="total_latency"), "'total_latency' is not 'latency', 'makespan', OnTime"),
+    (lambda: build_model(GAP, goal="cost"), "'cost' is not 'latency', 'makespan', OnTime"),
+    *each(lambda way: solved(goal="makespan", method=way), "not minimise the goal", "beams"),
+    (lambda: solved(goal="makespan", method="configurations"), "not minimise the goal 'makespan'"),
     *each(lambda starts: solved(start=Schedule(SMALL, starts)), "infeasible", [0] * 5, [3] * 5),
     (lambda: solve(BLOCKS, start=Schedule(BLOCKS, [0] * 4)), "is infeasible"),
     (lambda: solve(OTHER, start=best()), "another instance"),
@@ -142,39 +139,40 @@ VALUES: Rows = [
     # Weights, blocks.
     *each(lambda way: solve(WEIGHTED, method=way), "counts every request alike: it takes", "paths"),
     (lambda: solve(WEIGHTED, method="configurations"), "counts every request alike: it takes"),
-    (lambda: solve(WEIGHTED, method="counts"), "counts every request alike: it takes no weights"),
-    (lambda: solve(WEIGHTED, preemptive=True), "preemptive=True counts every request alike"),
+    (lambda: solve(WEIGHTED, preemption="keep"), "with preemption every request counts alike"),
     (lambda: Workload.from_instance(WEIGHTED, TIME), "a Workload has no weights"),
     (lambda: hindsight.relax_strengthened(WEIGHTED), "what runs together count every request"),
     (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
     *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
-    (lambda: build_model(BLOCKS, "sparse"), "dense takes any memory rule"),
     (lambda: check_bound(lambda one: 6, [BLOCKS]), "not counted in tokens"),
     (lambda: solve(BLOCKS, bounds=lambda _: 1), "memory_rule"),
     # Preemption.
-    (lambda: preempted(objective="makespan"), "'makespan' is not minimised with preemption"),
-    (lambda: preempted(objective="preemptive_total_latency"), "one of total_latency, makespan$"),
-    (lambda: preempted(method="mip"), "'mip' does not minimise the preemptive total latency"),
-    (lambda: preempted(method="configurations"), "does not minimise the preemptive total latency"),
-    (lambda: preempted(method="beams"), "'beams' does not minimise the preemptive total latency"),
-    (lambda: solve(PAIR, preemptive=True, start=BROKEN), "start = .* is infeasible"),
+    (lambda: preempted(goal="makespan"), "preemption = 'keep' is for the goal 'latency'"),
+    (lambda: preempted(goal=OnTime(LEVEL)), "preemption = 'keep' is for the goal 'latency'"),
+    (lambda: preempted(method="mip"), "'mip' does not minimise the goal 'preemptive'"),
+    (lambda: preempted(method="configurations"), "does not minimise the goal 'preemptive'"),
+    (lambda: preempted(method="beams"), "'beams' does not minimise the goal 'preemptive'"),
+    (lambda: preempted(preemption="swap"), "'swap' is not one of never, keep, recompute"),
+    (lambda: solve(PAIR, preemption="keep", start=BROKEN), "start = .* is infeasible"),
     (lambda: preempted(start=parts().schedule), "belongs to another instance"),
-    (lambda: parts().known_bounds(), "preemptive optimum"),
-    (lambda: crosscheck(PAIR, parts()), "preemptive optimum"),
-    (lambda: solved(preemption="recompute"), "of a Workload"),
-    (lambda: preempted(bounds=lambda _: 1), "is of the total latency"),
+    (lambda: parts().known_bounds(), "preemption = 'keep' is not 'never'"),
+    (
+        lambda: solved(preemption="recompute"),
+        "is not 'never' or 'keep', which an Instance takes",
+    ),
     # The makespan.
-    (lambda: shortest().known_bounds(), "objective = 'makespan'"),
-    (lambda: shortest().waiting_interval, "objective = 'makespan' is not total_latency"),
-    (lambda: shortest().waiting_gap, "objective = 'makespan' is not total_latency"),
-    (lambda: crosscheck(GAP, shortest()), "objective = 'makespan'"),
-    (lambda: hindsight.write_certificate(shortest(), "proof.json"), "objective = 'makespan'"),
+    (lambda: shortest().known_bounds(), "goal = 'makespan' is not 'latency'"),
+    (lambda: shortest().waiting_interval, "goal = 'makespan' is not 'latency'"),
+    (lambda: shortest().waiting_gap, "goal = 'makespan' is not 'latency'"),
+    (lambda: shortest().share_interval, "goal = 'makespan' is not OnTime"),
+    (lambda: hindsight.write_certificate(shortest(), "proof.json"), "goal = 'makespan'"),
     # Seconds.
-    *[(row[0], f"parameter = '{row[1]}' is for an Instance") for row in given(timed, **NO_ROUNDS)],
-    (lambda: timed(model=object()), "parameter = 'model' is for an Instance"),
+    *[(row[0], f"parameter = '{row[1]}' is not") for row in given(timed, **NO_ROUNDS)],
+    (lambda: timed(goal="makespan"), "goal = 'makespan' is for an Instance"),
+    (lambda: timed(preemption="never"), "'never' is not 'keep' or 'recompute', which a"),
     *given(timed, time_limit=[-1, NAN], threads=[0], seed=[-1]),
-    (lambda: timed(preemption="swap"), "keep or recompute"),
+    (lambda: timed(preemption="swap"), "never, keep, recompute"),
     (lambda: timed(None), r"batch_time = None is not known: .*AffineTime\(0\.05"),
     (lambda: relax(Workload([0.0], [1], [1], memory_limit=4)), "batch_time = None is not known"),
     *each(lambda d: timed(Constant(d)), NO_LENGTH, NAN, INFINITE, 0.0, -1.0, 1e308),
@@ -182,27 +180,41 @@ VALUES: Rows = [
     (lambda: solve(LATER, start=SERVED), "another workload or batch time"),
     (lambda: timed(AffineTime(1.0), start=SERVED), "another workload or batch time"),
     # Service levels.
-    (lambda: attainment(ONE, LEVEL, late="keep"), "late = 'keep' is not one of drop, serve"),
-    (lambda: attainment(ONE, [LEVEL, LEVEL]), "differs from the number of requests, 1"),
+    (lambda: OnTime(LEVEL, "keep"), "late = 'keep' is not one of drop, serve"),
+    (lambda: solve(ONE, goal=OnTime([LEVEL, LEVEL])), "differs from the number of requests, 1"),
     (lambda: ServiceLevel(), "sets no limit"),
-    (lambda: hindsight.tail(ONE, 1.5), "quantile"),
-    (lambda: build_model(ONE, level=LEVEL, horizon=3), "decides the horizon and the objective"),
-    (lambda: build_model(FAR, level=ServiceLevel(time_per_token=1)), "is too large here"),
-    *each(lambda share: hindsight.fewest_replicas(ONE, LEVEL, share), "share", 0, 1.5),
+    (lambda: hindsight.Tail(1.5), "quantile"),
+    (lambda: build_model(ONE, goal=OnTime(LEVEL), horizon=3), "horizon = 3 is decided by the"),
+    (lambda: build_model(FAR, goal=OnTime(ServiceLevel(time_per_token=1))), "is too large here"),
+    (lambda: build_model(ONE, goal=hindsight.Tail(0.5)), "has no program"),
+    *each(
+        lambda share: hindsight.fewest_replicas(ONE, hindsight.OnTime(LEVEL), share),
+        "share",
+        0,
+        1.5,
+    ),
     # Bounds, relaxations, models and certificates.
-    *given(relaxed, method=["columns"], tolerance=[0, NAN], formulation=["thin"]),
+    *given(relaxed, method=["columns"], tolerance=[0, NAN]),
     *given(relaxed, time_limit=[-1, NAN]),
     (lambda: hindsight.relax_strengthened(WIDE), "memory_limit"),
     (lambda: hindsight.relax_strengthened(ONE, iterations=0), "iterations"),
     (lambda: hindsight.transportation_bound(LARGE), "take mean_busy_time_bound"),
     (lambda: solved(bounds=bold), "exceeds the total latency .* bound 'bold' does"),
-    (lambda: crosscheck(OTHER, solution()), "instance"),
+    *given(partial(second_opinion, SMALL), time_limit=[-1, NAN]),
+    (lambda: second_opinion(LARGE), "is too large here"),
     (lambda: build_model(SMALL, "denser"), "dense, sparse"),
     *each(lambda form: build_model(SMALL, form, horizon=5), "horizon", "dense", "sparse"),
-    (lambda: solved(model=build_model(OTHER)), "lacks row|variable"),
-    (lambda: solved(model=pyo.ConcreteModel()), "not made by build_model"),
-    (lambda: solved(model=build_model(SMALL), method="mip"), "takes time_limit"),
-    (lambda: solved(model=build_model(SMALL, relax=True)), "take values"),
+    (lambda: build_model(SMALL, path="model.txt"), r"path = 'model.txt' does not end in .lp or"),
+    (lambda: solve_model(pyo.ConcreteModel()), "not made by build_model"),
+    (
+        lambda: solve_model(build_model(SMALL, goal=OnTime(LEVEL))),
+        "not made by build_model for",
+    ),
+    (lambda: solve_model(build_model(SMALL, relax=True)), "take values"),
+    *given(partial(solve_model, build_model(SMALL)), time_limit=[-1, NAN], threads=[0], seed=[-1]),
+    (lambda: solved(bounds="volume"), "bound = 'volume' is not FILE.py:NAME"),
+    (lambda: check_bound("nobodys"), "bound = 'nobodys' is not FILE.py:NAME"),
+    (lambda: check_bound(bold, goal="cost"), "goal = 'cost' is not one of latency, makespan"),
     (lambda: make_certificate(Schedule(SMALL, [0] * 5)), "infeasible"),
     (lambda: online.simulate(LONGEST, "mc-sf").memory_profile(), "rounds_run = 4294967292 is abov"),
 ]
@@ -210,34 +222,37 @@ TYPES: Rows = [
     *given(solved, time_limit=["10", True], threads=[1.5], seed=[0.5], start=[[0] * 5]),
     (lambda: solved(start=PreemptiveSchedule.from_schedule(best())), "is not a Schedule$"),
     (lambda: preempted(start=[0, 1]), "is not a Schedule or PreemptiveSchedule$"),
-    (lambda: solve(SMALL, preemptive=1), "preemptive = 1 is neither True nor False"),
     *each(solve, "is neither an Instance nor a Workload", 3),
     *each(lambda value: solved(bounds=lambda _: value), "neither a whole number nor", "12"),
     *each(lambda value: solved(bounds=lambda _: value), "neither a whole nu", 12.0, None, True),
-    (lambda: solved(model="model.lp"), "ConcreteModel"),
+    (lambda: solve_model("model.lp"), "ConcreteModel"),  # type: ignore[arg-type]
+    (lambda: solved(bounds=3), "is neither a function nor FILE.py:NAME of one"),
+    (lambda: second_opinion(WORK), "is not an Instance"),  # type: ignore[arg-type]
     *each(timed, "not a batch time", 3, UnitTime),
     *each(timed, r"preset\(name\)", "llama"),
     (lambda: timed(start=3), "SecondsSchedule"),
     (lambda: build_model(WORK), "is not an Instance"),
-    (lambda: attainment(ONE, [30]), r"level\[0\] = 30 is not a ServiceLevel"),
-    *each(lambda level: attainment(ONE, level), "neither a ServiceLevel nor", None, "latency"),
-    *each(lambda level: attainment(ONE, level), "neither a Serv", {"latency": 3}, iter([LEVEL])),
+    (lambda: solve(ONE, goal=OnTime([30])), r"level\[0\] = 30 is not a ServiceLevel"),
+    *each(
+        lambda level: solve(ONE, goal=OnTime(level)), "neither a ServiceLevel nor", None, "latency"
+    ),
+    *each(
+        lambda level: solve(ONE, goal=OnTime(level)),
+        "neither a Serv",
+        {"latency": 3},
+        iter([LEVEL]),
+    ),
     (lambda: check_bound(lambda one: 0, ["one"]), "is not an Instance"),
     (lambda: make_certificate(UNIT), "files hold an AffineTime or a TiledTime"),
 ]
-UNKNOWN: Rows = [
-    (lambda: solved(bounds="volume"), "unknown bound 'volume'; known: "),
-    (lambda: check_bound("nobodys"), "unknown bound 'nobodys'"),
-]
-FORGERIES: Rows = [
-    (lambda: forged(schedule=WORSE, lower_bound=41, horizon=99), "below the lower bound 41"),
-    (lambda: forged(lower_bound=37), "CBC has a schedule of 36, below the lower bound 37"),
-    (lambda: forged(schedule=AT_ONCE, lower_bound=20), "CBC proves 36, but a schedule of 20"),
+CONTRADICTIONS: Rows = [
+    (lambda: compared(37, 41), r"CBC proves 36, outside the interval \[37, 41\]"),
+    (lambda: compared(20, 20), r"CBC proves 36, outside the interval \[20, 20\]"),
 ]
 OPERANDS: Rows = [(lambda: LEVEL & 30, "unsupported operand"), (lambda: solved(treads=1), "treads")]
-TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
+TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, TypeError: OPERANDS}
 
 
-@refused({**TABLE, hindsight.DisagreementError: FORGERIES, TypeError: OPERANDS})
+@refused({**TABLE, hindsight.ScheduleCheckError: CONTRADICTIONS})
 def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
     assert_refused(error, call, words)

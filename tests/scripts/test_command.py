@@ -267,7 +267,7 @@ def test_a_model_alone_is_written_and_not_solved(found: Found, small: Path, tmp_
 @pytest.mark.slow
 def test_the_makespan_is_minimised_and_named(ok: Ok, small: Path) -> None:
     shown = fields(ok("solve small.json --objective makespan"))
-    best = hindsight.solve(instances.load(small), objective="makespan").upper_bound
+    best = hindsight.solve(instances.load(small), goal="makespan").upper_bound
     assert shown["makespan, upper bound"] == shown["makespan, lower bound"] == str(best)
     assert "waiting" not in shown
 

@@ -97,14 +97,14 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
             f"""
             import time
             import hindsight
-            from hindsight.outcomes.solve_state import SolveState
-            is_done = SolveState.is_done
+            from hindsight.interval import Interval
+            is_done = Interval.is_done
             def telling(self):
                 print("searching", file=sys.stderr, flush=True)
                 # Deaf to the first Ctrl-C, as a step that takes long would be.
                 time.sleep({3 * pause})
                 return is_done(self)
-            SolveState.is_done = telling
+            Interval.is_done = telling
             """,
         ),
         *[path, "--out", out],

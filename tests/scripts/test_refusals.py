@@ -80,7 +80,8 @@ solve ../small.json --export missing/model.lp | missing/model.lp: cannot be writ
 solve ../small.json --time-limit -1 | --time-limit
 solve ../small.json --time-limit nan | time
 solve ../small.json --threads 0 | --threads
-solve ../small.json --formulation other | is not one of dense, sparse
+solve ../small.json --export x.lp --formulation other | is not one of dense, sparse
+solve ../small.json --formulation sparse | --formulation = 'sparse' is that of --export
 solve ../small.json --objective x | unknown objective 'x'; known: total-latency, makespan
 solve ../small.json --objective makespan --out x.json | --out = 'x.json' is about total latency
 solve ../small.json --objective makespan --certificate x.json | --certificate =
@@ -166,7 +167,7 @@ ratios --demo --batch-time affine:0.1,0.2 | three numbers, the seconds of a roun
 ratios --demo --batch-time affine:1,0,0 --preemptive | goes without --batch-time
 ratios generator:uniform(faster=0) --batch-time affine:1,0,0 | factor = 0 is not above 0
 ratios trace:../azure.csv --batch-time affine:1,0,0 | needs memory_limit
-ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
+ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | goes without
 ratios --demo --jobs two | unable to parse string as an integer (given: 'two')
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not

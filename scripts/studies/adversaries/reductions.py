@@ -51,7 +51,7 @@ def three_partition_checks(
             began, proved, found = time.monotonic(), 0, 0
             for seed in range(seeds):
                 drawn = generate("three-partition", seed, groups=m, target=target, planted=planted)
-                result = hindsight.solve(drawn, time_limit, 1, method="mip")
+                result = hindsight.solve(drawn, time_limit, threads=1, method="mip")
                 proved += result.status == "optimal"
                 if result.upper_bound == three_partition_target(m):
                     found += len(read_three_partition(result.schedule)) == m
@@ -76,7 +76,7 @@ def partition_checks(
         began, proved, found = time.monotonic(), 0, 0
         for seed in range(seeds):
             drawn = generate("partition-makespan", seed, n=n, largest=largest)
-            result = hindsight.solve(drawn, time_limit, 1, objective="makespan")
+            result = hindsight.solve(drawn, time_limit, threads=1, goal="makespan")
             proved += result.status == "optimal"
             if result.upper_bound == 2:
                 found += len(read_partition(result.schedule)) == 2

@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 import hindsight
 from hindsight import mean_busy_time_bound, transportation_bound
 from hindsight.bounds.transportation import cheapest_flow, small_transportation_bound
+from hindsight.exact.horizon import proved_horizon
 from instances import Instance
 
 
@@ -68,6 +69,6 @@ def test_a_solve_without_time_proves_what_the_flow_does() -> None:
         instance = drawn(seed)
         result = hindsight.solve(instance, method="beams", time_limit=0)
         assert result.certified_lower_bound >= transportation_bound(instance)
-        first = hindsight.proved_horizon(instance).lower_bound
+        first = proved_horizon(instance).lower_bound
         raised += result.certified_lower_bound == transportation_bound(instance) > first
     assert raised

@@ -198,7 +198,7 @@ AFFINE = AffineTime(0.5, 0.125, 0.0625)
 WORKLOAD = Workload([0.0, 0.125], [1, 2], [2, 1], memory_limit=4, batch_time=AFFINE)
 
 
-def in_seconds(time: Any = AFFINE) -> hindsight.SecondsResult:
+def in_seconds(time: Any = AFFINE) -> hindsight.Result:
     rng = np.random.default_rng(5)
     workload = Workload(
         np.sort(rng.random(6)), [3] * 6, [1, 5, 2, 4, 3, 6], memory_limit=12, batch_time=time

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,9 +13,8 @@ from brute_force import optimal_total_latency
 
 import hindsight
 from hindsight.configurations.proofs import StatePrices
-from hindsight.extensions.bounds import BOUNDS, OwnBound
 from hindsight.outcomes.proofs import MemoryPrices
-from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import Instance, InvalidTypeError, InvalidValueError
 
 # Idle gaps and all: the last request comes long after the others are done.
 INSTANCE = Instance.from_arrays([3, 4, 2, 5, 3], [4, 3, 5, 2, 3], [0, 0, 1, 1, 90], memory_limit=9)
@@ -25,13 +23,7 @@ PLAIN = hindsight.solve(INSTANCE, method="beams", time_limit=0)
 """What is proved without a search: the interval is open."""
 
 
-@pytest.fixture(autouse=True)
-def fresh_registry() -> Iterator[None]:
-    with patch.dict(BOUNDS, clear=True):
-        yield
-
-
-def solved(*bounds: Any, **settings: Any) -> hindsight.SolveResult:
+def solved(*bounds: Any, **settings: Any) -> hindsight.Result:
     return hindsight.solve(
         INSTANCE, **{"method": "beams", "time_limit": 0, **settings}, bounds=bounds
     )
@@ -62,9 +54,8 @@ def test_state_prices_are_a_proof() -> None:
 
 
 def test_preemptive_prices_prove_both_optima() -> None:
-    stopped = hindsight.solve(INSTANCE, preemptive=True)
-    bound = OwnBound("stopped", lambda _: stopped.proof, "preemptive_total_latency")
-    result = solved(bound)
+    stopped = hindsight.solve(INSTANCE, preemption="keep")
+    result = solved(lambda _: stopped.proof)
     assert PLAIN.certified_lower_bound < result.certified_lower_bound <= stopped.upper_bound
     assert stopped.upper_bound <= OPTIMUM
     # They are no proof that the certificate of a schedule without preemption could hold.
@@ -81,31 +72,25 @@ def prices_of(*numerators: int) -> MemoryPrices:
         (prices_of(2**62, 2**62), {}, "too large"),
         (StatePrices(np.zeros((3, 4, 4), dtype=np.int64)), {}, "is of another M"),
         (StatePrices(np.full((3, 10, 10), -1, dtype=np.int64)), {}, "is negative"),
-        (prices_of(1), {"objective": "makespan", "method": "mip"}, "not of|total latency"),
+        (prices_of(1), {"goal": "makespan", "method": "mip"}, "not of|total latency"),
     ],
 )
 def test_prices_that_cannot_be_evaluated(prices: Any, settings: Any, reason: str) -> None:
-    bound = OwnBound("priced", lambda _: prices, settings.get("objective", "total_latency"))
     with pytest.raises(InvalidValueError, match=reason):
-        solved(bound, **settings)
+        solved(lambda _: prices, **settings)
 
 
-def test_goals() -> None:
-    preemptive = OwnBound("preemptive", lambda _: 1, "preemptive_total_latency")
-    makespan = OwnBound("makespan", lambda _: 93, "makespan")
-    solved(preemptive)
-    with pytest.raises(InvalidValueError, match="is of the makespan"):
-        solved(makespan)
-    result = hindsight.solve(INSTANCE, objective="makespan", bounds=makespan)
-    assert result.upper_bound == 93
-    with pytest.raises(ValueError, match="goal"):
-        hindsight.register_bound("other", goal="cost")  # type: ignore[arg-type]
+def test_a_bound_is_of_the_goal_of_its_solve() -> None:
+    makespan = hindsight.solve(INSTANCE, goal="makespan", bounds=lambda _: 93)
+    assert makespan.upper_bound == 93
+    assert makespan.bounds["bound '<lambda>'"] == (93, False, True)
+    preemptive = hindsight.solve(INSTANCE, preemption="keep", bounds=lambda _: 1, time_limit=0)
+    assert preemptive.bounds["bound '<lambda>'"] == (1, False, True)
+    with pytest.raises(InvalidValueError, match="exceeds the makespan of a schedule, 93"):
+        hindsight.solve(INSTANCE, goal="makespan", bounds=lambda _: 94)
 
 
 WRITTEN = """
-import hindsight
-
-@hindsight.register_bound("outputs")
 def outputs(instance):
     return instance.total_output_length
 
@@ -113,7 +98,6 @@ def broken(instance):
     return 1 // 0
 
 number = 3
-text = f"{__file__}:text"
 """
 
 
@@ -125,14 +109,13 @@ def file(tmp_path: Path) -> Callable[[str], str]:
 
 
 def test_from_a_file(file: Callable[[str], str]) -> None:
-    for given in (file(":outputs"), file(""), "outputs"):
-        assert solved(given).upper_bound == PLAIN.upper_bound
+    assert solved(file(":outputs")).upper_bound == PLAIN.upper_bound
     for bad, error, message in (
-        (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:9"),
-        (file(":others"), InvalidValueError, r"is not in .*: write :outputs"),
-        (file(":number"), InvalidTypeError, "is neither a bound nor the name of one"),
-        (file(":text"), InvalidValueError, "is a text in .*: write :outputs"),
-        ("volume", UnknownNameError, "unknown bound 'volume'; known: outputs"),
+        (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:6"),
+        (file(":others"), InvalidValueError, r"is not in .*own_bounds.py"),
+        (file(":number"), InvalidTypeError, "is neither a function nor FILE.py:NAME"),
+        (file(""), InvalidValueError, "is not FILE.py:NAME"),
+        ("volume", InvalidValueError, "bound = 'volume' is not FILE.py:NAME"),
     ):
         with pytest.raises(error, match=message):
             solved(bad)
@@ -141,15 +124,12 @@ def test_from_a_file(file: Callable[[str], str]) -> None:
 def test_a_claim_proves_nothing() -> None:
     assert PLAIN.lower_bound < OPTIMUM - 1
 
-    @hindsight.register_bound("close")
     def close(instance: Instance) -> Fraction:
         assert instance is INSTANCE
         return OPTIMUM - Fraction(3, 2)
 
-    assert hindsight.bound_names() == ["close"]
-    for given in ("close", close):
-        result = solved(given)
-        assert result.own_bounds == {"bound 'close'": (OPTIMUM - 1, False)}
-        assert result.lower_bound == PLAIN.lower_bound
-        assert result.certified_lower_bound == PLAIN.certified_lower_bound
-        assert result.status == "feasible"
+    result = solved(close)
+    assert result.bounds["bound 'close'"] == (OPTIMUM - 1, False, True)
+    assert result.lower_bound == PLAIN.lower_bound
+    assert result.certified_lower_bound == PLAIN.certified_lower_bound
+    assert result.status == "feasible"

@@ -74,7 +74,7 @@ def test_sets_that_gain_least_lead_to_the_optimum(
     for kind in (FREE, ANY, ASCENDED):
         search = PreemptiveSearch(instance, prices_of(instance, kind))
         assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
-    result = hindsight.solve(instance, preemptive=True)
+    result = hindsight.solve(instance, preemption="keep")
     assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
 
 

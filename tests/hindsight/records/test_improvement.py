@@ -12,6 +12,7 @@ import pytest
 from library_records import OPEN, bare_record
 
 import hindsight
+from hindsight import Bound
 from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.certificates.writing import bound_of_prices
 from hindsight.configurations.proofs import StatePrices
@@ -19,7 +20,7 @@ from hindsight.records import improvement
 from hindsight.records.improvement import attempt, compressed, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
 from hindsight.seconds.minorants import affine_minorants
-from hindsight.seconds.results import SecondsProof
+from hindsight.seconds.proof import SecondsProof
 from hindsight.seconds.round_length_prices import RoundLengthPrices
 from instances import (
     FileFormatError,
@@ -37,12 +38,12 @@ ENTRY = library(OPEN)
 pytestmark = pytest.mark.usefixtures("no_package")
 
 
-def open_result() -> hindsight.SolveResult:
+def open_result() -> hindsight.Result:
     """Solve the instance by prices of states, and claim one less than is proved."""
     solved = hindsight.solve(ENTRY.problem, method="configurations")
     assert isinstance(solved.proof, StatePrices)
     less = solved.upper_bound - 1
-    return replace(solved, lower_bound=less, certified_lower_bound=less)
+    return replace(solved, bounds={"less": Bound(less, certified=True)})
 
 
 def test_a_result_closes_a_record(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None
     result = hindsight.solve(library("worst-n3-00").problem)
     with pytest.raises(InvalidValueError, match="is not a result of"):
         take_result(ENTRY, result, RecordStore(tmp_path))
-    makespan = replace(hindsight.solve(ENTRY.problem), objective="makespan")
+    makespan = replace(hindsight.solve(ENTRY.problem), goal="makespan")
     with pytest.raises(InvalidValueError, match="for total_latency"):
         take_result(ENTRY, makespan, RecordStore(tmp_path))
     early = Schedule(ENTRY.problem, ENTRY.problem.arrival_times)
@@ -80,23 +81,23 @@ class AskedError(Exception):
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        (OPEN, {"preemptive": False}),
-        ("preemptive-j25-m1-n10-00", {"preemptive": True}),
-        ("reduction-partition-no-n10-00", {"objective": "makespan"}),
-        ("seconds-azure-code-n20-00", {}),
+        (OPEN, {"goal": "latency"}),
+        ("preemptive-j25-m1-n10-00", {"preemption": "keep"}),
+        ("reduction-partition-no-n10-00", {"goal": "makespan"}),
+        ("seconds-azure-code-n20-00", {"goal": "latency"}),
     ],
 )
 def test_an_attempt_is_at_the_goal_of_its_entry(
     name: str, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def solve(instance: object, seconds: float, **options: object) -> object:
+    def solve(stop: object, problem: object, seconds: float, **options: object) -> object:
         raise AskedError(options)
 
-    monkeypatch.setattr("hindsight.solver.solve", solve)
+    monkeypatch.setattr("hindsight.solver.solve_until", solve)
     with pytest.raises(AskedError) as raised:
         attempt(library(name), None, 1.0)
     (options,) = raised.value.args
-    common = {"seed", "threads", "should_stop", "progress"}
+    common = {"seed", "threads", "start", "bounds"}
     assert {key: value for key, value in options.items() if key not in common} == asked
 
 
@@ -108,16 +109,16 @@ def test_an_attempt_begins_with_the_schedule_known(
     given = {}
     result = hindsight.solve(ENTRY.problem)
 
-    def solve(instance: object, seconds: float, **options: object) -> object:
+    def solve(stop: object, problem: object, seconds: float, **options: object) -> object:
         given.update(options, seconds=seconds)
         return result
 
-    monkeypatch.setattr("hindsight.solver.solve", solve)
+    monkeypatch.setattr("hindsight.solver.solve_until", solve)
     found, _ = attempt(ENTRY, known.tried(3), 10.0)
     assert (given["seed"], given["start"]) == (3, known.schedule)
     assert given["seconds"] == pytest.approx(10 * improvement.SOLVING_SHARE)
     assert found.attempts == 4
-    assert "bounds" not in given, "the output lengths are no prices"
+    assert given["bounds"] == (), "the output lengths are no prices"
 
 
 def test_an_attempt_begins_with_the_prices_known(
@@ -128,13 +129,14 @@ def test_an_attempt_begins_with_the_prices_known(
     assert (known.status, known.proof) == ("open", "state-prices")
     given: dict[str, Any] = {}
 
-    def solve(instance: object, seconds: float, **options: object) -> object:
+    def solve(stop: object, problem: object, seconds: float, **options: object) -> object:
         given.update(options)
         return open_
 
-    monkeypatch.setattr("hindsight.solver.solve", solve)
+    monkeypatch.setattr("hindsight.solver.solve_until", solve)
     attempt(ENTRY, known, 10.0)
-    prices = given["bounds"](ENTRY.problem)
+    (bound,) = given["bounds"]
+    prices = bound(ENTRY.problem)
     assert bound_of_prices(ENTRY.problem, prices) == known.lower_bound
     assert known.certificate is not None
     known.certificate.write_bytes(known.certificate.read_bytes()[:-9])
@@ -142,7 +144,7 @@ def test_an_attempt_begins_with_the_prices_known(
         attempt(ENTRY, known, 10.0)
 
 
-def priced_result(entry: LibraryEntry) -> hindsight.SecondsResult:
+def priced_result(entry: LibraryEntry) -> hindsight.Result:
     """A result whose prices, all 0, prove the requests' own time."""
     workload = cast(Workload, entry.instance)
     result = hindsight.relax(workload, time_limit=0)
@@ -156,7 +158,7 @@ def test_prices_in_seconds_that_prove_less_than_the_closed_form_are_left_out(
 ) -> None:
     entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
     result = priced_result(entry)
-    after = take_result(entry, replace(result, upper_bound=10**6), store).after
+    after = take_result(entry, replace(result, cost=Fraction(10**6)), store).after
     assert (after.certified, after.proof) == (False, "mean busy times")
     assert verify_record(entry, store).kind == "open"
 
@@ -176,7 +178,7 @@ def test_a_record_in_seconds_has_a_certificate(
     monkeypatch.setattr(improvement, "closed_form_bound", lambda _: (1.0, "own time"))
     after = take_result(entry, result, store).after
     assert (after.certified, after.proof) == (True, "round-length-prices")
-    own = float(result.lower_bounds["own time"].total)
+    own = float(result.bounds["own time"].value)
     assert after.lower_bound == pytest.approx(own)
     verdict = verify_record(entry, store)
     assert (verdict.kind, verdict.has_certificate, verdict.proof) == ("open", True, after.proof)
@@ -200,7 +202,9 @@ def test_an_attempt_with_a_service_level(tmp_path: Path) -> None:
     assert found.upper_bound == (~found.schedule.on_time(entry.level)).sum()
     store.put(found)
     assert verify_record(entry, RecordStore(tmp_path)).kind == found.status
-    other = hindsight.attainment(entry.instance, ServiceLevel(latency=9), 0.1, late="serve")
+    other = hindsight.solve(
+        entry.instance, 0.1, goal=hindsight.OnTime(ServiceLevel(latency=9), "serve")
+    )
     with pytest.raises(InvalidValueError, match="is not a result of service-w25-mixed-n50-00"):
         take_result(entry, other, store)
 

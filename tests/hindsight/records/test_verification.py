@@ -317,7 +317,7 @@ def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
         "rooms = {'.'.join(name.split('.')[:2]) for name in sys.modules if "
         "name.startswith('hindsight.')}\n"
         "searches = {'hindsight.' + name for name in ('exact_search', 'strategies', 'heuristics', "
-        "'paths', 'relaxation', 'integer_program', 'solver')}\n"
+        "'paths', 'relaxation', 'exact', 'solver')}\n"
         "assert not rooms & searches, rooms & searches\n"
         "assert 'hindsight.certificates.writing' not in sys.modules\n"
     )

@@ -10,8 +10,9 @@ import numba
 import pytest
 from empty_cache import printed_without_cache
 
-from hindsight import Progress, proved_horizon
+from hindsight import Progress
 from hindsight.bounds import memory_prices, volume
+from hindsight.exact.horizon import proved_horizon
 from hindsight.heuristics import list_scheduling
 from hindsight.runtime import compilation
 from instances import generate

@@ -88,10 +88,10 @@ def test_a_press_that_was_heard_inside_does_not_end_what_comes_after() -> None:
 
 def test_the_caller_may_say_when_to_stop() -> None:
     instance = generate("arrival-model-1", 1, n=12)
-    found = hindsight.solve(instance, should_stop=lambda: True)
+    found = hindsight.solve(instance, progress=lambda _: True)
     assert (found.status, found.stop_reason) == ("feasible", "interrupted")
     makespan = hindsight.solve(
-        generate("uniform", 3, n=30), objective="makespan", should_stop=lambda: True
+        generate("uniform", 3, n=30), goal="makespan", progress=lambda _: True
     )
     assert makespan.status == "optimal" or makespan.stop_reason == "interrupted"
 

@@ -32,7 +32,9 @@ def relaxed(problem: Workload, d0: float, **options: Any) -> None:
 def attained(problem: Workload, d0: float, **options: Any) -> None:
     level = ServiceLevel(latency=1.2 * 1e-3 * float(problem.prompt_lengths.sum()) - 1e-3)
     batch_time = AffineTime(d0, 1e-3, 1e-6)
-    hindsight.attainment(in_seconds(problem, batch_time), level, threads=1, **options)
+    hindsight.solve(
+        in_seconds(problem, batch_time), goal=hindsight.OnTime(level), threads=1, **options
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)

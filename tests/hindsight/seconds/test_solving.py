@@ -42,7 +42,7 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
 def test_where_a_bound_is_met_the_optimum_is_proved() -> None:
     result = hindsight.solve(in_seconds(Workload([0.3], [3], [2], memory_limit=5), TIME))
     assert (result.status, result.stop_reason, result.gap) == ("optimal", "proof", 0.0)
-    assert result.lower_bounds[result.best_bound].total == Fraction(25, 8)
+    assert result.bounds[result.best_bound].value == Fraction(25, 8)
     lower, upper = result.mean_latency_interval
     assert lower <= 3.125 <= upper
     assert upper - lower < 1e-14
@@ -53,18 +53,18 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     s, o = rng.integers(20, 120, 30), rng.integers(5, 30, 30)
     workload = Workload(np.zeros(30), s, o, memory_limit=1_000)
     time = LLAMA_2_70B_2XA100.batch_time
-    lines: list[hindsight.SecondsProgress] = []
+    lines: list[hindsight.Progress] = []
     result = hindsight.relax(in_seconds(workload, time), progress=lines.append, threads=2)
     names = "own time", "one machine", "mean busy times", "round-length prices"
-    assert set(result.lower_bounds) == {NO_BOUND, *names}
+    assert set(result.bounds) == {NO_BOUND, *names}
     assert result.best_bound == "round-length prices"
     assert result.certified
     assert tuple(lines) == result.log
     assert {line.phase for line in lines} >= {"schedules", "bounds", "evaluation"}
     assert all(line.lower_bound <= line.upper_bound for line in lines)
-    assert result.mean_first_token_bound > 0
+    assert result.first_token_bound > 0
     first = result.schedule.first_token_times - workload.arrival_times
-    assert result.mean_first_token_bound <= first.mean()
+    assert result.first_token_bound <= first.mean()
     assert result.gap < 0.5
 
 
@@ -104,8 +104,8 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
     for unknown in (Slow(), Quicker(0.5, 0.25, 0.125)):
         result = hindsight.solve(in_seconds(workload, unknown), 0.2)
-        assert set(result.lower_bounds) == {NO_BOUND}
-        assert result.mean_latency_interval[0] == result.mean_first_token_bound == 0
+        assert set(result.bounds) == {NO_BOUND}
+        assert result.mean_latency_interval[0] == result.first_token_bound == 0
         assert result.schedule.is_feasible
         assert result.status == "feasible"
 
@@ -113,7 +113,7 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
 def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
     result = hindsight.relax(in_seconds(workload, Declared((1.25, 0, 0))), time_limit=0.2)
-    assert result.lower_bounds["own time"].total == Fraction(25, 4)
+    assert result.bounds["own time"].value == Fraction(25, 4)
     assert result.best_bound != NO_BOUND
     assert not result.certified
     for lines, error, message in (
@@ -160,5 +160,5 @@ def test_prices_of_rounds_of_any_length(d0: float, d1: float, d2: float) -> None
 
 def test_a_memory_limit_far_above_all_prompts_costs_nothing() -> None:
     workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=2**31 - 1, batch_time=TIME)
-    result = hindsight.solve(workload, should_stop=lambda: True)
+    result = hindsight.solve(workload, progress=lambda _: True)
     assert result.schedule.violations() == []

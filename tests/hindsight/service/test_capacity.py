@@ -9,7 +9,7 @@ from instances import Instance, ServiceLevel
 def test_what_is_late_alone_is_told_at_once() -> None:
     """No number of replicas helps requests that are late alone, and none is tried in vain."""
     instance = Instance.from_arrays([1] * 6, [3] * 5 + [9], memory_limit=20)
-    found = hindsight.fewest_replicas(instance, ServiceLevel(latency=4), 1.0)
+    found = hindsight.fewest_replicas(instance, hindsight.OnTime(ServiceLevel(latency=4)), 1.0)
     assert (found.lower_bound, found.upper_bound, len(found.tried)) == (None, None, 1)
     assert "[None, None]" in repr(found)
 
@@ -17,7 +17,7 @@ def test_what_is_late_alone_is_told_at_once() -> None:
 def test_nothing_is_tried_once_the_caller_stops() -> None:
     instance = Instance.from_arrays([1] * 40, [1] * 40, [0] * 40, memory_limit=2)
     found = hindsight.fewest_replicas(
-        instance, ServiceLevel(latency=1), 1.0, should_stop=lambda: True, threads=1
+        instance, hindsight.OnTime(ServiceLevel(latency=1)), 1.0, progress=lambda _: True, threads=1
     )
     assert len(found.tried) == 1
     assert found.lower_bound is not None
@@ -29,5 +29,7 @@ def test_replicas_of_the_instance_do_not_count() -> None:
     instance = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=4)
     level = ServiceLevel(latency=2)
     for replicas in (1, 2, 7):
-        found = hindsight.fewest_replicas(instance.with_replicas(replicas), level, 1.0)
+        found = hindsight.fewest_replicas(
+            instance.with_replicas(replicas), hindsight.OnTime(level), 1.0
+        )
         assert (found.lower_bound, found.upper_bound) == (3, 3)

@@ -20,10 +20,10 @@ def check_schedule(schedule: FleetSchedule) -> None:
 @pytest.mark.parametrize("replicas", [3, 100_000])
 def test_more_replicas_than_requests_serve_each_alone(replicas: int) -> None:
     fleet = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=5, replicas=replicas)
-    found = hindsight.attainment(fleet, ServiceLevel(latency=2), late="serve")
+    found = hindsight.solve(fleet, goal=hindsight.OnTime(ServiceLevel(latency=2), "serve"))
     assert (found.lower_bound, found.upper_bound) == (3, 3)
     assert found.schedule.latencies.tolist() == [2, 2, 2]
-    assert hindsight.tail(fleet, 1.0).upper_bound == 2
+    assert hindsight.solve(fleet, goal=hindsight.Tail(1.0)).upper_bound == 2
 
 
 @pytest.mark.parametrize("late", ["drop", "serve"])
@@ -32,7 +32,7 @@ def test_what_arrives_far_apart_counts_as_if_alone(late: Any) -> None:
     fleet = Instance.from_arrays(
         [2] * 6, [2] * 6, [5] * 3 + [10**9] * 3, memory_limit=6, replicas=2
     )
-    found = hindsight.attainment(fleet, ServiceLevel(latency=2), late=late)
+    found = hindsight.solve(fleet, goal=hindsight.OnTime(ServiceLevel(latency=2), late))
     assert (found.lower_bound, found.upper_bound) == (4, 4)
     check_schedule(found.schedule)
 
@@ -47,7 +47,7 @@ def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
         replicas=4,
     )
     level = ServiceLevel(latency=90)
-    found = hindsight.attainment(fleet, level, 60, gap=0.06)
+    found = hindsight.solve(fleet, 60, goal=hindsight.OnTime(level), gap=0.06)
     assert found.stop_reason == "gap"
     assert found.lower_bound < found.upper_bound < 200
     assert (found.best_bound, found.certified) == ("memory prices", True)

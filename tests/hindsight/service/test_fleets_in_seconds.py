@@ -12,13 +12,13 @@ FULL = AffineTime(1.0, 0.5, 0.25)
 def test_late_requests_are_served_too_and_a_second_machine_helps() -> None:
     level, time = ServiceLevel(latency=4.0), LLAMA_2_70B_2XA100.batch_time
     fleet = generate("conversations", 0, n=60, rate=60).replaced(replicas=2, batch_time=time)
-    found = hindsight.attainment(fleet, level, 1.5, late="serve", threads=1)
+    found = hindsight.solve(fleet, 1.5, goal=hindsight.OnTime(level, "serve"), threads=1)
     schedule = found.schedule
     assert isinstance(schedule, FleetSchedule)
     assert schedule.problem is fleet
     assert schedule.is_feasible
     assert int(schedule.on_time(level).sum()) == found.lower_bound <= found.upper_bound
-    alone = hindsight.attainment(fleet.alone(), level, 1.0, threads=1)
+    alone = hindsight.solve(fleet.alone(), 1.0, goal=hindsight.OnTime(level), threads=1)
     assert found.lower_bound > alone.lower_bound
 
 
@@ -26,7 +26,7 @@ def test_replicas_without_requests_stay_empty() -> None:
     fleet = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4, replicas=3, batch_time=FULL)
     for latency, most in ((3.0, 0), (4.0, 2)):
         level = ServiceLevel(latency=latency)
-        found = hindsight.attainment(fleet, level, 60, late="serve", threads=1)
+        found = hindsight.solve(fleet, 60, goal=hindsight.OnTime(level, "serve"), threads=1)
         assert found.lower_bound == found.upper_bound == most
         assert isinstance(found.schedule, FleetSchedule)
         assert sum(part is None for part in found.schedule.parts) == 1
@@ -36,6 +36,6 @@ def test_replicas_without_requests_stay_empty() -> None:
 def test_a_tail_of_a_fleet_is_an_interval() -> None:
     fleet = Workload([0.0] * 4, [3] * 4, [1] * 4, memory_limit=4, replicas=2, batch_time=FULL)
     # Two rounds of 3.5 seconds on each.
-    found = hindsight.tail(fleet, 1.0, 1.0, threads=1)
+    found = hindsight.solve(fleet, 1.0, goal=hindsight.Tail(1.0), threads=1)
     assert found.lower_bound <= 7 <= found.upper_bound <= 7 * 1.01
     assert isinstance(found.schedule, FleetSchedule)

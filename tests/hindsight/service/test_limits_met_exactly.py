@@ -56,18 +56,18 @@ def test_a_limit_that_is_met_exactly_is_kept(
         machine = {"memory_limit": 96, "batch_time": time, **rules}
         workload = Workload([arrival], [prompt], [output], **machine)
         level = ServiceLevel(latency=least)
-        found = hindsight.attainment(workload, level, late=late, threads=1)
+        found = hindsight.solve(workload, goal=hindsight.OnTime(level, late), threads=1)
         assert (found.lower_bound, found.upper_bound) == (1, 1)
         assert found.schedule is not None
         assert found.schedule.on_time(level).all()
-        assert "optimal, 1 requests on time" in repr(found)
+        assert "optimal, 1 of 1 requests on time" in repr(found)
 
 
 def test_a_limit_that_is_missed_by_little_is_not_kept() -> None:
     workload = Workload([0.1], [1], [3], memory_limit=9, batch_time=AffineTime(0.1))
     for least in (0.29999999999999, 0.299999):
         level = ServiceLevel(latency=least)
-        found = hindsight.attainment(workload, level, 0.2, late="serve")
+        found = hindsight.solve(workload, 0.2, goal=hindsight.OnTime(level, "serve"))
         assert found.schedule is not None
         assert found.schedule.on_time(level).sum() == found.lower_bound == 0
         assert ("[0, 1]" in repr(found)) == (found.upper_bound == 1)
@@ -77,7 +77,7 @@ def test_a_limit_that_is_missed_by_little_is_not_kept() -> None:
 def test_a_batch_time_of_unknown_form_may_meet_its_limit() -> None:
     workload = Workload([0.0, 0.0], [3, 40], [2, 2], memory_limit=90, batch_time=Declared())
     level = [ServiceLevel(latency=1.625), ServiceLevel(latency=20)]
-    found = hindsight.attainment(workload, level, threads=1)
+    found = hindsight.solve(workload, goal=hindsight.OnTime(level), threads=1)
     assert (found.lower_bound, found.upper_bound) == (2, 2)
 
 
@@ -93,12 +93,14 @@ def test_a_batch_time_of_unknown_form_may_meet_its_limit() -> None:
 def test_replicas_and_runs_count_the_same_requests(level: ServiceLevel, replicas: int) -> None:
     workload = Workload([0.1] * 3 + [0.3], [40] * 4, [4] * 4, memory_limit=44)
     time = AffineTime(0.1)
-    needed = hindsight.fewest_replicas(in_seconds(workload, time), level, 1.0, 5, threads=1)
+    needed = hindsight.fewest_replicas(
+        in_seconds(workload, time), hindsight.OnTime(level), 1.0, 5, threads=1
+    )
     assert needed.lower_bound is not None
     assert needed.lower_bound <= replicas == needed.upper_bound
     one = workload.alone(np.array([3]))
     run = online.simulate(in_seconds(one, time), "mc-sf")
-    found = hindsight.attainment(in_seconds(one, time), level, threads=1)
+    found = hindsight.solve(in_seconds(one, time), goal=hindsight.OnTime(level), threads=1)
     assert online.share_of_attainable(run, found).lower == 1
 
 
@@ -107,8 +109,11 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
     workload = Workload([0.0, 5e-9, 5e-3], [100_000, 50, 1], [20, 1, 1], memory_limit=1_000_200)
     for token in (1e18, 1e90):
         time = AffineTime(0.1, token, 1e-6)
-        found = hindsight.attainment(
-            in_seconds(workload, time), ServiceLevel(first_token=4 * token), 0.5, threads=1
+        found = hindsight.solve(
+            in_seconds(workload, time),
+            0.5,
+            goal=hindsight.OnTime(ServiceLevel(first_token=4 * token)),
+            threads=1,
         )
         assert found.lower_bound >= 1
         assert found.upper_bound <= 2
@@ -117,6 +122,8 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
 def test_an_open_interval_without_a_time_limit_stalls() -> None:
     workload = generate("conversations", 1, n=25, rate=5)
     time = LLAMA_2_70B_2XA100.batch_time
-    found = hindsight.attainment(in_seconds(workload, time), ServiceLevel(latency=3.0), threads=1)
+    found = hindsight.solve(
+        in_seconds(workload, time), goal=hindsight.OnTime(ServiceLevel(latency=3.0)), threads=1
+    )
     assert (found.lower_bound, found.upper_bound, found.stop_reason) == (13, 14, "stalled")
-    assert "feasible, [13, 14] requests on time" in repr(found)
+    assert "feasible, [13, 14] of 25 requests on time" in repr(found)

@@ -8,9 +8,8 @@ from tiny_problems import most_on_time
 
 import hindsight
 from hindsight import build_model
-from hindsight.integer_program.highs import compile_model
-from hindsight.integer_program.models import model_size
-from hindsight.integer_program.starts import latest_starts
+from hindsight.exact.pyomo_model import compile_model, model_size
+from hindsight.exact.starts import latest_starts
 from hindsight.service import rounds
 from instances import Instance, MemoryRule, ServiceLevel
 from instances.service_level import limits_of
@@ -50,8 +49,12 @@ def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
         memory_limit=1000,
     )
     told = []
-    found = hindsight.attainment(
-        instance, ServiceLevel(latency=90), 10, gap=0.06, progress=told.append
+    found = hindsight.solve(
+        instance,
+        10,
+        goal=hindsight.OnTime(ServiceLevel(latency=90)),
+        gap=0.06,
+        progress=told.append,
     )
     assert found.stop_reason == "gap"
     assert found.lower_bound < found.upper_bound < 300
@@ -71,14 +74,14 @@ def test_what_arrives_far_apart_counts_as_if_alone(rule: MemoryRule) -> None:
         [2] * 6, [2] * 6, [5] * 3 + [10**9] * 3, memory_limit=6, memory_rule=rule
     )
     for level, best in ((ServiceLevel(latency=4), 2), (ServiceLevel(time_per_token=1), 3)):
-        assert hindsight.attainment(once, level).lower_bound == best
+        assert hindsight.solve(once, goal=hindsight.OnTime(level)).lower_bound == best
         for late in ("drop", "serve"):
-            found = hindsight.attainment(twice, level, late=late)
+            found = hindsight.solve(twice, goal=hindsight.OnTime(level, late))
             assert (found.lower_bound, found.upper_bound) == (2 * best, 2 * best)
             assert found.schedule.is_feasible
             assert int(found.schedule.on_time(level).sum()) == 2 * best
     assert found.schedule.start_times.max() < 10**9 + 10
-    last = hindsight.tail(twice, 1.0)
+    last = hindsight.solve(twice, goal=hindsight.Tail(1.0))
     assert (last.lower_bound, last.upper_bound) == (6, 6)
 
 
@@ -89,14 +92,14 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
     assert last.tolist() == [2, 52, 52]
     assert model_size(instance, "dense", 53, last).columns == 9
     assert model_size(instance, "sparse", 53, last).columns == 6 + 2 * 53
-    columns = compile_model(build_model(instance, "sparse", level=level)).columns
+    columns = compile_model(build_model(instance, "sparse", goal=hindsight.OnTime(level))).columns
     assert sum(name == "x" for name, _ in columns) == 6
 
 
 def test_volumes_bound_what_no_time_is_left_to_price() -> None:
     # Three rounds of 12 tokens; each request takes 1 + 2 + 3 + 3 * 3 = 15 of these 36.
     instance = Instance.from_arrays([3] * 5, [3] * 5, memory_limit=12)
-    found = hindsight.attainment(instance, ServiceLevel(latency=3), 0.0)
+    found = hindsight.solve(instance, 0.0, goal=hindsight.OnTime(ServiceLevel(latency=3)))
     assert (found.lower_bound, found.upper_bound) == (2, 2)
     assert found.best_bound == "smallest volumes"
     assert found.certified
@@ -116,6 +119,6 @@ def test_late_requests_run_at_the_end_where_rounds_are_too_many(
     instance = tiny(rng)
     levels = [level(rng) for _ in instance]
     monkeypatch.setattr(rounds, "LONGEST_PROFILE", 0)
-    found = hindsight.attainment(instance, levels, late="serve")
+    found = hindsight.solve(instance, goal=hindsight.OnTime(levels, "serve"))
     assert found.schedule.is_feasible
     assert int(found.schedule.on_time(levels).sum()) >= most_on_time(instance, levels)

@@ -9,14 +9,15 @@ import pytest
 from priced_request import least_cost
 
 import hindsight
+from hindsight import OnTime
+from hindsight.goals import TailOf
+from hindsight.interval import Interval
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.minorants import AffineMinorant
 from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
-from hindsight.service.results import OnTime
 from hindsight.service.seconds import attain_in_seconds
-from hindsight.service.tails import TailLimit
-from instances import MemoryRule, SecondsSchedule, Workload
+from instances import MemoryRule, SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from instances.service_level import Limits
 
@@ -54,24 +55,23 @@ def test_a_deadline_that_is_met_exactly_is_met() -> None:
     # 0.1 + 0.2 is above 0.3 in floats: the bound counts such a request as on time.
     time = AffineTime(0.1, 0.0, 0.0)
     workload = Workload([0.1], [1], [2], memory_limit=3, batch_time=time)
-    limits = Limits(np.array([0.2]), np.array([np.inf]), np.array([np.inf]))
-    state = OnTime(workload, limits, Clock(0.15))
-    attain_in_seconds(state, 1, 0)
-    assert state.upper == 1
+    interval = Interval(workload, OnTime(ServiceLevel(latency=0.2)), "keep", Clock(0.15))
+    attain_in_seconds(interval, 1, 0)
+    assert interval.lower_bound == 0
 
 
 @pytest.mark.parametrize("token", [0.4, 0.6])
 def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
     time = AffineTime(0.5, 0.0, 0.0)
     workload = Workload([0.0], [1], [3], memory_limit=4, batch_time=time)
-    limits = Limits(np.array([np.inf]), np.array([np.inf]), np.array([token]))
-    state = OnTime(workload, limits, Clock(0.15))
-    attain_in_seconds(state, 1, 0)
-    assert (state.lower, state.upper) == (int(token > 0.5), int(token > 0.5))
+    interval = Interval(workload, OnTime(ServiceLevel(time_per_token=token)), "keep", Clock(0.15))
+    attain_in_seconds(interval, 1, 0)
+    late = int(token < 0.5)
+    assert (interval.lower_bound, interval.upper_bound) == (late, late)
 
 
 @pytest.mark.parametrize("limit", ["latency", "first_token"])
-def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailLimit) -> None:
+def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailOf) -> None:
     # A token stored next is not held in its own round, which is shorter by d2.
     rule = MemoryRule(emitted_token="next")
     time = AffineTime(0.1, 0.05, 0.5)
@@ -79,7 +79,7 @@ def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailLimi
     schedule = SecondsSchedule.from_start_rounds(workload, [0])
     assert not schedule.violations()
     reached = {"latency": schedule.latencies, "first_token": schedule.first_token_times}
-    found = hindsight.tail(workload, 1.0, 2, limit=limit)
+    found = hindsight.solve(workload, 2, goal=hindsight.Tail(1.0, limit))
     assert found.lower_bound <= found.upper_bound == pytest.approx(reached[limit][0])
 
 
@@ -95,7 +95,7 @@ def test_a_tail_of_a_declared_minorant_is_not_certified() -> None:
     # The request's own time closes the interval before anything else is tried.
     workload = Workload([0.0], [3], [2], memory_limit=50)
     known, declared = (
-        hindsight.tail(workload.with_batch_time(kind(0.5, 0.25)), 1.0, 1)
+        hindsight.solve(workload.with_batch_time(kind(0.5, 0.25)), 1, goal=hindsight.Tail(1.0))
         for kind in (AffineTime, DeclaredTime)
     )
     assert known.certified

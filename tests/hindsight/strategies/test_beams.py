@@ -18,12 +18,12 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule_within,
 )
 from hindsight.heuristics.schedule_decoder import shift_left
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.interval import Interval
 from hindsight.rounds import METHODS
 from hindsight.strategies import openings
 from hindsight.strategies.beams import Beams, LargeSearch
 from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.mip import IntegerProgram
+from hindsight.strategies.program import IntegerProgram
 from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule, generate
 
@@ -39,13 +39,13 @@ SOON_STALLED = replace(BRIEF, patience=2)
 """One that gives up after two of them that found nothing."""
 
 
-def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[SolveState, LargeSearch]:
-    interval = SolveState(instance)
+def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[Interval, LargeSearch]:
+    interval = Interval(instance)
     interval.offer(one_after_another(instance))
     return interval, LargeSearch(interval, seed, BRIEF, threads)
 
 
-def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -> SolveState:
+def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -> Interval:
     interval, search = begun(instance, seed, threads)
     search.run_first()
     search.run(rounds)
@@ -140,7 +140,7 @@ def test_beams_go_on_until_the_time_limit() -> None:
 def test_beams_take_over_where_the_program_has_no_chance(
     monkeypatch: pytest.MonkeyPatch, limit: float | None
 ) -> None:
-    def too_large(self: IntegerProgram, problem: Problem, state: SolveState) -> None:
+    def too_large(self: IntegerProgram, problem: Problem, state: Interval) -> None:
         state.stop_reason = "size"
 
     monkeypatch.setattr(IntegerProgram, "run", too_large)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import pytest
 from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
 from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.interval import Interval
+from hindsight.strategies import makespan
 from hindsight.strategies.makespan import Makespan, makespan_schedules
 from hindsight.strategies.strategy import Problem
 from instances import Instance
@@ -28,7 +30,7 @@ def test_both_parts_of_the_lower_bound() -> None:
 
 
 def test_a_search_raises_the_solver_bound_only() -> None:
-    result = hindsight.solve(GAP, objective="makespan", threads=1)
+    result = hindsight.solve(GAP, goal="makespan", threads=1)
     assert (result.upper_bound, result.lower_bound) == (3, 3)
     assert result.certified_lower_bound == makespan_lower_bound(GAP) == 2
     assert result.gap == 0
@@ -36,7 +38,7 @@ def test_a_search_raises_the_solver_bound_only() -> None:
 
 
 def test_no_time_leaves_an_interval() -> None:
-    result = hindsight.solve(GAP, time_limit=0, objective="makespan", threads=1)
+    result = hindsight.solve(GAP, time_limit=0, goal="makespan", threads=1)
     assert result.status == "feasible"
     assert result.stop_reason == "time-limit"
     assert (result.upper_bound, result.lower_bound) == (3, 2)
@@ -48,17 +50,17 @@ def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
         [2, 2, 2, 2, 2], [1] * 5, [0, 3_000_000, 0, 1, 3_000_000], memory_limit=5
     )
     lines: list[Any] = []
-    result = hindsight.solve(instance, objective="makespan", threads=1, progress=lines.append)
+    result = hindsight.solve(instance, goal="makespan", threads=1, progress=lines.append)
     assert (result.upper_bound, result.lower_bound) == (3_000_002, 3_000_002)
     check_in_rounds(in_rounds(instance), result.schedule)
     assert {line.upper_bound for line in lines} == {3_000_002}
     assert [line.lower_bound for line in result.log][-1] == 3_000_002
 
 
-def test_a_model_too_large_is_not_built() -> None:
+def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     # Three requests in two rounds are six starts.
-    few = Makespan(largest_probe=5)
-    result = hindsight.solve(GAP, objective="makespan", method=few, threads=1)
+    monkeypatch.setattr(makespan, "LARGEST_PROBE", 5)
+    result = hindsight.solve(GAP, goal="makespan", method="mip", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
 
 
@@ -72,10 +74,10 @@ def test_no_time_ends_the_schedules_too() -> None:
 def test_starts_too_many_are_counted_not_listed() -> None:
     # No two of 2,500 requests fit beside each other; their volumes leave 1,500 rounds.
     instance = Instance.from_arrays([5] * 2500, [1] * 2500, memory_limit=10)
-    interval = SolveState(instance, objective="makespan")
+    interval = Interval(instance, goal="makespan")
     interval.offer(one_after_another(instance))
-    interval.raise_lower(makespan_lower_bound(instance), certified=True)
-    problem = Problem(instance, "makespan", threads=1, formulation="sparse")
+    interval.prove(makespan_lower_bound(instance), "last completion")
+    problem = Problem(instance, "makespan", threads=1)
     tracemalloc.start()
     try:
         Makespan().run(problem, interval)

@@ -13,7 +13,7 @@ from drawn_instances import tiny
 
 import hindsight
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.solve_state import SolveState
+from hindsight.interval import Interval
 from hindsight.paths.graph import TooLargeError
 from hindsight.paths.refinement import PathOutcome
 from hindsight.paths.relaxation import Climb
@@ -83,7 +83,7 @@ def test_what_is_found_beside_graphs_is_kept(
     improved, found = Event(), []
     anneal = PathSearch._anneal
 
-    def annealing(self: PathSearch, moves: int, state: SolveState) -> None:
+    def annealing(self: PathSearch, moves: int, state: Interval) -> None:
         anneal(self, moves, state)
         if is_beside() and state.upper_bound < self.state.upper_bound:
             found.append(state.upper_bound)
@@ -101,7 +101,7 @@ def test_what_is_found_beside_graphs_is_kept(
         generate("arrival-model-1", 0, n=14),
         threads=2,
         method=Paths(LITTLE, settled=1.0),
-        should_stop=improved.is_set,
+        progress=lambda _: improved.is_set(),
     )
     assert result.upper_bound <= found[0]
     assert not any(thread.name.startswith(BESIDE) for thread in enumerate_threads())

@@ -31,7 +31,7 @@ def tiny(seed: int) -> Instance:
 
 def test_a_long_request_that_stops_for_ten_short_ones() -> None:
     """Each of the six that arrive while the long one runs costs somebody a round."""
-    result = hindsight.solve(ELEVEN, preemptive=True, time_limit=10)
+    result = hindsight.solve(ELEVEN, preemption="keep", time_limit=10)
     assert result.schedule.violations() == []
     assert result.upper_bound == 78
     assert 72 <= result.lower_bound <= 78
@@ -52,7 +52,7 @@ def test_idle_gaps_cost_no_work(gap: int) -> None:
             np.concatenate([first.arrival_times, later]),
             memory_limit=first.memory_limit,
         )
-        result = hindsight.solve(both, preemptive=True, time_limit=60)
+        result = hindsight.solve(both, preemption="keep", time_limit=60)
         assert result.schedule.instance == both
         assert result.schedule.violations() == []
         assert (result.lower_bound, result.upper_bound) == (2 * optimum, 2 * optimum)
@@ -60,49 +60,48 @@ def test_idle_gaps_cost_no_work(gap: int) -> None:
 
 
 def test_the_result_has_what_a_result_has() -> None:
-    result = hindsight.solve(SMALL, preemptive=True)
-    assert isinstance(result, hindsight.PreemptiveResult)
+    result = hindsight.solve(SMALL, preemption="keep")
+    assert isinstance(result, hindsight.Result)
     assert isinstance(result.schedule, PreemptiveSchedule)
-    assert result.preemptive is True
-    assert hindsight.solve(SMALL).preemptive is False
-    assert result.instance is SMALL
-    assert result.objective == "total_latency"
+    assert (result.goal, result.preemption) == ("latency", "keep")
+    assert hindsight.solve(SMALL).preemption == "never"
+    assert result.problem is SMALL
     assert (result.upper_bound, result.lower_bound, result.certified_lower_bound) == (11, 11, 11)
     assert (result.gap, result.certified_gap) == (0, 0)
     assert [line.upper_bound for line in result.log][-1] == 11
 
 
 def test_it_starts_from_schedules_of_both_kinds() -> None:
-    optimum = hindsight.solve(SMALL, preemptive=True).schedule
+    optimum = hindsight.solve(SMALL, preemption="keep").schedule
     whole = hindsight.solve(SMALL).schedule
     for start in (optimum, whole):
-        found = hindsight.solve(SMALL, preemptive=True, start=start, should_stop=lambda: True)
+        found = hindsight.solve(SMALL, preemption="keep", start=start, progress=lambda _: True)
         assert found.upper_bound == start.total_latency
     # Across an idle gap too.
     far = Instance.from_arrays([1, 8, 1, 8], [9, 1, 9, 1], [0, 1, 900, 901], memory_limit=10)
     both = PreemptiveSchedule(
         far, [[(1, 1), (3, 10)], [(2, 2)], [(901, 901), (903, 910)], [(902, 902)]]
     )
-    found = hindsight.solve(far, preemptive=True, start=both, should_stop=lambda: True)
+    found = hindsight.solve(far, preemption="keep", start=both, progress=lambda _: True)
     assert found.schedule == both
 
 
 def test_parameters_are_used() -> None:
     # Neither orders nor prices: what lists, output lengths and mean busy times say.
     idle = Preemptive(largest_order_work=0)
-    result = hindsight.solve(ELEVEN, preemptive=True, method=idle)
+    result = hindsight.solve(ELEVEN, preemption="keep", method=idle)
     assert result.stop_reason == "stalled"
     assert result.root_bound is None
     assert result.nodes == 0
     # Prices of a token alone, and as many phases as asked for.
     short = Preemptive(largest_table_work=0, phases=1, slice_tokens=1)
-    result = hindsight.solve(ELEVEN, preemptive=True, method=short)
+    result = hindsight.solve(ELEVEN, preemption="keep", method=short)
     assert result.stop_reason == "stalled"
     assert result.root_bound is not None
     assert result.nodes == 0
     # A search that may keep one state has no room for another.
     narrow = Preemptive(most_states=1, ascent=1, slice_tokens=1, phases=1, most_phases=1)
-    assert hindsight.solve(ELEVEN, preemptive=True, method=narrow).stop_reason == "size"
+    assert hindsight.solve(ELEVEN, preemption="keep", method=narrow).stop_reason == "size"
 
 
 def test_prices_after_the_end_do_not_hide_a_better_end() -> None:

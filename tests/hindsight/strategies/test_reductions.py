@@ -72,7 +72,7 @@ def test_partition() -> None:
         for seed in range(8):
             drawn = generate("partition-makespan", seed, n=n, largest=largest)
             numbers = drawn.metadata["reduction"]["numbers"]
-            result = hindsight.solve(drawn, threads=1, objective="makespan", time_limit=60)
+            result = hindsight.solve(drawn, threads=1, goal="makespan", time_limit=60)
             assert result.status == "optimal"
             answer = has_equal_halves(numbers)
             assert (result.upper_bound == 2) == answer

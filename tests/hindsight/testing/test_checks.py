@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import patch
 
 import pytest
 from brute_force import (
@@ -21,13 +19,11 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 from hindsight import CheckError, check_bound
-from hindsight.extensions.bounds import BOUNDS, OwnBound
 from hindsight.testing.cases import drawn_instances
 from hindsight.testing.enumeration import fits, optimum
 from instances import (
     Instance,
 )
-from instances.user_modules import import_source
 
 FEW = 25
 
@@ -138,12 +134,14 @@ def test_a_bound_that_is_no_number_is_caught(value: Any) -> None:
 
 
 def test_bounds_of_other_goals() -> None:
-    assert not check_bound(OwnBound("wrong", outputs, "makespan"), 10).passed
-    longest = OwnBound(
-        "ends", lambda i: int((i.arrival_times + i.output_lengths).max()), "makespan"
-    )
-    assert check_bound(longest, 10).passed
-    assert check_bound(OwnBound("outputs", outputs, "preemptive_total_latency"), 10).passed
+    def ends(instance: Instance) -> int:
+        return int((instance.arrival_times + instance.output_lengths).max())
+
+    report = check_bound(outputs, 10, goal="makespan")
+    assert not report.passed
+    assert "goal='makespan'" in str(report)
+    assert check_bound(ends, 10, goal="makespan").passed
+    assert check_bound(outputs, 10, goal="preemptive_total_latency").passed
 
 
 def test_a_bound_that_remembers_is_caught() -> None:
@@ -156,28 +154,12 @@ def test_a_bound_that_remembers_is_caught() -> None:
     assert check_bound(growing, 3)["repeats"].failed == 3
 
 
-@patch.dict(BOUNDS, clear=True)
-def test_the_reproduction_knows_a_name_by_what_registers_it(
+def test_the_reproduction_of_a_file_can_be_pasted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pasted where nothing is imported; a file that is imported by its name stays a module."""
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for file, call in (
-        ("registers_by_file.py", "print(hindsight.check_bound('registers_by_file.py:bold',"),
-        ("registers_by_name", "import registers_by_name\nprint(hindsight.check_bound('bold',"),
-    ):
-        Path(file).with_suffix(".py").write_text(
-            "import hindsight\n"
-            "@hindsight.register_bound('bold')\n"
-            "def bold(instance):\n"
-            "    return instance.total_output_length + 1\n"
-        )
-        import_source(file)
-        reproduction = check_bound("bold", 3)["valid"].reproduction
-        assert reproduction is not None
-        assert call in reproduction
-        BOUNDS.clear()
-        monkeypatch.delitem(sys.modules, file, raising=False)
-        exec(reproduction, {})
-        BOUNDS.clear()
+    Path("own.py").write_text("def bold(instance):\n    return instance.total_output_length + 1\n")
+    reproduction = check_bound("own.py:bold", 3)["valid"].reproduction
+    assert reproduction is not None
+    assert "print(hindsight.check_bound('own.py:bold'," in reproduction
+    exec(reproduction, {})

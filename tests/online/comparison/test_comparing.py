@@ -216,7 +216,7 @@ def test_an_optimum_that_cannot_be_found_leaves_the_totals(
         raise hindsight.SolverError("HiGHS failed: no such luck")
 
     with monkeypatch.context() as patched:
-        patched.setattr(hindsight, "solve", fail)
+        patched.setattr("hindsight.solver.solve_until", fail)
         (found,) = compare(EXAMPLE_1, ["mc-sf"])
     assert (found.total_latency, found.optimum_upper, found.ratio) == (64, None, None)
     assert found.reason == "no optimum: SolverError: HiGHS failed: no such luck"

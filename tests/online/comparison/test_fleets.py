@@ -26,7 +26,8 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def find(problem: Any, *, preemptive: bool, **options: Any) -> Any:
         found.append(problem)
         bounds = {"upper_bound": 10**6, "lower_bound": 1, "certified_lower_bound": 1}
-        return SimpleNamespace(**bounds, stop_reason="proof", runtime=0.0, schedule=None)
+        facts = {"problem": problem, "best_bound": "by hand", "schedule": None}
+        return SimpleNamespace(**bounds, **facts, stop_reason="proof", runtime=0.0)
 
     monkeypatch.setattr(comparing, "find_optimum", find)
     return found

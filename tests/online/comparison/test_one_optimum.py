@@ -152,5 +152,5 @@ def test_a_ratio_takes_the_optimum_that_is_given() -> None:
     calm, busy = DRAWN[0], DRAWN[1]
     for drawn in (calm, busy):
         run = online.simulate(drawn, online.make_policy("mc-sf"))
-        assert online.ratio(run, hindsight.solve(drawn, preemptive=True)).preemptive
+        assert online.ratio(run, hindsight.solve(drawn, preemption="keep")).preemptive
         assert not online.ratio(run, hindsight.solve(drawn)).preemptive

@@ -127,5 +127,5 @@ def test_a_run_without_an_end_has_an_optimum() -> None:
 
 
 def test_the_solver_starts_from_the_best_run() -> None:
-    result = hindsight.solve(TWO, 0, 1, start=run_of_two().schedule)
+    result = hindsight.solve(TWO, 0, threads=1, start=run_of_two().schedule)
     assert result.upper_bound <= Fraction(13, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from brute_force import all_feasible_schedules, sound_horizon
@@ -14,7 +15,7 @@ from strategies import instances
 
 import hindsight
 import online
-from hindsight import AttainmentResult
+from hindsight import Bound, OnTime, Result
 from instances import Instance, ServiceLevel
 from online import compare, share_of_attainable
 from online.comparison import Interval, Records, compare_many, records_csv, summarise
@@ -24,10 +25,9 @@ ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, name="alike")
 TWO_OF_THREE = ServiceLevel(latency=4)
 
 
-def bounds(problem: Instance, level: object, lower: int, upper: int) -> AttainmentResult:
-    return AttainmentResult(
-        problem, level, "drop", lower, upper, None, "by hand", True, "stalled", 0.0
-    )
+def bounds(problem: Instance, level: Any, lower: int, upper: int) -> Result:
+    late = {"by hand": Bound(len(problem) - upper, certified=True)}
+    return Result(problem, OnTime(level), "never", None, len(problem) - lower, late, "stalled")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_no_policy_has_more_of_the_attainable_than_an_enumeration_says(instance,
                 and (level.time_per_token is None or level.time_per_token >= 1)
             )
         most = max(most, on_time)
-    result = hindsight.attainment(instance, level)
+    result = hindsight.solve(instance, goal=hindsight.OnTime(level))
     for policy in ("fcfs", "mc-sf", "edf"):
         run = online.simulate(instance, policy, level=level)
         kept = int(run.on_time(level).sum())
@@ -99,10 +99,14 @@ def test_a_comparison_counts_requests_on_time_beside_latencies() -> None:
 
 
 def test_a_search_that_fails_takes_nothing_else_along(monkeypatch) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise RuntimeError("no solver")
+    solve = hindsight.solver.solve_until
 
-    monkeypatch.setattr(hindsight, "attainment", fails)
+    def fails(*given: Any, **options: Any) -> Any:
+        if "goal" in options:
+            raise RuntimeError("no solver")
+        return solve(*given, **options)
+
+    monkeypatch.setattr("hindsight.solver.solve_until", fails)
     (found,) = compare(ALIKE, "fcfs", level=TWO_OF_THREE)
     assert (found.on_time, str(found.of_attainable), str(found.ratio)) == (2, "[?, ?]", "1.0000")
 

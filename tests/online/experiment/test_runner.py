@@ -261,12 +261,12 @@ def test_ctrl_c_keeps_what_was_finished_and_no_half_search(
 ) -> None:
     path = tmp_path / "r.sqlite"
     experiment = dataclasses.replace(parse_experiment(TINY), policies=["fcfs"])
-    solve = hindsight.solve
+    solve = hindsight.solver.solve_until
 
-    def interrupted(*arguments: Any, **options: Any) -> hindsight.SolveResult:
+    def interrupted(*arguments: Any, **options: Any) -> hindsight.Result:
         return dataclasses.replace(solve(*arguments, **options), stop_reason="interrupted")
 
-    monkeypatch.setattr(hindsight, "solve", interrupted)
+    monkeypatch.setattr("hindsight.solver.solve_until", interrupted)
     with pytest.raises(KeyboardInterrupt, match="4 of 8 trials and optima are stored in .*sqlite"):
         run_experiment(experiment, path)
     assert stored(path) == 4

@@ -103,7 +103,9 @@ def test_more_replicas_are_no_worse(found: Headroom) -> None:
 
 
 def test_the_fewest_replicas_are_those_of_hindsight(workload: Workload, found: Headroom) -> None:
-    alone = hindsight.fewest_replicas(workload, ServiceLevel(latency=4.0), 0.9, 30, threads=1)
+    alone = hindsight.fewest_replicas(
+        workload, hindsight.OnTime(ServiceLevel(latency=4.0)), 0.9, 30, threads=1
+    )
     assert alone.lower_bound <= found.capacity.upper_bound
     assert found.capacity.lower_bound <= alone.upper_bound
     assert f"{found.capacity.upper_bound} replicas are enough" in sentence(found)

@@ -13,7 +13,7 @@ import pytest
 import hindsight
 import instances
 import online
-from hindsight import AttainmentResult
+from hindsight import Bound, Result
 from instances import SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from online.comparison import Interval
@@ -74,14 +74,13 @@ def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> N
     assert np.array_equal(after.first_token_times, 2 * before.first_token_times)
 
 
-def standing_in(problem: Workload, level: Any, time_limit: Any, **options: Any) -> Any:
+def standing_in(_: Any, problem: Workload, time_limit: Any, goal: Any, **options: Any) -> Any:
     """The search for requests on time: one policy's schedule, and a bound that is written here."""
     schedule = online.simulate(problem, "mc-sf").schedule
-    on_time = int(schedule.on_time(level).sum())
-    bound = min(len(problem), on_time + 5)
-    return AttainmentResult(
-        problem, level, "drop", on_time, bound, schedule, "by hand", True, "stalled", 0.0
-    )
+    on_time = int(schedule.on_time(goal.level).sum())
+    late = len(problem) - on_time
+    least = {"by hand": Bound(max(0, late - 5), certified=True)}
+    return Result(problem, goal, "keep", schedule, late, least, "stalled")
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def test_an_unproved_optimum_is_called_a_schedule() -> None:
 def test_a_run_that_keeps_tokens_is_drawn_above_the_preemptive_optimum_by_name() -> None:
     pair = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
     engine = online.make_policy("vllm-v0", preemption="recompute")
-    run, best = online.simulate(pair, engine), hindsight.solve(pair, preemptive=True)
+    run, best = online.simulate(pair, engine), hindsight.solve(pair, preemption="keep")
     assert run.keeps_tokens
     above, below = pictures.policy_and_optimum(run, best)
     assert f"ratio {online.ratio(run, best)}" in above.get_title(loc="left")

@@ -13,7 +13,8 @@ from preemptive_by_definition import preemptive_optimum
 from strategies import instances
 
 import hindsight
-from hindsight.outcomes.results import percent, relative_waiting_gap
+from hindsight import Bound
+from hindsight.result import percent, relative_waiting_gap
 from instances import Instance
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7)
@@ -28,9 +29,9 @@ def test_the_interval_holds_the_optimums_waiting(instance: Instance) -> None:
     lengths = sum(output for _, _, output in rows_of(instance))
     stopped = preemptive_optimum(rows_of(instance), instance.memory_limit)
     optima = optimal_total_latency(instance)[0], stopped
-    for preemptive, optimum in enumerate(optima):
+    for preemption, optimum in zip(("never", "keep"), optima, strict=True):
         # Without time for a search most intervals stay open.
-        found = hindsight.solve(instance, 0, 1, preemptive=bool(preemptive))
+        found = hindsight.solve(instance, 0, preemption=preemption, threads=1)
         low, high = found.waiting_interval
         assert 0 <= low <= optimum - lengths <= high
         assert high == found.schedule.total_waiting
@@ -44,14 +45,15 @@ def test_the_gap_is_of_the_certified_interval() -> None:
     assert (found.waiting_interval, found.waiting_gap) == ((1, 1), 0.0)
     # A solver's word does not close it, and a bound below the output lengths tells nothing.
     for certified in (5, 7):
-        doubted = replace(found, certified_lower_bound=certified)
+        bounds = {"own": Bound(certified, certified=True), "HiGHS": Bound(8, certified=False)}
+        doubted = replace(found, bounds=bounds)
         assert (doubted.gap, doubted.waiting_interval, doubted.waiting_gap) == (0.0, (0, 1), 1.0)
 
 
 def test_no_waiting_needs_no_other_proof() -> None:
     found = hindsight.solve(SPARE, threads=1)
     assert (found.waiting_interval, found.waiting_gap) == ((0, 0), 0.0)
-    assert replace(found, certified_lower_bound=1).waiting_gap == 0.0
+    assert replace(found, bounds={"weak": Bound(1, certified=True)}).waiting_gap == 0.0
 
 
 @pytest.mark.parametrize("method", ["lp", "lagrangian"])

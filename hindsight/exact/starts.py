@@ -9,14 +9,12 @@ needs only replicas 0 .. i.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from instances import FleetSchedule, Instance, InvalidValueError, Request, Schedule
+from instances import FleetSchedule, Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.service_level import Limits
 from instances.validation import as_integer
@@ -50,7 +48,9 @@ class StartSets:
     def __post_init__(self) -> None:
         for request, starts in zip(self.instance, self.starts, strict=True):
             if not len(starts) and not self.optional:
-                raise no_start(request, self.horizon)
+                reason = f"leaves no start between its arrival {request.arrival_time} and "
+                reason += f"its output_length {request.output_length} before the end"
+                raise InvalidValueError(f"request {request.id!r}", "horizon", self.horizon, reason)
 
     @property
     def rounds(self) -> int:
@@ -83,7 +83,7 @@ def _on_replicas(starts: StartSets) -> StartSets:
     if count == 1:
         return starts
     needed = np.empty(len(instance), dtype=np.int64)
-    needed[_by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
+    needed[by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
     own = tuple(
         (np.arange(replicas)[:, np.newaxis] * horizon + allowed).ravel()
         for replicas, allowed in zip(needed.tolist(), starts.starts, strict=True)
@@ -91,7 +91,8 @@ def _on_replicas(starts: StartSets) -> StartSets:
     return StartSets(instance, count * horizon, own, starts.optional)
 
 
-def _by_arrival(instance: Instance) -> IntArray:
+def by_arrival(instance: Instance) -> IntArray:
+    """Return the requests in order of arrival, shape (n,)."""
     return np.argsort(instance.arrival_times, kind="stable")
 
 
@@ -99,7 +100,7 @@ def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArr
     """Return the starts of a schedule on the timeline, replicas numbered by first arrival."""
     if not isinstance(schedule, FleetSchedule):
         return schedule.start_times
-    seen = dict.fromkeys(schedule.assignment[_by_arrival(starts.instance)].tolist())
+    seen = dict.fromkeys(schedule.assignment[by_arrival(starts.instance)].tolist())
     number = {replica: place for place, replica in enumerate(seen)}
     replicas = np.array([number[one] for one in schedule.assignment.tolist()])
     return replicas * starts.rounds + schedule.start_times
@@ -111,35 +112,6 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
         return Schedule(starts.instance, times)
     replicas, own = np.divmod(times, starts.rounds)
     return FleetSchedule.from_starts(starts.instance, replicas, own)
-
-
-def group_requests(starts: StartSets) -> list[list[int]]:
-    """Group interchangeable requests: equal (a, s, o, w) and equal allowed starts.
-
-    Members may share columns, as any of them may use any start. They are positions in the
-    instance, ascending; the first one names the group's columns.
-    """
-    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for i, (request, allowed) in enumerate(zip(starts.instance, starts.starts, strict=True)):
-        kind = (
-            request.arrival_time,
-            request.prompt_length,
-            request.output_length,
-            request.weight,
-        )
-        groups[kind, allowed.tobytes()].append(i)
-    return list(groups.values())
-
-
-def no_start(request: Request, horizon: int) -> InvalidValueError:
-    """Create the error for a request that cannot complete by the horizon."""
-    return InvalidValueError(
-        f"request {request.id!r}",
-        "horizon",
-        horizon,
-        f"leaves no start between its arrival {request.arrival_time} and "
-        f"its output_length {request.output_length} before the end",
-    )
 
 
 def count_starts(instance: Instance, horizon: int) -> int:

@@ -22,7 +22,7 @@ def written_by_highs(
     folder: Path, formulation: Any = "dense", suffix: str = ".lp", style: int = RAW
 ) -> Path:
     model, solution = folder / f"model{suffix}", folder / "solution.txt"
-    hindsight.export_model(hindsight.build_model(INSTANCE, formulation), model)
+    hindsight.build_model(INSTANCE, formulation, path=model)
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.readModel(str(model))

@@ -3,7 +3,7 @@
 All three list variables by name, one a line with its value. Gurobi [1]_ puts comments before them,
 one of which gives the objective. SCIP puts the status and the objective before them, and omits
 zeros. HiGHS [2]_ (raw and sparse style) puts sections around them, followed by rows and duals.
-Names are those of `hindsight.export_model`: x(i_t) for the start of request i at t.
+Names are those of `hindsight.build_model`: x(i_t) for the start of request i at t.
 
 References
 ----------
@@ -20,7 +20,7 @@ import re
 from instances import FileFormatError, Instance, InvalidTypeError, Schedule
 from instances.files import read_bytes
 
-from .starts import group_requests, start_sets
+from .program import classes_of
 
 INTEGRAL = 1e-4
 """Largest distance from an integer at which a value counts as one: solvers keep 1e-5 or less."""
@@ -36,11 +36,11 @@ class RefusedSolutionError(FileFormatError):
 
 
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
-    """Read the schedule in a solution file of a model that `export_model` wrote, and check it.
+    """Read the schedule in a solution file of a model that `build_model` wrote, and check it.
 
     The formats of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``)
     are recognised by their content. Variables that a file does not list are 0. In the sparse
-    formulation columns count the starts of identical requests, which get these starts in turn.
+    formulation columns count the starts of a class of requests, which get them by arrival.
 
     The schedule must be feasible for ``instance`` and cost as much as the objective in the file,
     if there is one; nothing else in the file is trusted, in particular no claim of optimality.
@@ -137,7 +137,8 @@ def _start_times(
             reason = "is fractional" if is_count else "is not a count of starts"
             raise FileFormatError(path, f"{name} = {value:g} {reason}")
         found[index].extend([start] * round(value))
-    for group in group_requests(start_sets(instance, [instance.arrival_times[:1]] * len(instance))):
+    for own in classes_of(instance):
+        group: list[int] = own.tolist()
         shared = found[group[0]]
         if len(shared) == len(group) and not any(found[i] for i in group[1:]):
             for member, start in zip(group, sorted(shared), strict=True):

@@ -1,18 +1,15 @@
-"""Interface to HiGHS: linear and mixed-integer programs in, labelled results out.
+"""Interface to HiGHS: linear and mixed-integer programs in, results out.
 
-Pyomo models are compiled with Pyomo's standard-form compiler and handed to ``highspy`` directly,
-because progress callbacks, interruption and warm starts are not reachable through Pyomo's own
-solver interface. Tolerances stay at their defaults: tightened ones made HiGHS declare feasible
-programs infeasible, and everything is re-checked exactly afterwards anyway.
+Tolerances stay at their defaults: tightened ones made HiGHS declare feasible programs infeasible,
+and everything is checked exactly afterwards anyway.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import highspy
 import numpy as np
@@ -22,40 +19,27 @@ import scipy.sparse as sp
 from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
-if TYPE_CHECKING:
-    import pyomo.environ as pyo
+Termination = Literal[
+    "optimal", "infeasible", "unbounded", "limit", "time-limit", "interrupted", "unknown"
+]
+"""Reasons why HiGHS stopped."""
 
-
-class Termination(Enum):
-    """Reasons why HiGHS stopped."""
-
-    OPTIMAL = "optimal"
-    INFEASIBLE = "infeasible"
-    UNBOUNDED = "unbounded"
-    TIME_LIMIT = "time-limit"
-    INTERRUPTED = "interrupted"
-    ITERATION_LIMIT = "iteration-limit"
-    UNKNOWN = "unknown"
-
-
-_STATUS = highspy.HighsModelStatus
-
-TERMINATIONS: dict[Any, Termination] = {
-    _STATUS.kOptimal: Termination.OPTIMAL,
-    _STATUS.kInfeasible: Termination.INFEASIBLE,
-    _STATUS.kUnboundedOrInfeasible: Termination.INFEASIBLE,
-    _STATUS.kUnbounded: Termination.UNBOUNDED,
-    _STATUS.kTimeLimit: Termination.TIME_LIMIT,
-    _STATUS.kInterrupt: Termination.INTERRUPTED,
-    # These names are missing from the package's type stubs.
-    _STATUS.kHighsInterrupt: Termination.INTERRUPTED,  # type: ignore[attr-defined]
-    _STATUS.kIterationLimit: Termination.ITERATION_LIMIT,
-    _STATUS.kSolutionLimit: Termination.ITERATION_LIMIT,
-    _STATUS.kObjectiveBound: Termination.ITERATION_LIMIT,
-    _STATUS.kObjectiveTarget: Termination.ITERATION_LIMIT,
-    _STATUS.kUnknown: Termination.UNKNOWN,
+TERMINATIONS: dict[str, Termination] = {
+    "Optimal": "optimal",
+    "Infeasible": "infeasible",
+    "UnboundedOrInfeasible": "infeasible",
+    "Unbounded": "unbounded",
+    "TimeLimit": "time-limit",
+    "Interrupt": "interrupted",
+    "HighsInterrupt": "interrupted",
+    **dict.fromkeys(("IterationLimit", "SolutionLimit", "ObjectiveBound"), "limit"),
+    "ObjectiveTarget": "limit",
+    "Unknown": "unknown",
 }
-"""Termination for the statuses of HiGHS; with any other one HiGHS itself failed."""
+"""Reasons for the statuses of HiGHS; with any other one HiGHS itself failed."""
+
+BOUND_TOLERANCE = 1e-4
+"""HiGHS's bounds are rounded up to integers after subtracting this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,25 +67,6 @@ class LinearModel:
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledModel:
-    """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
-
-    Attributes
-    ----------
-    linear : LinearModel
-        The arrays.
-    columns : Sequence[tuple[str, Any]]
-        Component name and index of the variable of each column.
-    rows : Sequence[tuple[str, Any]]
-        Component name and index of the constraint of each row.
-    """
-
-    linear: LinearModel
-    columns: Sequence[tuple[str, Any]]
-    rows: Sequence[tuple[str, Any]]
-
-
-@dataclass(frozen=True, eq=False)
 class LinearResult:
     """Result that HiGHS reports for a model; nothing here is checked.
 
@@ -115,8 +80,8 @@ class LinearResult:
         Proved lower bound on the objective in floating point, or None.
     values : float64 array or None
         Column values, or None.
-    row_duals, column_duals : float64 array or None
-        Dual prices of rows and reduced costs of columns (linear programs only), or None.
+    reduced_costs : float64 array or None
+        Reduced costs of the columns (linear programs only), or None.
     nodes : int
         Branch-and-bound nodes.
     """
@@ -125,42 +90,8 @@ class LinearResult:
     objective: float | None
     bound: float | None
     values: FloatArray | None
-    row_duals: FloatArray | None
-    column_duals: FloatArray | None
+    reduced_costs: FloatArray | None
     nodes: int
-
-
-def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
-    """Turn a Pyomo model into arrays."""
-    # Models that do not come from Pyomo may lack it.
-    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
-
-    form = LinearStandardFormCompiler().write(model, mixed_form=True)
-    rhs = np.asarray(form.rhs, dtype=np.float64)
-    # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
-    kinds = np.array([row.bound_type for row in form.rows])
-    lower = np.array([-np.inf if v.lb is None else float(v.lb) for v in form.columns])
-    upper = np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns])
-    linear = LinearModel(
-        costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),
-        offset=float(np.asarray(form.c_offset).ravel()[0]),
-        matrix=sp.csc_array(form.A),
-        row_lower=np.where(kinds == 1, -np.inf, rhs),
-        row_upper=np.where(kinds == -1, np.inf, rhs),
-        column_lower=lower,
-        column_upper=upper,
-        integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
-    )
-    # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
-    return CompiledModel(
-        linear,
-        [_key(variable) for variable in form.columns],
-        [_key(row.constraint) for row in form.rows],
-    )
-
-
-def _key(component: Any) -> tuple[str, Any]:
-    return component.parent_component().local_name, component.index()
 
 
 def solve_linear(
@@ -217,7 +148,9 @@ def solve_linear(
         options["threads"] = int(threads)
         # HiGHS's thread pool is global to the process and keeps its first size otherwise.
         highspy.Highs.resetGlobalScheduler(True)
-    solver = fresh_solver(options)
+    solver = _SilentHighs()  # type: ignore[no-untyped-call]
+    for name, value in options.items():
+        _require_ok(solver.setOptionValue(name, value), f"HiGHS refused option {name}={value!r}")
     _require_ok(solver.passModel(_as_highs_lp(model)), "HiGHS refused the model")
     if start is not None and is_mip:
         solution = highspy.HighsSolution()
@@ -228,11 +161,10 @@ def solve_linear(
         _require_ok(solver.run(), "HiGHS could not run")
     finally:
         solver.disableCallbacks()  # type: ignore[no-untyped-call]
-    status = solver.getModelStatus()
-    termination = TERMINATIONS.get(status)
-    if termination is None:
-        raise SolverError(f"HiGHS failed: {solver.modelStatusToString(status)}")
-    return _read(solver, len(model.costs), termination, is_mip=is_mip)
+    name = solver.getModelStatus().name.removeprefix("k")
+    if name not in TERMINATIONS:
+        raise SolverError(f"HiGHS failed: {name}")
+    return _read(solver, len(model.costs), TERMINATIONS[name], is_mip=is_mip)
 
 
 class _SilentHighs(highspy.Highs):
@@ -241,14 +173,6 @@ class _SilentHighs(highspy.Highs):
     def enableCallbacks(self) -> None:  # noqa: N802
         self.setOptionValue("output_flag", False)
         super().enableCallbacks()  # type: ignore[no-untyped-call]
-
-
-def fresh_solver(options: dict[str, Any]) -> highspy.Highs:
-    """Make a HiGHS object that writes nothing, with these options."""
-    solver = _SilentHighs()  # type: ignore[no-untyped-call]
-    for name, value in options.items():
-        _require_ok(solver.setOptionValue(name, value), f"HiGHS refused option {name}={value!r}")
-    return solver
 
 
 def _require_ok(status: Any, message: str) -> None:
@@ -297,8 +221,8 @@ def _subscribe(
             values = np.array(data.mip_solution) if improved else None
             objective = data.objective_function_value if improved else data.mip_primal_bound
             bound = _finite(data.mip_dual_bound)
-            found = values, None, None, data.mip_node_count
-            callback(LinearResult(Termination.UNKNOWN, _finite(objective), bound, *found))
+            found = _finite(objective), bound, values, None, data.mip_node_count
+            callback(LinearResult("unknown", *found))
 
         solver.cbMipImprovingSolution += report
         solver.cbMipLogging += report
@@ -316,14 +240,13 @@ def _read(
         feasible = feasible and math.isfinite(info.objective_function_value)
         bound = _finite(info.mip_dual_bound)
     else:
-        bound = info.objective_function_value if termination is Termination.OPTIMAL else None
+        bound = info.objective_function_value if termination == "optimal" else None
     return LinearResult(
         termination=termination,
         objective=_finite(info.objective_function_value) if feasible else None,
         bound=bound,
         values=values if feasible else None,
-        row_duals=np.array(solution.row_dual) if has_duals else None,
-        column_duals=np.array(solution.col_dual) if has_duals else None,
+        reduced_costs=np.array(solution.col_dual) if has_duals else None,
         nodes=max(0, info.mip_node_count) if is_mip else 0,
     )
 

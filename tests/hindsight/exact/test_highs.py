@@ -10,8 +10,8 @@ import highspy
 import pytest
 
 from hindsight import relax, solve
-from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
-from hindsight.strategies import mip
+from hindsight.exact.highs import TERMINATIONS, LinearResult
+from hindsight.strategies import program
 from instances import Instance, generate
 
 
@@ -42,11 +42,9 @@ def test_callbacks_begin_without_output(monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_status_of_highs_is_mapped() -> None:
     failures = ("Notset", "LoadError", "ModelError", "ModelEmpty", "PresolveError", "SolveError")
     failed = {f"k{name}" for name in (*failures, "PostsolveError", "MemoryLimit", "Min", "Max")}
-    for name, status in highspy.HighsModelStatus.__members__.items():
-        assert (status in TERMINATIONS) == (name not in failed), name
-    assert [s for s, t in TERMINATIONS.items() if t is Termination.OPTIMAL] == [
-        highspy.HighsModelStatus.kOptimal
-    ]
+    for name in highspy.HighsModelStatus.__members__:
+        assert (name.removeprefix("k") in TERMINATIONS) == (name not in failed), name
+    assert [name for name, reason in TERMINATIONS.items() if reason == "optimal"] == ["Optimal"]
 
 
 def solver_that_stops(short_of_the_incumbent: float) -> Any:
@@ -55,7 +53,7 @@ def solver_that_stops(short_of_the_incumbent: float) -> Any:
     def stop(model: Any, *, start: Any, **options: Any) -> LinearResult:
         objective = float(model.costs @ start + model.offset)
         bound = objective - short_of_the_incumbent
-        return LinearResult(Termination.OPTIMAL, objective, bound, start, None, None, 1)
+        return LinearResult("optimal", objective, bound, start, None, 1)
 
     return stop
 
@@ -65,10 +63,10 @@ def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
     scale: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HiGHS may stop as soon as its bound is above incumbent - 0.999, large latencies or not."""
-    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(0.9985))
+    monkeypatch.setattr(program, "solve_linear", solver_that_stops(0.9985))
     outputs = [scale * o for o in (12, 11, 13, 9, 14, 12, 10, 13)]
     instance = Instance.from_arrays([1, 2, 1, 2, 1, 3, 1, 2], outputs, memory_limit=16 * scale)
-    result = solve(instance, threads=1, method="mip", formulation="sparse")
+    result = solve(instance, threads=1, method="mip")
     assert result.upper_bound > 250 * scale
     assert result.nodes == 1, "proved before the solver was asked: choose another instance"
     assert result.status == "optimal"
@@ -76,7 +74,7 @@ def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
 
 def test_a_stop_by_proof_is_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """stop_reason must not say "proof" while the interval is open."""
-    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(1.5))
+    monkeypatch.setattr(program, "solve_linear", solver_that_stops(1.5))
     result = solve(generate("arrival-model-1", seed=6, n=6), threads=1, method="mip")
     assert result.nodes == 1
     assert (result.stop_reason == "proof") == (result.status == "optimal")

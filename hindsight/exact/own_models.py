@@ -1,0 +1,240 @@
+"""Solution of an instance's program with user-defined rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from hindsight.goals import GOAL_NAMES, Optimum, cost_of
+from hindsight.runtime.search import Search
+from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances.user_modules import described
+
+from .highs import BOUND_TOLERANCE, LinearResult, solve_linear
+from .program import Program
+from .pyomo_model import CompiledModel, compile_model, model_of
+from .starts import StartSets, from_timeline
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
+
+ROWS_SHOWN = 8
+"""Length limit of a one-line list; bounds can be tightened by the thousand."""
+
+ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelResult:
+    """Optimum of an instance's program with added rows, or an interval around it.
+
+    It concerns the schedules that satisfy the rows, including tightened bounds of variables. Such a
+    schedule is a schedule of the instance and is checked, so its cost is an upper bound on the
+    instance's optimum. The lower bound does *not* hold for the instance: rows exclude schedules,
+    perhaps all optimal ones. It is the solver's, in floating point, and has no certificate.
+
+    Attributes
+    ----------
+    instance : Instance
+        The instance of the program.
+    goal : {"latency", "makespan"}
+        Goal that the bounds refer to.
+    schedule : Schedule, FleetSchedule or None
+        The best schedule found; None if there is none or none was found.
+    lower_bound : int or None
+        Lower bound on the cost of schedules that satisfy the rows; None if there are none.
+    status : ModelStatus
+        ``"optimal"`` where the bounds meet, ``"feasible"``, ``"infeasible"`` where HiGHS finds that
+        the rows leave no schedule within the rounds of the model, which need not admit the best
+        one, or ``"unknown"``.
+    rows : tuple[str, ...]
+        Names of the added constraints, and the tightened bounds, such as ``"x[1, 0] >= 1"``.
+    """
+
+    instance: Instance
+    goal: Optimum
+    schedule: Schedule | FleetSchedule | None
+    lower_bound: int | None
+    status: ModelStatus
+    rows: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        rows = [*self.rows[:ROWS_SHOWN]] or ["no rows"]
+        if len(self.rows) > ROWS_SHOWN:
+            rows.append(f"{len(self.rows) - ROWS_SHOWN} more")
+        return (
+            f"ModelResult({self.instance!r}, {self.status}, {GOAL_NAMES[self.goal]} in "
+            f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(rows)})"
+        )
+
+    @property
+    def upper_bound(self) -> int | None:
+        """Return the cost of ``schedule``, recomputed from its start times."""
+        return None if self.schedule is None else int(cost_of(self.schedule, cast(Any, self.goal)))
+
+
+def solve_model(
+    model: pyo.ConcreteModel,
+    time_limit: float | None = None,
+    *,
+    threads: int | None = None,
+    seed: int = 0,
+    should_stop: Callable[[], bool] | None = None,
+) -> ModelResult:
+    """Solve a model of `build_model` to which linear rows were added, with HiGHS.
+
+    Parameters
+    ----------
+    model : pyo.ConcreteModel
+        The model, with total latency or the makespan as its objective.
+    time_limit : float or None, default None
+        Seconds, or None.
+    threads : int or None, default None
+        Threads of HiGHS; None leaves it the choice.
+    seed : int, default 0
+        Seed of HiGHS.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; returning True interrupts. With None Ctrl-C does.
+
+    Raises
+    ------
+    InvalidTypeError
+        ``model`` is not a Pyomo model.
+    InvalidValueError
+        The model is not a program of `build_model` with added rows, or a row is not linear.
+    SolverError
+        HiGHS failed.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> model = hindsight.build_model(instance)
+    >>> model.x[0, 0].setub(0)
+    >>> result = hindsight.solve_model(model)
+    >>> result.status, result.upper_bound, result.rows
+    ('optimal', 9, ('x[0, 0] <= 0',))
+    """
+    import pyomo.environ as pyo
+
+    search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
+    if not isinstance(model, pyo.ConcreteModel):
+        raise InvalidTypeError(None, "model", model, "is not a pyomo ConcreteModel")
+    built_of: Any = getattr(model, "built_of", None)
+    if built_of is None or built_of[0].optional:
+        raise _refused(model, "was not made by build_model for total latency or the makespan")
+    starts, formulation, goal = built_of
+    with search.clock.listening():
+        base = compile_model(model_of(starts, formulation, goal=goal))
+        compiled = described(lambda: compile_model(model), str(model.name), "model")
+        tightened = _require_base(model, base, compiled)
+        result = solve_linear(
+            compiled.linear,
+            time_limit=search.clock.limit_left(),
+            threads=threads,
+            seed=seed,
+            should_stop=search.clock.must_stop,
+        )
+    schedule: Any = None
+    if result.values is not None and result.objective is not None:
+        counts = dict(zip(compiled.columns, result.values.tolist(), strict=True))
+        schedule = _schedule(starts, formulation, counts)
+        for violation in schedule.violations():
+            raise _refused(model, f"has a solution that is no schedule: {violation}")
+    lower, status = _interval(result, None if schedule is None else cost_of(schedule, goal))
+    built = {name for name, _ in base.rows}
+    added = (name for name, _ in compiled.rows if name not in built)
+    rows = (*dict.fromkeys(added), *tightened)
+    return ModelResult(starts.instance, goal, schedule, lower, status, rows)
+
+
+def _interval(result: LinearResult, upper: int | None) -> tuple[int | None, ModelStatus]:
+    """Return the lower bound and the status, with costs in whole numbers."""
+    if result.termination == "infeasible":
+        return None, "infeasible"
+    status: ModelStatus = "unknown" if upper is None else "feasible"
+    if result.bound is None:
+        return None, status
+    lower = max(0, math.ceil(result.bound - BOUND_TOLERANCE))
+    if upper is None:
+        return lower, status
+    # HiGHS stops at a gap below one, which between integers is no gap.
+    lower = upper if result.termination == "optimal" else min(lower, upper)
+    return lower, "optimal" if lower == upper else status
+
+
+def _schedule(
+    starts: StartSets, formulation: str, counts: dict[tuple[str, Any], float]
+) -> Schedule | FleetSchedule:
+    """Return the schedule of an integer solution."""
+    if formulation == "sparse":
+        program = Program(starts)
+        return program.schedule(np.array([counts[key] for key in program.labels()]))
+    chosen = sorted(key for (name, key), count in counts.items() if name == "x" and count > 0.5)
+    return from_timeline(starts, np.array([start for _, start in chosen]))
+
+
+def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
+    return InvalidValueError(None, "model", str(model.name), reason)
+
+
+def _require_base(
+    model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
+) -> list[str]:
+    """List bounds that are tighter than built; refuse a model with missing or changed parts."""
+    built, given = _columns(base), _columns(compiled)
+    for key, count in Counter(compiled.columns).items():
+        if count > 1:
+            raise _refused(model, f"has two variables {_named(key)}: give yours another name")
+    costs = dict.fromkeys(given, 0.0) | {key: column[0] for key, column in built.items()}
+    tightened = []
+    for key, (_, lower, upper, is_whole) in built.items():
+        if key not in given:
+            reason = "was built of another instance or with it fixed: add a row that says so"
+            raise _refused(model, f"has no variable {_named(key)}: it {reason} instead")
+        _, least, most, stays_whole = given[key]
+        if least < lower or most > upper or stays_whole < is_whole:
+            reason = "take values that it was not built with, as relax=True does"
+            raise _refused(model, f"lets {_named(key)} {reason}")
+        tightened += [f"{_named(key)} >= {least:g}"] * (least > lower)
+        tightened += [f"{_named(key)} <= {most:g}"] * (most < upper)
+    same = costs == {key: column[0] for key, column in given.items()}
+    if not same or base.linear.offset != compiled.linear.offset:
+        raise _refused(model, "has another objective than build_model gave it for this instance")
+    rows = _rows(compiled)
+    for key, row in _rows(base).items():
+        if rows.get(key) != row:
+            raise _refused(model, f"lacks row {_named(key)} of this instance, or has another")
+    return tightened
+
+
+def _columns(compiled: CompiledModel) -> dict[Any, tuple[float, float, float, bool]]:
+    """Return the cost, the bounds and the kind of each column, by name."""
+    linear = compiled.linear
+    parts = linear.costs, linear.column_lower, linear.column_upper, linear.integer
+    columns = zip(*(part.tolist() for part in parts), strict=True)
+    return dict(zip(compiled.columns, columns, strict=True))
+
+
+def _rows(compiled: CompiledModel) -> dict[Any, tuple[float, float, dict[Any, float]]]:
+    """Return the bounds and the entries of each row, by name."""
+    linear, matrix, found = compiled.linear, compiled.linear.matrix.tocsr(), {}
+    for row, key in enumerate(compiled.rows):
+        part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        names = [compiled.columns[column] for column in matrix.indices[part]]
+        entries = dict(zip(names, matrix.data[part].tolist(), strict=True))
+        found[key] = float(linear.row_lower[row]), float(linear.row_upper[row]), entries
+    return found
+
+
+def _named(key: tuple[str, Any]) -> str:
+    name, index = key
+    if index is None:
+        return name
+    return f"{name}[{', '.join(map(str, index if isinstance(index, tuple) else (index,)))}]"

@@ -1,0 +1,399 @@
+"""The integer program as a Pyomo model: built, exported, and compiled into arrays.
+
+The *dense* model is [J25] Equations (1)-(4) as the paper writes them, with a variable for each
+request and start and o + 1 non-zeros a start. The *sparse* model is the program by classes
+(`hindsight.exact.program`). With tokens it counts memory from round to round, with five non-zeros
+a start; with another memory rule it has the memory rows of the dense one.
+
+`hindsight.solve` and `hindsight.relax` give the arrays of the sparse program to HiGHS themselves.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from hindsight.bounds.makespan import makespan_lower_bound
+from hindsight.goals import Goal, OnTime, Tail, checked_goal
+from hindsight.runtime.memory_use import available_bytes
+from instances import Instance, InvalidTypeError, InvalidValueError
+from instances.arrays import IntArray
+from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import pooled
+from instances.service_level import limits_of
+from instances.validation import as_integer
+
+from .highs import LinearModel
+from .horizon import proved_horizon
+from .program import Program, classes_of
+from .starts import StartSets, all_starts, latest_starts, starts_until, useful_replicas
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
+
+Formulation = Literal["dense", "sparse"]
+FORMULATIONS = ("dense", "sparse")
+EXPORT_SUFFIXES = (".lp", ".mps")
+
+BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
+"""Bytes that Pyomo takes per row or column, and per non-zero, until a model is written: measured on
+models of 60,000 to a million non-zeros."""
+
+
+class ModelSize(NamedTuple):
+    """Rows, columns and non-zeros of a model, before it is built."""
+
+    formulation: str
+    rows: int
+    columns: int
+    non_zeros: int
+
+    @property
+    def bytes(self) -> int:
+        """Return the approximate bytes of memory needed to build and write it."""
+        return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
+
+    def refuse_too_large(self) -> None:
+        """Refuse a model that does not fit into the available memory.
+
+        Raises
+        ------
+        InvalidValueError
+            The model does not fit.
+        """
+        available = available_bytes()
+        if self.bytes > available:
+            raise InvalidValueError(
+                None,
+                "formulation",
+                self.formulation,
+                f"is too large here: at least {self.rows:,} rows, {self.columns:,} columns, "
+                f"{self.non_zeros:,} non-zeros, about {self.bytes / 1e9:,.1f} GB of memory, "
+                f"and {available / 1e9:,.1f} GB are free",
+            )
+
+
+def model_size(
+    instance: Instance, formulation: str, horizon: int, last: IntArray | None = None
+) -> ModelSize:
+    """Size the model of all starts that complete by ``horizon``, with total latency.
+
+    With ``last``, of the starts of each request up to that round. Of the sparse model the rows of
+    requests that have not arrived are not counted.
+    """
+    o, replicas = instance.output_lengths, useful_replicas(instance)
+    latest = horizon - o if last is None else last
+    numbers = np.maximum(latest - instance.arrival_times + 1, 0) * replicas
+    groups = [np.array([i]) for i in range(len(instance))]
+    if formulation == "sparse":
+        groups = classes_of(instance, last)
+    # Python's integers: a product may exceed 64 bits.
+    columns = [int(numbers[own].max()) for own in groups]
+    outputs = [int(o[own[0]]) for own in groups]
+    rounds, rows = horizon * replicas, len(groups)
+    if formulation == "sparse" and instance.memory_rule == TOKENS:
+        # A start enters and leaves both counts, and each count refers to the round before.
+        many = 5 * (sum(columns) + rounds)
+        return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
+    entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
+    return ModelSize(formulation, rows + rounds, sum(columns), entries)
+
+
+def build_model(
+    instance: Instance,
+    formulation: Formulation = "dense",
+    relax: bool = False,
+    horizon: int | None = None,
+    goal: Goal = "latency",
+    path: str | os.PathLike[str] | None = None,
+) -> pyo.ConcreteModel:
+    """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
+
+    Of the goal `OnTime` it minimises late requests, which need not start: its variables are the
+    starts in time, and its objective is ``late``.
+
+    A fleet is one timeline with a segment of H rounds for each replica: ``x[i, k H + t]`` starts
+    request i at t on replica k. The i-th request to arrive may use the first i replicas only.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    formulation : Formulation, default "dense"
+        ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program with
+        columns shared by requests that differ in their arrival alone.
+    relax : bool, default False
+        Build the linear relaxation.
+    horizon : int or None, default None
+        Last round, of each replica; None uses one that is proved to admit an optimal schedule.
+    goal : {"latency", "makespan"} or OnTime, default "latency"
+        Total latency; the number of rounds up to the last completion, counted by binaries
+        ``busy[r]`` that do not increase; or late requests, which take no horizon.
+    path : str or os.PathLike or None, default None
+        File that the model is written to as well, an LP or a free MPS file by its suffix.
+
+    Raises
+    ------
+    InvalidTypeError
+        ``instance`` is not an instance.
+    InvalidValueError
+        An unknown formulation or goal, a horizon that some request cannot meet, another suffix
+        of the path, or a model that does not fit into memory; its size is known before anything is
+        built.
+    OSError
+        The path cannot be written; no partial file is left.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> len(hindsight.build_model(instance, horizon=5).x)
+    12
+    """
+    if not isinstance(instance, Instance):
+        raise InvalidTypeError(None, "instance", instance, "is not an Instance")
+    if isinstance(checked_goal(goal), Tail):
+        raise InvalidValueError(None, "goal", goal, "has no program: it is found by bisection")
+    if formulation not in FORMULATIONS:
+        known = ", ".join(FORMULATIONS)
+        raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
+    if path is not None and Path(path).suffix.lower() not in EXPORT_SUFFIXES:
+        reason = f"does not end in {' or '.join(EXPORT_SUFFIXES)}"
+        raise InvalidValueError(None, "path", str(path), reason)
+    if isinstance(goal, OnTime):
+        if horizon is not None:
+            reason = "is decided by the service levels: leave it out"
+            raise InvalidValueError(None, "horizon", horizon, reason)
+        last = latest_starts(instance, limits_of(goal.level, len(instance)))
+        end = int((last + instance.output_lengths).max())
+        model_size(instance, formulation, end, last).refuse_too_large()
+        starts = starts_until(instance, last)
+    else:
+        rounds = last_round(instance, formulation, horizon, goal)
+        starts = all_starts(instance, rounds)
+    model = model_of(starts, formulation, relax=relax, goal=goal)
+    if path is not None:
+        _export(model, path)
+    return model
+
+
+def last_round(instance: Instance, formulation: str, horizon: int | None, goal: Goal) -> int:
+    """Return the horizon of a model, given or proved.
+
+    Raises
+    ------
+    InvalidValueError
+        A model of all starts up to it does not fit into memory.
+    """
+    if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
+        # Once all requests have arrived, an idle round can be removed, whatever a request holds.
+        horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
+    if horizon is None:
+        # Refuse before proving a horizon if even the shortest possible one is too long.
+        model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
+        horizon = proved_horizon(instance).horizon
+    rounds = as_integer(horizon, None, "horizon", minimum=1)
+    model_size(instance, formulation, rounds).refuse_too_large()
+    return rounds
+
+
+def model_of(
+    starts: StartSets,
+    formulation: str,
+    *,
+    relax: bool = False,
+    goal: Goal = "latency",
+) -> pyo.ConcreteModel:
+    """Build the model over given starts."""
+    # Loading Pyomo takes longer than most searches that end without a model.
+    import pyomo.environ as pyo
+
+    model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
+    model.rounds = pyo.RangeSet(1, starts.horizon)
+    (_add_dense if formulation == "dense" else _add_sparse)(model, starts, relax=relax)
+    if goal == "makespan":
+        _minimise_makespan(model, starts, relax=relax)
+    # Plain data beside the components: what `solve_model` solves it as.
+    model.built_of = starts, formulation, goal
+    return model
+
+
+def _add_dense(model: Any, starts: StartSets, *, relax: bool) -> None:
+    """Add (1) to (4): ``x[i, t]`` is 1 if request i starts at t, 0 otherwise.
+
+    Only starts that complete by the horizon exist, so every round that a start occupies has its
+    memory row. A relaxation has x >= 0 for (4), and (2) keeps x <= 1.
+    """
+    import pyomo.environ as pyo
+
+    instance, rule = starts.instance, starts.instance.memory_rule
+    pairs = [(i, int(t)) for i, allowed in enumerate(starts.starts) for t in allowed]
+    model.x = pyo.Var(pairs, domain=pyo.NonNegativeReals if relax else pyo.Binary)
+    _add_objective(model, starts)
+
+    def start_once(model: Any, i: int) -> Any:
+        """(2): sum_t x[i,t] = 1 for every i, or <= 1 where i may be left out."""
+        total = pyo.quicksum(model.x[i, int(t)] for t in starts.starts[i])
+        return total <= 1 if starts.optional else total == 1
+
+    def memory(model: Any, r: int) -> Any:
+        """(3): sum_i sum_{k=max(a_i, r-o_i)}^{r-1} (s_i + r - k) x[i,k] <= M for every round r.
+
+        Under another memory rule, that rule replaces s_i + r - k and M.
+        """
+        terms: list[Any] = []
+        for i, request in enumerate(instance):
+            allowed = starts.starts[i]
+            first = np.searchsorted(allowed, r - request.output_length, "left")
+            last = np.searchsorted(allowed, r - 1, "right")
+            terms.extend(
+                rule.held(request.prompt_length - rule.unstored + r - int(k)) * model.x[i, int(k)]
+                for k in allowed[first:last]
+            )
+        return pyo.quicksum(terms) <= rule.limit(instance.memory_limit) if terms else skip
+
+    skip = pyo.Constraint.Skip
+    able = [i for i, allowed in enumerate(starts.starts) if len(allowed)]
+    model.start_once = pyo.Constraint(able, rule=start_once)
+    model.memory = pyo.Constraint(model.rounds, rule=memory)
+
+
+def _add_sparse(model: Any, starts: StartSets, *, relax: bool) -> None:
+    """Add the program by classes: ``x[i, t]`` counts the starts at t of the class of request i.
+
+    Request i is the first of its class to arrive. ``running[r]`` and ``memory_used[r]`` are N_r and
+    W_r, where memory is counted from round to round.
+    """
+    import pyomo.environ as pyo
+    from pyomo.core.expr import LinearExpression
+
+    in_tokens = starts.instance.memory_rule == TOKENS
+    program = Program(starts, relax=relax, differences=in_tokens)
+    linear, labels = program.linear, program.labels()
+    bounds: dict[str, dict[Any, tuple[int, float | None]]] = {"x": {}}
+    for (name, key), most in zip(labels, linear.column_upper.tolist(), strict=True):
+        bounds.setdefault(name, {})[key] = 0, None if most == np.inf else most
+    whole = pyo.NonNegativeReals if relax else pyo.NonNegativeIntegers
+    for name, own in bounds.items():
+        domain = whole if name == "x" else pyo.NonNegativeReals
+        model.add_component(name, pyo.Var(list(own), domain=domain, bounds=own))
+    _add_objective(model, starts)
+    columns = [model.component(name)[key] for name, key in labels]
+    matrix, row = sp.csr_array(linear.matrix), 0
+    for block in program.blocks:
+        rows = {}
+        for key in block.keys:
+            part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+            terms = [columns[place] for place in matrix.indices[part]]
+            if terms:
+                body = LinearExpression(linear_coefs=matrix.data[part].tolist(), linear_vars=terms)
+                lower, upper = linear.row_lower[row], linear.row_upper[row]
+                rows[key] = body == upper if lower == upper else body <= upper
+            row += 1
+        model.add_component(block.name, pyo.Constraint(list(rows), rule=rows))
+
+
+def _add_objective(model: Any, starts: StartSets) -> None:
+    """Add (1): minimise sum_i w_i ( sum_t t x[i,t] + o_i - a_i ).
+
+    Of a fleet, t counts from the beginning of its replica's segment. Where requests may be left
+    out, those are counted instead.
+    """
+    import pyomo.environ as pyo
+
+    instance, weights = starts.instance, starts.instance.weights.tolist()
+    if starts.optional:
+        model.late = pyo.Objective(
+            expr=len(instance) - pyo.quicksum(model.x[key] for key in model.x)
+        )
+        return
+    constant = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
+    waits = (weights[i] * (t % starts.rounds) * model.x[i, t] for i, t in model.x)
+    model.total_latency = pyo.Objective(expr=pyo.quicksum(waits) + constant)
+
+
+def _minimise_makespan(model: Any, starts: StartSets, *, relax: bool) -> None:
+    """Replace total latency by sum_r busy[r], with x[i,t] <= size_i busy[t + o_i]."""
+    import pyomo.environ as pyo
+
+    model.del_component(model.total_latency)
+    model.busy = pyo.Var(
+        model.rounds, domain=pyo.NonNegativeReals if relax else pyo.Binary, bounds=(0, 1)
+    )
+    model.makespan = pyo.Objective(expr=pyo.quicksum(model.busy[r] for r in model.rounds))
+    model.no_gap = pyo.Constraint(
+        range(2, starts.horizon + 1), rule=lambda model, r: model.busy[r] <= model.busy[r - 1]
+    )
+    model.completed = pyo.Constraint(
+        list(model.x),
+        rule=lambda model, i, t: (
+            model.x[i, t]
+            <= (model.x[i, t].ub or 1)
+            * model.busy[t % starts.rounds + starts.instance[i].output_length]
+        ),
+    )
+
+
+def _export(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None:
+    """Write a model as an LP or free MPS file, by the suffix of ``path``."""
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / f"model{Path(path).suffix.lower()}"
+        model.write(str(draft), io_options={"symbolic_solver_labels": True})
+        write_atomically(path, draft.read_bytes())
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
+
+    Attributes
+    ----------
+    linear : LinearModel
+        The arrays.
+    columns, rows : Sequence[tuple[str, Any]]
+        Component name and index of the variable of each column, and of the constraint of each row.
+    """
+
+    linear: LinearModel
+    columns: Sequence[tuple[str, Any]]
+    rows: Sequence[tuple[str, Any]]
+
+
+def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
+    """Turn a Pyomo model into arrays, by Pyomo's standard-form compiler."""
+    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
+    form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    rhs = np.asarray(form.rhs, dtype=np.float64)
+    # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
+    kinds = np.array([row.bound_type for row in form.rows])
+    linear = LinearModel(
+        costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),
+        offset=float(np.asarray(form.c_offset).ravel()[0]),
+        matrix=sp.csc_array(form.A),
+        row_lower=np.where(kinds == 1, -np.inf, rhs),
+        row_upper=np.where(kinds == -1, np.inf, rhs),
+        column_lower=np.array([-np.inf if v.lb is None else float(v.lb) for v in form.columns]),
+        column_upper=np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns]),
+        integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
+    )
+    # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
+    return CompiledModel(
+        linear,
+        [_key(variable) for variable in form.columns],
+        [_key(row.constraint) for row in form.rows],
+    )
+
+
+def _key(component: Any) -> tuple[str, Any]:
+    return component.parent_component().local_name, component.index()

@@ -1,0 +1,128 @@
+"""A second formulation of [J25] Equations (1)-(4), in PuLP, solved by CBC.
+
+It shares nothing with the program of `hindsight.exact` or with HiGHS, so that it disagrees when one
+of them errs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import pulp
+
+from hindsight.outcomes.errors import ScheduleCheckError
+from instances import FleetSchedule, Instance, InvalidTypeError, Schedule
+from instances.validation import as_time_limit
+
+from .pyomo_model import model_size
+
+
+class Opinion(NamedTuple):
+    """Answer of PuLP and CBC.
+
+    Attributes
+    ----------
+    schedule : Schedule, FleetSchedule or None
+        CBC's best schedule, checked; None if it found none in time.
+    is_optimal : bool
+        Whether CBC proved optimality.
+    """
+
+    schedule: Schedule | FleetSchedule | None
+    is_optimal: bool
+
+
+def second_opinion(
+    instance: Instance,
+    interval: tuple[int, int] | None = None,
+    time_limit: float | None = None,
+) -> Opinion:
+    """Solve [J25] Equations (1)-(4) again, with PuLP and CBC, and compare.
+
+    The program has every start up to the last arrival plus all output lengths, by which some
+    optimal schedule completes: after the last arrival no replica in use needs an idle round.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem, with any weights, replicas and memory rule.
+    interval : tuple[int, int] or None, default None
+        Lower and upper bound on the least total latency, to be compared with CBC's answer.
+    time_limit : float or None, default None
+        Seconds for CBC.
+
+    Returns
+    -------
+    Opinion
+        CBC's best schedule, and whether it is an optimum by CBC's word.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        An argument is invalid, or the program does not fit into memory.
+    ScheduleCheckError
+        CBC's answer is no schedule, or contradicts the interval.
+
+    Examples
+    --------
+    >>> import hindsight
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> hindsight.second_opinion(instance, (7, 7)).schedule.total_latency
+    7
+    """
+    if not isinstance(instance, Instance):
+        raise InvalidTypeError(None, "instance", instance, "is not an Instance")
+    problem, begins = _program(instance)
+    options = {"gapRel": 0.0, "gapAbs": 0.0, "timeLimit": as_time_limit(time_limit), "threads": 1}
+    problem.solve(pulp.COIN_CMD(path=pulp.PULP_CBC_CMD.pulp_cbc_path, msg=False, **options))
+    if problem.sol_status == pulp.LpSolutionInfeasible:
+        raise ScheduleCheckError("CBC finds no schedule at all, but one exists")
+    if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        return Opinion(None, is_optimal=False)
+    chosen = sorted(key for key, begin in begins.items() if (begin.value() or 0.0) > 0.5)
+    _, starts, replicas = zip(*chosen, strict=True)
+    schedule = (
+        FleetSchedule.from_starts(instance, replicas, starts)
+        if instance.replicas > 1
+        else Schedule(instance, starts)
+    )
+    for violation in schedule.violations():
+        raise ScheduleCheckError(f"CBC's schedule is infeasible: {violation}")
+    total, is_optimal = schedule.total_latency, problem.sol_status == pulp.LpSolutionOptimal
+    lower, upper = interval or (total, total)
+    if total < lower or (is_optimal and total > upper):
+        word = "proves" if is_optimal else "has a schedule of"
+        raise ScheduleCheckError(f"CBC {word} {total}, outside the interval [{lower}, {upper}]")
+    return Opinion(schedule, is_optimal)
+
+
+def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], Any]]:
+    """Return (1)-(4), and the variable that starts request i at t on replica k by (i, t, k).
+
+    Replicas are interchangeable, so request i needs only those from 0 to i.
+    """
+    horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
+    model_size(instance, "dense", horizon).refuse_too_large()
+    rule, problem = instance.memory_rule, pulp.LpProblem("hindsight", pulp.LpMinimize)
+    begins = {
+        (i, t, k): problem.add_variable(f"x_{i}_{t}_{k}", cat="Binary")
+        for i, request in enumerate(instance.requests)
+        for k in range(min(i + 1, instance.replicas))
+        for t in range(request.arrival_time, horizon - request.output_length + 1)
+    }
+    latency, once, used = [], defaultdict(list), defaultdict(list)
+    for (i, t, k), begin in begins.items():
+        request = instance[i]
+        latency.append(request.weight * (t + request.output_length - request.arrival_time) * begin)
+        once[i].append(begin)
+        for age in range(1, request.output_length + 1):
+            tokens = rule.held(request.prompt_length - rule.unstored + age)
+            used[t + age, k].append(tokens * begin)
+    problem += pulp.lpSum(latency)
+    for choices in once.values():
+        problem += pulp.lpSum(choices) == 1
+    for held in used.values():
+        problem += pulp.lpSum(held) <= rule.limit(instance.memory_limit)
+    return problem, begins

@@ -1,0 +1,404 @@
+"""The interval around an optimum during a solve, which only ever shrinks.
+
+Every schedule that a search offers is checked and costed here, and every bound is compared with the
+best schedule, whatever the clock, the memory rule, the replicas and the goal are. Costs are
+integers in rounds, fractions in seconds, and numbers of late requests where the goal is `OnTime`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from instances.arrays import IntArray
+from instances.problem.schedule import TimedSchedule
+from instances.service_level import Limits, limits_of
+from instances.validation import as_exact
+
+from .goals import (
+    GOAL_NAMES,
+    PREEMPTIVE,
+    Goal,
+    OnTime,
+    Optimum,
+    Preemption,
+    as_preemptive,
+    cost_of,
+    exact_total_latency,
+    kind_of,
+    on_time,
+)
+from .outcomes.errors import ScheduleCheckError
+from .result import Bound, Progress, Result, StopReason, interval_text, relative_gap
+from .runtime.clock import SPARE_SECONDS, Clock
+
+NEAR = 1e-6
+"""Relative distance at which costs in float seconds are compared in fractions instead."""
+
+
+class Interval:
+    """Best schedule, lower bounds, clock and log of one solve.
+
+    Parameters
+    ----------
+    problem : Instance or Workload
+        The problem searched.
+    goal : Goal, default "latency"
+        Latency, makespan or `OnTime`.
+    preemption : Preemption, default "never"
+        Which schedulers the interval is about.
+    clock : Clock or None, default None
+        Clock of the solve; it is interrupted if the callback fails.
+    callback : Callable[[Progress], object] or None, default None
+        Called with every improvement; returning True ends the solve.
+    gap : float, default 0.0
+        Relative gap at which to stop.
+    offset : int, default 0
+        Cost of the original problem, which is reported, beyond that of ``problem``.
+
+    Attributes
+    ----------
+    bounds : dict[str, Bound]
+        Largest lower bound of each name.
+    phase : str
+        Label for progress reports.
+    nodes : int
+        Branch-and-bound nodes, search states or moves so far.
+    stop_reason : StopReason
+        Why the solve ended, once it has.
+    root_bound : int or None
+        Exact bound before any search; None until there is one.
+    proof : Any
+        What proves this bound or a larger one, or None.
+    horizon : int
+        Round by which every optimal schedule completes; 0 until one is proved.
+    first_token_bound : float
+        Lower bound on the mean time to first token, seconds.
+    served : int64 array
+        Positions of the requests of the best schedule, shape (k,).
+    log : list[Progress]
+        One line for each improvement.
+    """
+
+    def __init__(
+        self,
+        problem: Instance | Workload,
+        goal: Goal = "latency",
+        preemption: Preemption = "never",
+        clock: Clock | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        gap: float = 0.0,
+        offset: int = 0,
+    ) -> None:
+        self.problem: Any = problem
+        self.goal, self.preemption = goal, preemption
+        self.clock = clock or Clock()
+        self.callback, self.gap, self.offset = callback, gap, offset
+        self.bounds: dict[str, Bound] = {}
+        self.phase, self.nodes, self.horizon = "heuristics", 0, 0
+        self.stop_reason: StopReason = "stalled"
+        self.root_bound: int | None = None
+        self.proof: Any = None
+        self.first_token_bound = 0.0
+        self.served: IntArray = np.arange(len(problem))
+        self.log: list[Progress] = []
+        self.lower_bound: Any = 0
+        self._kind = kind_of(problem, preemption)
+        self._schedule: Any = None
+        self._cost: int | float = math.inf
+        self._exact: Fraction | None = None
+        self._error: BaseException | None = None
+        self._limits = self.limits() if isinstance(goal, OnTime) else None
+        if self._limits is not None:
+            self._cost, self.served = len(problem), np.zeros(0, dtype=np.int64)
+
+    @property
+    def optimum(self) -> Optimum:
+        """Return what a solve in rounds minimises."""
+        if self.preemption != "never":
+            return PREEMPTIVE
+        return "makespan" if self.goal == "makespan" else "latency"
+
+    def limits(self) -> Limits:
+        """Return the limits of each request; the goal is `OnTime`."""
+        assert isinstance(self.goal, OnTime)
+        return limits_of(self.goal.level, len(self.problem))
+
+    @property
+    def has_schedule(self) -> bool:
+        """Tell whether there is a schedule."""
+        return self._schedule is not None
+
+    @property
+    def schedule(self) -> Any:
+        """Return the best schedule so far, of the kind that the problem requires."""
+        assert self._schedule is not None
+        return self._schedule
+
+    @property
+    def upper_bound(self) -> Any:
+        """Return the cost of the best schedule so far: an integer, or a fraction of seconds.
+
+        The fraction is computed on demand, which takes seconds if there are many rounds.
+        """
+        if not isinstance(self._cost, float):
+            return self._cost
+        if self._exact is None:
+            exact = exact_total_latency(self.schedule)
+            self._exact = Fraction(self._cost) if exact is None else exact
+        return self._exact
+
+    @property
+    def certified_lower_bound(self) -> Any:
+        """Return the largest lower bound proved in exact arithmetic or with directed rounding."""
+        return max((one.value for one in self.bounds.values() if one.certified), default=0)
+
+    @property
+    def is_proved(self) -> bool:
+        """Tell whether the bounds meet."""
+        return self._may_meet and self.upper_bound == self.lower_bound
+
+    @property
+    def is_close(self) -> bool:
+        """Tell whether the bounds are within the requested gap."""
+        if self.gap == 0 or not math.isfinite(self._cost):
+            return False
+        whole = self._cost if self._limits is None else len(self.problem)
+        return self._cost - float(self.lower_bound) <= self.gap * whole
+
+    @property
+    def _may_meet(self) -> bool:
+        """Tell whether the bounds may meet: floats distinguish what is further apart."""
+        return not isinstance(self._cost, float) or self.lower_bound >= self._cost * (1 - NEAR)
+
+    def apart(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> Interval:
+        """Return an interval for a thread of its own, which hands over better schedules.
+
+        Parameters
+        ----------
+        found : Callable[[Schedule], object]
+            Takes each better schedule.
+        must_stop : Callable[[], bool]
+            Ends the search of that thread.
+        """
+        clock = Clock(should_stop=must_stop)
+        other = Interval(
+            self.problem, self.goal, self.preemption, clock, lambda _: found(other.schedule)
+        )
+        return other
+
+    def is_done(self) -> bool:
+        """Tell whether to stop, and note the reason."""
+        if self.is_proved or self.clock.must_stop():
+            self.note_stop()
+            return True
+        return False
+
+    def note_stop(self) -> None:
+        """Record why a phase ended without a proof."""
+        if self.is_proved:
+            self.stop_reason = "proof"
+        else:
+            self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
+
+    def offer(self, schedule: TimedSchedule, served: IntArray | None = None) -> bool:
+        """Take a feasible schedule if it is better.
+
+        A schedule without preemption counts as a preemptive schedule too.
+
+        Parameters
+        ----------
+        schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
+            The schedule.
+        served : int64 array or None, default None
+            Positions of its requests, shape (k,), if the goal is `OnTime`; None means all of them.
+
+        Raises
+        ------
+        ScheduleCheckError
+            The schedule is infeasible, belongs to another problem, or beats a proved lower bound.
+        InvalidTypeError
+            It is not a schedule of the required kind.
+        """
+        if self.preemption != "never":
+            schedule = as_preemptive(schedule)
+        if not isinstance(schedule, self._kind):
+            raise InvalidTypeError(None, "schedule", schedule, f"is not a {self._kind.__name__}")
+        problem = self.problem if served is None else self.problem.of(served)
+        if schedule.problem is not problem and schedule.problem.digest != problem.digest:
+            raise ScheduleCheckError(f"a schedule is of another problem: {schedule.problem!r}")
+        if self._limits is None:
+            cost = cost_of(schedule, self.goal)
+        else:
+            limits = self._limits if served is None else self._limits.of(served)
+            cost = len(self.problem) - on_time(schedule, limits)
+        if cost >= self._cost and self._schedule is not None:
+            return False
+        violations = schedule.violations()
+        if violations:
+            raise ScheduleCheckError(f"a schedule is infeasible: {violations[0]}")
+        self._schedule, self._cost, self._exact = schedule, cost, None
+        if served is not None or self._limits is not None:
+            self.served = np.arange(len(self.problem)) if served is None else served
+        self._check("the best schedule")
+        return True
+
+    def prove(
+        self, bound: int | Fraction, name: str, *, certified: bool = True, proof: Any = None
+    ) -> None:
+        """Take a lower bound on the cost if it is better than the one of the same name.
+
+        Parameters
+        ----------
+        bound : int or Fraction
+            The bound. In rounds, and of late requests, fractions are rounded up.
+        name : str
+            Name of the bound.
+        certified : bool, default True
+            Whether it is proved in exact arithmetic or with directed rounding.
+        proof : Any, default None
+            Prices that prove it before any search; the best ones become the proof.
+
+        Raises
+        ------
+        ScheduleCheckError
+            The bound exceeds the cost of a feasible schedule.
+        InvalidTypeError
+            It is neither an integer nor a fraction.
+        """
+        exact: Any = as_exact(bound, None, "lower bound")
+        if isinstance(self.problem, Instance) or self._limits is not None:
+            exact = math.ceil(exact)
+        if proof is not None and (self.root_bound is None or exact > self.root_bound):
+            self.root_bound, self.proof = exact, proof
+        known = self.bounds.get(name)
+        if known is None or exact > known.value or certified > known.certified:
+            self.bounds[name] = Bound(exact, certified)
+        if exact > self.lower_bound:
+            self.lower_bound = exact
+            self._check(f"the lower bound {name!r}")
+
+    def take_bounds(self, found: Result) -> None:
+        """Take the bounds and the proof of a relaxation's result, as they are."""
+        self.root_bound, self.proof = found.root_bound, found.proof
+        for name, bound in found.bounds.items():
+            if not bound.claimed:
+                self.prove(bound.value, name, certified=bound.certified)
+
+    def claim(self, bound: int, name: str) -> None:
+        """Note a number that a user calls a lower bound; it ends nothing.
+
+        Raises
+        ------
+        InvalidValueError
+            It exceeds the cost of the best schedule.
+        """
+        self.bounds[name] = Bound(bound - self.offset, certified=False, claimed=True)
+        self.refuse_false_claims()
+
+    def refuse_false_claims(self) -> None:
+        """Refuse a claimed bound that exceeds the cost of the best schedule.
+
+        Raises
+        ------
+        InvalidValueError
+            There is one.
+        """
+        for name, bound in self.bounds.items():
+            if bound.claimed and bound.value > self.upper_bound:
+                cost, value = self.upper_bound + self.offset, bound.value + self.offset
+                what = f"the {GOAL_NAMES[self.optimum]} of a schedule, {cost}"
+                reason = f"exceeds {what}: {name} does not hold"
+                raise InvalidValueError(None, "lower bound", value, reason)
+
+    @contextmanager
+    def kept_when_interrupted(self) -> Iterator[None]:
+        """Let a KeyboardInterrupt end the search and keep the interval, once there is one.
+
+        Exceptions of the callback are raised at the end.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._schedule is None:
+                raise
+            self.keep_error(KeyboardInterrupt())
+        if isinstance(self._error, KeyboardInterrupt):
+            self.stop_reason = "proof" if self.is_proved else "interrupted"
+        elif self._error is not None:
+            raise self._error
+
+    def keep_error(self, error: BaseException) -> None:
+        """Remember an exception that must not travel through a solver's callback."""
+        self._error = self._error or error
+        self.clock.interrupt()
+
+    def result(self, problem: Any = None, schedule: Any = None, *, horizon: int = 0) -> Result:
+        """Return the result.
+
+        Parameters
+        ----------
+        problem, schedule : default None
+            The original problem and its best schedule, where another problem was searched.
+        horizon : int, default 0
+            A round by which every optimal schedule of it completes; 0 if none is known.
+        """
+        offset = self.offset
+        return Result(
+            problem=self.problem if problem is None else problem,
+            goal=self.goal,
+            preemption=self.preemption,
+            schedule=self._schedule if schedule is None else schedule,
+            cost=self.upper_bound + offset,
+            bounds={
+                name: bound._replace(value=bound.value + offset)
+                for name, bound in self.bounds.items()
+            },
+            stop_reason=self.stop_reason,
+            runtime=self.clock.seconds(),
+            nodes=self.nodes,
+            horizon=horizon,
+            root_bound=None if self.root_bound is None else self.root_bound + offset,
+            first_token_bound=self.first_token_bound,
+            log=tuple(self.log),
+            proof=self.proof,
+        )
+
+    def _check(self, news: str) -> None:
+        """Compare both ends, and report them."""
+        if self._schedule is not None and self._may_meet and self.lower_bound > self.upper_bound:
+            raise ScheduleCheckError(
+                f"{news} contradicts another bound: no schedule costs less than "
+                f"{self.lower_bound}, and one costs {self.upper_bound}"
+            )
+        if self.is_close:
+            self.clock.interrupt()
+        if self._schedule is None and self._limits is None:
+            return
+        line = self._progress()
+        self.log.append(line)
+        # A callback that failed is not called again: its error is about to be raised.
+        if self.callback is not None and self._error is None:
+            try:
+                if self.callback(line) is True:
+                    self.clock.interrupt()
+            except BaseException as error:  # noqa: BLE001 (raised at the end of the solve)
+                self.keep_error(error)
+
+    def _progress(self) -> Progress:
+        """Return the interval as it is reported."""
+        lower, upper = self.lower_bound + self.offset, self._cost + self.offset
+        if self._limits is not None:
+            lower, upper = len(self.problem) - upper, len(self.problem) - lower
+        about = self.problem, self.goal
+        told = interval_text(*about, lower, upper), relative_gap(*about, lower, upper)
+        if isinstance(self.problem, Workload) and self._limits is None:
+            lower, upper = float(lower) / len(self.problem), float(upper) / len(self.problem)
+        text, gap = told
+        return Progress(self.clock.seconds(), self.phase, lower, upper, gap, self.nodes, text)

@@ -1,0 +1,383 @@
+"""Results of a solve: an interval around an optimum, what proves it, and how both are shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, cast
+
+from instances import Instance, InvalidValueError, KnownBounds, Workload
+from instances.html import figure_of
+
+from .goals import Goal, OnTime, Preemption, Tail
+
+Status = Literal["optimal", "feasible"]
+StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
+
+MEMORY_PRICES, STATE_PRICES, PROGRAM = "memory prices", "state prices", "integer program"
+"""Names of bounds that several methods prove."""
+
+NO_BOUND = "no cost is negative"
+"""Name of the bound that always holds."""
+
+
+class Bound(NamedTuple):
+    """A lower bound on the cost.
+
+    Attributes
+    ----------
+    value : int or Fraction
+        Rounds, seconds, or late requests.
+    certified : bool
+        Whether it is proved in exact arithmetic or with directed rounding, and rests on no solver
+        in floating point.
+    claimed : bool, default False
+        Whether it is a number that the user calls a bound; nothing rests on it.
+    """
+
+    value: Any
+    certified: bool
+    claimed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The interval at one moment of a solve.
+
+    Attributes
+    ----------
+    seconds : float
+        Seconds since the start.
+    phase : str
+        Phase of the solve that found the latest bound.
+    lower_bound, upper_bound : int or float
+        The interval: rounds, seconds of mean latency, or requests on time.
+    gap : float
+        See `Result.gap`.
+    nodes : int
+        Branch-and-bound nodes, search states or moves so far.
+    text : str
+        The interval in words.
+    """
+
+    seconds: float
+    phase: str
+    lower_bound: Any
+    upper_bound: Any
+    gap: float
+    nodes: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.phase}: {self.text}"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The optimum of a problem, or an interval around it.
+
+    ``preemption`` says which schedulers the optimum is about. With ``"never"`` a request runs from
+    start to end: a scheduler that evicts a request and loses its work, or pauses it and holds its
+    memory, cannot beat this optimum; one that stops a request and keeps its tokens can. With
+    ``"keep"`` a request may be stopped, and comes back with its tokens. With ``"recompute"`` it
+    processes prompt and tokens again. In seconds lower bounds hold for every scheduler.
+
+    Attributes
+    ----------
+    problem : Instance or Workload
+        The problem solved.
+    goal : Goal
+        ``"latency"`` (total latency, weighted if the instance is), ``"makespan"``, `OnTime` or
+        `Tail`.
+    preemption : {"never", "keep", "recompute"}
+        Which schedulers the interval is about.
+    schedule : Schedule, PreemptiveSchedule, SecondsSchedule, FleetSchedule or None
+        The best schedule found, checked. It leaves out late requests if the goal says so, and is
+        None if there are no others.
+    cost : int, float or Fraction
+        Cost of ``schedule``: rounds, seconds, or late requests.
+    bounds : Mapping[str, Bound]
+        Lower bounds on the cost by name.
+    stop_reason : StopReason
+        ``"proof"``, ``"gap"`` (the gap asked for is reached), ``"time-limit"``, ``"interrupted"``,
+        ``"size"`` (the model would not fit the time or memory left) or ``"stalled"`` (no method
+        here goes on).
+    runtime : float
+        Seconds.
+    nodes : int
+        Branch-and-bound nodes, search states or moves.
+    horizon : int
+        Round by which every optimal schedule completes, proved; 0 if none is known.
+    root_bound : int or None
+        Exact bound before any search, from the best prices; None if there are none.
+    first_token_bound : float
+        Lower bound on every scheduler's mean time to first token in seconds; 0 in rounds.
+    log : tuple[Progress, ...]
+        One line for each improvement.
+    proof : Any
+        What `certificate` writes: prices or paths that prove ``root_bound`` or more, or a little
+        less if the instance has idle gaps; None if there are none.
+    """
+
+    problem: Instance | Workload
+    goal: Goal
+    preemption: Preemption
+    schedule: Any
+    cost: Any
+    bounds: Mapping[str, Bound]
+    stop_reason: StopReason
+    runtime: float = 0.0
+    nodes: int = 0
+    horizon: int = 0
+    root_bound: int | None = None
+    first_token_bound: float = 0.0
+    log: tuple[Progress, ...] = ()
+    proof: Any = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Result({self.problem!r}, {self.status}, {self.text})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "requests": len(self.problem),
+            **({"replicas": self.problem.replicas} if self.problem.replicas > 1 else {}),
+            "status": f"{self.status} ({self.stop_reason})",
+            "interval": self.text,
+            "preemption": self.preemption,
+            "best bound": self.best_bound + (", certified" if self.certified else ""),
+            "runtime": f"{self.runtime:.3g} s",
+        }
+        name = f"of {self.problem.name}: best schedule" if self.problem.name else "best schedule"
+        picture = "" if self.schedule is None else self.schedule.picture()
+        return figure_of("Result", name, facts, picture)
+
+    @property
+    def text(self) -> str:
+        """Return the interval in words, with its unit."""
+        text = interval_text(self.problem, self.goal, self.lower_bound, self.upper_bound)
+        is_default = self.preemption == ("keep" if isinstance(self.problem, Workload) else "never")
+        return text if is_default else f"{text}, preemption {self.preemption!r}"
+
+    @property
+    def best_bound(self) -> str:
+        """Return the name of the largest lower bound on the cost, a certified one of equals."""
+        proved = {name: one for name, one in self.bounds.items() if not one.claimed}
+        return max(proved, key=lambda name: proved[name][:2], default=NO_BOUND)
+
+    @property
+    def lower_bound(self) -> Any:
+        """Return the lower end: a bound on the cost, or the requests on time in `schedule`."""
+        return self._ends(certified=False)[0]
+
+    @property
+    def upper_bound(self) -> Any:
+        """Return the upper end: the cost, or a bound on the requests on time."""
+        return self._ends(certified=False)[1]
+
+    @property
+    def certified_lower_bound(self) -> Any:
+        """Return the lower end that rests on no solver in floating point."""
+        return self._ends(certified=True)[0]
+
+    @property
+    def certified_upper_bound(self) -> Any:
+        """Return the upper end that rests on no solver in floating point."""
+        return self._ends(certified=True)[1]
+
+    def _ends(self, *, certified: bool) -> tuple[Any, Any]:
+        values = [
+            one.value
+            for one in self.bounds.values()
+            if not one.claimed and (one.certified or not certified)
+        ]
+        bound = max(values, default=0)
+        if isinstance(self.goal, OnTime):
+            count = len(self.problem)
+            return count - self.cost, count - bound
+        return bound, self.cost
+
+    @property
+    def certified(self) -> bool:
+        """Tell whether the interval rests on no solver in floating point."""
+        return self._ends(certified=True) == self._ends(certified=False)
+
+    @property
+    def status(self) -> Status:
+        """Return the status, ``"optimal"`` only if the ends meet exactly."""
+        return "optimal" if self.lower_bound == self.upper_bound else "feasible"
+
+    @property
+    def gap(self) -> float:
+        """Return (upper - lower) / upper, or the width of `share_interval`; 0 if proved optimal."""
+        return relative_gap(self.problem, self.goal, self.lower_bound, self.upper_bound)
+
+    @property
+    def certified_gap(self) -> float:
+        """Return `gap` of the certified interval."""
+        return relative_gap(self.problem, self.goal, *self._ends(certified=True))
+
+    @property
+    def share_interval(self) -> tuple[float, float]:
+        """Return bounds (lower, upper) on the largest share of requests on time."""
+        self._require(isinstance(self.goal, OnTime), "goal", self.goal, "is not OnTime")
+        count = len(self.problem)
+        return self.lower_bound / count, self.upper_bound / count
+
+    @property
+    def total_latency_interval(self) -> tuple[float, float]:
+        """Return bounds (lower, upper) on the least total latency, rounded outward."""
+        self._require_latency()
+        return rounded_down(self.lower_bound), -rounded_down(-self.upper_bound)
+
+    @property
+    def mean_latency_interval(self) -> tuple[float, float]:
+        """Return bounds (lower, upper) on the least mean latency, rounded outward."""
+        self._require_latency()
+        problem = self.problem
+        count = problem.total_weight if isinstance(problem, Instance) else len(problem)
+        lower, upper = Fraction(self.lower_bound, count), Fraction(self.upper_bound, count)
+        return rounded_down(lower), -rounded_down(-upper)
+
+    @property
+    def waiting_interval(self) -> tuple[int, int]:
+        """Return certified lower and upper bounds on the optimum's waiting, in rounds.
+
+        Waiting is total latency beyond the output lengths, which no schedule avoids; only the
+        waiting depends on the scheduler. It is never below 0, so an upper bound of 0 is a proof.
+
+        Raises
+        ------
+        InvalidValueError
+            The result is not about total latency in rounds.
+        """
+        lengths = self._require_instance().total_output_length
+        return max(0, self.certified_lower_bound - lengths), self.upper_bound - lengths
+
+    @property
+    def waiting_gap(self) -> float:
+        """Return (upper - certified lower) / upper of the waiting; 0 if nothing waits.
+
+        Raises
+        ------
+        InvalidValueError
+            The result is not about total latency in rounds.
+        """
+        instance = self._require_instance()
+        return relative_waiting_gap(instance, self.certified_lower_bound, self.upper_bound)
+
+    def certificate(
+        self, *, search: bool | None = None, time_limit: float | None = None
+    ) -> dict[str, Any]:
+        """Make the certificate of the result, as a JSON-ready document.
+
+        Parameters
+        ----------
+        search, time_limit
+            See `hindsight.certificates.writing.make_certificate`; ``search`` None means where the
+            result is optimal.
+
+        Raises
+        ------
+        InvalidValueError
+            There are no certificates for the goal.
+        """
+        from .certificates.writing import make_certificate
+
+        self._require_latency()
+        search = self.status == "optimal" if search is None else search
+        return make_certificate(self.schedule, self.proof, search=search, time_limit=time_limit)
+
+    def known_bounds(self, source: str | None = None) -> KnownBounds:
+        """Return the bounds in the form that an instance file stores, without a fleet's schedule.
+
+        Raises
+        ------
+        InvalidValueError
+            The bounds are not on total latency in rounds without preemption.
+        """
+        self._require_instance()
+        self._require(self.preemption == "never", "preemption", self.preemption, "is not 'never'")
+        is_fleet = self.problem.replicas > 1
+        return KnownBounds(
+            self.upper_bound,
+            self.lower_bound,
+            self.certified_lower_bound,
+            None if is_fleet else tuple(self.schedule.start_times.tolist()),
+            source,
+        )
+
+    def _require_latency(self) -> None:
+        self._require(self.goal == "latency", "goal", self.goal, "is not 'latency'")
+
+    def _require_instance(self) -> Instance:
+        self._require_latency()
+        is_instance = isinstance(self.problem, Instance)
+        self._require(is_instance, "problem", self.problem, "is not an Instance, in rounds")
+        return cast(Instance, self.problem)
+
+    def _require(self, holds: bool, field: str, value: object, reason: str) -> None:
+        if not holds:
+            raise InvalidValueError("result", field, value, reason)
+
+
+def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> str:
+    """Write an interval with its unit, ends rounded outward."""
+    if isinstance(goal, OnTime):
+        return f"{_ends(lower, upper)} of {len(problem)} requests on time"
+    in_seconds = isinstance(problem, Workload)
+    unit = "s" if in_seconds else "rounds"
+    if isinstance(goal, Tail):
+        name = f"p{100 * goal.quantile:g} of {goal.of.replace('_', ' ')}"
+        whole = not in_seconds and math.isfinite(upper)
+        ends = _ends(int(lower), int(upper)) if whole else f"[{_down(lower, 6)}, {_up(upper, 6)}]"
+        return f"{name} {ends} {unit}"
+    if goal == "makespan" or not in_seconds:
+        name = "makespan" if goal == "makespan" else "total latency"
+        return f"{name} {_ends(lower, upper)} {unit}"
+    count = len(problem)
+    return f"mean latency [{_down(lower / count, 6)}, {_up(upper / count, 6)}] s"
+
+
+def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> float:
+    """Return the width of an interval by its upper end, or by the requests if they are counted."""
+    whole = len(problem) if isinstance(goal, OnTime) else upper
+    return float((upper - lower) / whole) if whole else 0.0
+
+
+def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
+    """Return the gap of two bounds on total latency relative to the upper bound on the waiting.
+
+    A waiting of less than one round counts as one. So if nothing waits, the gap is 0 up to rounding
+    in floating point.
+    """
+    if not math.isfinite(upper):
+        return 1.0
+    least, most = (bound - instance.total_output_length for bound in (lower, upper))
+    return max(0.0, (most - max(0, least)) / max(1, most))
+
+
+def _ends(lower: int, upper: int) -> str:
+    return str(upper) if lower == upper else f"[{lower}, {upper}]"
+
+
+def _down(value: Any, digits: int) -> str:
+    return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
+
+
+def _up(value: Any, digits: int) -> str:
+    return f"{math.ceil(value * 10**digits) / 10**digits:.{digits}f}"
+
+
+def rounded_down(value: Fraction) -> float:
+    """Return the largest float that is not above ``value``."""
+    nearest = float(value)
+    return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
+
+
+def percent(share: float, form: str = "g") -> str:
+    """Format a gap in per cent, rounded up: only a closed gap reads 0."""
+    # The float 0.0123 must not read 1.24 % just because it lies a little above 1.23 %.
+    hundredths = max(math.ceil(round(1e4 * share, 6)), int(share > 0))
+    return f"{hundredths / 100:{form}} %"

@@ -1,0 +1,282 @@
+"""The integer program in HiGHS, over the starts that reduced costs allow.
+
+`hindsight.exact.program` counts how many requests of a class start when. Prices of its relaxation
+(`hindsight.relaxation.scale`) give a bound in integers, and leave out every start that no schedule
+as good as the best one known can use. The bounds of HiGHS's search are those of floating-point
+arithmetic, so they are not certified.
+
+With beams, schedules are those of `hindsight.strategies.beams`, which follow the prices; those of
+few requests are annealed from there (`hindsight.heuristics.annealing`). They are improved in the
+polls of HiGHS, or in a second thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
+from hindsight.exact.program import Program
+from hindsight.exact.starts import StartSets
+from hindsight.heuristics.annealing import LocalSearch
+from hindsight.interval import Interval
+from hindsight.outcomes.errors import SolverError
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.result import PROGRAM
+from hindsight.runtime.beside import Beside
+from instances import Schedule
+from instances.arrays import FloatArray, IntArray
+
+from .beams import Beams, LargeSearch
+from .strategy import Problem, Strategy, relaxed, starts_left
+
+ENTRIES_PER_SECOND = 125_000
+"""Most memory entries of a program for each second left: HiGHS gains nothing from larger ones."""
+
+LARGEST_WITH_BEAMS = 500_000
+"""Most memory entries of a program beside which schedules are searched for."""
+
+SEARCH_SHARE, UNDISTURBED, LONGEST_SEARCH = 0.7, 10.0, 900.0
+"""Share of the time that HiGHS has where it shares a thread with the search for schedules; the
+seconds that it has to itself first, as what it closes it mostly closes soon; and most seconds until
+it ends, as its tree has no limit on memory."""
+
+RUIN_CYCLES = 7
+"""Cycles of ruin and recreate in a phase."""
+
+FEW_REQUESTS, MOVES, MOVE_SLICE, PATIENCE = 128, 500_000, 10_000, 100_000
+"""Most requests whose schedules are annealed after the first phase; the annealing moves of a phase,
+those between two polls of the clock, and those per request without a better schedule after which
+annealing restarts."""
+
+
+@dataclass(frozen=True)
+class IntegerProgram(Strategy):
+    """The bound of memory prices, and HiGHS's search.
+
+    Attributes
+    ----------
+    beams : Beams or None, default None
+        Parameters of the search for schedules before and beside HiGHS's; None leaves schedules to
+        HiGHS.
+    most_starts : int or None, default None
+        Most starts of all requests; larger instances are refused. None refuses nothing, and ends
+        with reason ``"size"`` if the starts are too many to list.
+    """
+
+    beams: Beams | None = None
+    most_starts: int | None = None
+
+    name: ClassVar[str] = "mip"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Refuse more starts than `most_starts`."""
+        starts = problem.first_bounds.starts
+        if self.most_starts is None or (starts is not None and starts.count <= self.most_starts):
+            return None
+        return f"has more than {self.most_starts:,} starts to choose from"
+
+    def run(self, problem: Problem, state: Interval) -> None:
+        """Run until proof, time limit, interruption, or the end of HiGHS's longest search.
+
+        Raises
+        ------
+        SolverError
+            HiGHS failed, or contradicts the incumbent.
+        """
+        starts = problem.first_bounds.starts
+        if starts is None:
+            state.stop_reason = "size"
+            return
+        if self.beams is not None and starts.memory_entries <= LARGEST_WITH_BEAMS:
+            LargeSearch(state, problem.seed, self.beams, problem.cores).run_first()
+        if state.is_done():
+            return
+        state.phase = "relaxation"
+        found = relaxed(state)
+        left = starts_left(state, starts, found.memory_prices)
+        if state.is_done():
+            return
+        if self.beams is None:
+            search_program(problem, state, left)
+        elif left.memory_entries > LARGEST_WITH_BEAMS:
+            state.stop_reason = "size"
+        else:
+            guide = found.expected_start_times, found.memory_prices
+            self._search_beside(
+                problem, state, left, partial(_improver, self.beams, problem.seed, guide)
+            )
+
+    def _search_beside(
+        self,
+        problem: Problem,
+        state: Interval,
+        starts: StartSets,
+        improver: Callable[[Interval], Callable[[], object]],
+    ) -> None:
+        """Search the program, and improve schedules in its polls or in a second thread."""
+        if problem.cores == 1:
+            improve = improver(state)
+            search_program(problem, state, starts, _taking_turns(state, improve))
+            while state.clock.limit_left() is not None and not state.is_done():
+                improve()
+        else:
+            beside = Beside(partial(_improve, improver, state), state.offer)
+            with beside.running():
+                search_program(problem, state, starts, partial(beside.take_then, state.is_done))
+                state.note_stop()
+            state.is_done()
+
+
+def search_program(
+    problem: Problem,
+    state: Interval,
+    starts: StartSets,
+    must_stop: Callable[[], bool] | None = None,
+) -> None:
+    """Solve the program over ``starts`` from the state's schedule, and report results to ``state``.
+
+    ``starts`` must hold every schedule at least as good as the state's, so that the bound of the
+    program, capped by the upper bound, is a bound on the optimum. A program that is too large for
+    the time left is not built.
+
+    Parameters
+    ----------
+    problem, state : Problem, Interval
+        The solve.
+    starts : StartSets
+        The starts.
+    must_stop : Callable[[], bool] or None, default None
+        Polled in place of the state's clock; HiGHS then has one thread and `LONGEST_SEARCH`.
+
+    Raises
+    ------
+    SolverError
+        HiGHS failed, or contradicts the incumbent.
+    """
+    state.phase = "search"
+    clock = state.clock
+    if starts.memory_entries > ENTRIES_PER_SECOND * clock.seconds_left():
+        state.stop_reason = "size"
+        return
+    if state.is_done():
+        return
+    program = Program(starts)
+
+    def hear(found: LinearResult) -> None:
+        state.nodes = max(state.nodes, found.nodes)
+        if found.values is not None:
+            state.offer(program.schedule(found.values))
+        if found.bound is not None:
+            bound = math.ceil(found.bound - BOUND_TOLERANCE)
+            state.prove(min(bound, state.upper_bound), PROGRAM, certified=False)
+
+    def kept(part: Callable[..., Any]) -> Callable[..., Any]:
+        # An exception must not travel through HiGHS: it is kept, and the search stops.
+        def run(*given: Any) -> Any:
+            try:
+                return part(*given)
+            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
+                state.keep_error(error)
+                return True
+
+        return run
+
+    with clock.within(math.inf if must_stop is None else LONGEST_SEARCH):
+        result = solve_linear(
+            program.linear,
+            time_limit=clock.limit_left(),
+            threads=problem.threads if must_stop is None else 1,
+            seed=problem.seed,
+            start=program.point(state.schedule),
+            callback=kept(hear),
+            should_stop=kept(must_stop or clock.must_stop),
+        )
+    if result.termination == "infeasible":
+        raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
+    hear(result)
+    if (
+        result.termination == "optimal"
+        and result.objective is not None
+        and round(result.objective) == state.upper_bound
+    ):
+        # HiGHS stops at a gap below one, which between integers is no gap.
+        state.prove(state.upper_bound, PROGRAM, certified=False)
+    state.note_stop()
+
+
+def _taking_turns(state: Interval, improve: Callable[[], object]) -> Callable[[], bool]:
+    """Return what HiGHS polls: it improves schedules for their share of the time."""
+    clock, spent = state.clock, 0.0
+    begun = clock.seconds() + UNDISTURBED
+
+    def must_stop() -> bool:
+        nonlocal spent
+        now = clock.seconds()
+        if spent < (1 - SEARCH_SHARE) * (now - begun) and not state.is_done():
+            improve()
+            spent += clock.seconds() - now
+        return state.is_done()
+
+    return must_stop
+
+
+def _improve(
+    improver: Callable[[Interval], Callable[[], object]],
+    state: Interval,
+    found: Callable[[Schedule], object],
+    must_stop: Callable[[], bool],
+) -> None:
+    """Improve schedules in a thread beside that of the solve's state."""
+    apart = state.apart(found, must_stop)
+    apart.offer(state.schedule)
+    improve = improver(apart)
+    while not must_stop():
+        apart.offer(state.schedule)
+        improve()
+
+
+def _improver(
+    beams: Beams, seed: int, guide: tuple[FloatArray, MemoryPrices], state: Interval
+) -> Callable[[], object]:
+    """Run a first phase; return what improves the schedule of ``state`` for a further one."""
+    search = LargeSearch(state, seed, beams)
+    search.follow(*guide)
+    search.run_whole()
+    search.run(RUIN_CYCLES)
+    if len(state.problem) > FEW_REQUESTS or state.problem.is_weighted:
+        return partial(search.run, RUIN_CYCLES, patient=True)
+    return _Annealing(state, seed).run
+
+
+class _Annealing:
+    """Annealings one after another, since some get stuck in a poor local optimum.
+
+    The first starts from the best schedule, the others from list schedules without delays.
+    """
+
+    def __init__(self, state: Interval, seed: int) -> None:
+        self._state, self._seed = state, seed
+        self._times = self._fruitless = 0
+        self._begin(state.schedule.start_times)
+
+    def run(self) -> None:
+        """Run the moves of a phase."""
+        left, state = MOVES, self._state
+        while left > 0 and not state.clock.must_stop():
+            moves, cost = min(MOVE_SLICE, left), self._search.best_cost
+            self._search.run(moves)
+            left -= moves
+            self._fruitless = self._fruitless + moves if self._search.best_cost == cost else 0
+            if self._search.best_cost < state.upper_bound:
+                state.offer(Schedule(state.problem, self._search.best_starts))
+            if self._fruitless >= PATIENCE * len(state.problem):
+                self._begin(None)
+
+    def _begin(self, starts: IntArray | None) -> None:
+        self._search = LocalSearch(self._state.problem, starts, self._seed + self._times)
+        self._times += 1
+        self._fruitless = 0

@@ -1,0 +1,116 @@
+"""Schedules and bounds that an interval takes: those of its problem, and exact ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import hindsight
+from hindsight import OnTime, ScheduleCheckError
+from hindsight.interval import Interval
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    Schedule,
+    ServiceLevel,
+    generate,
+)
+
+INSTANCE = generate("arrival-model-2", 0, n=6)
+
+
+@pytest.fixture
+def interval() -> Interval:
+    made = Interval(INSTANCE)
+    made.offer(hindsight.best_list_schedule(INSTANCE))
+    return made
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Instance(INSTANCE.requests, 2 * INSTANCE.memory_limit),
+        Instance(INSTANCE.requests[:-1], INSTANCE.memory_limit),
+    ],
+)
+def test_a_feasible_schedule_of_another_instance_is_refused(
+    interval: Interval, other: Instance
+) -> None:
+    before = interval.schedule
+    better = hindsight.best_list_schedule(other)
+    assert better.total_latency < before.total_latency
+    with pytest.raises(ScheduleCheckError, match="of another problem"):
+        interval.offer(better)
+    assert interval.schedule is before
+
+
+def test_an_equal_instance_is_the_same() -> None:
+    equal = Instance(INSTANCE.requests, INSTANCE.memory_limit)
+    assert equal is not INSTANCE
+    assert Interval(INSTANCE).offer(hindsight.best_list_schedule(equal))
+
+
+@pytest.mark.parametrize("schedule", [None, [0] * 6, INSTANCE])
+def test_what_is_no_schedule_is_refused(interval: Interval, schedule: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="is not a Schedule"):
+        interval.offer(schedule)
+
+
+@pytest.mark.parametrize("certified", [True, False])
+def test_bounds_are_whole(interval: Interval, certified: bool) -> None:
+    with pytest.raises(InvalidTypeError, match="neither a whole number nor a fraction"):
+        interval.prove(0.25, "half", certified=certified)  # type: ignore[arg-type]
+    interval.prove(Fraction(9, 4), "more", certified=certified)
+    assert interval.lower_bound == 3
+    assert interval.certified_lower_bound == (3 if certified else 0)
+
+
+def test_a_bound_above_a_schedule_and_a_schedule_below_a_bound_are_refused() -> None:
+    best = hindsight.best_list_schedule(INSTANCE)
+    above = Interval(INSTANCE)
+    above.offer(best)
+    with pytest.raises(ScheduleCheckError, match="contradicts"):
+        above.prove(best.total_latency + 1, "false")
+    below = Interval(INSTANCE)
+    below.prove(best.total_latency + 1, "false")
+    with pytest.raises(ScheduleCheckError, match="contradicts"):
+        below.offer(best)
+
+
+def test_an_infeasible_schedule_is_refused(interval: Interval) -> None:
+    at_once = Schedule(INSTANCE, INSTANCE.arrival_times)
+    assert not at_once.is_feasible
+    with pytest.raises(ScheduleCheckError, match="infeasible"):
+        interval.offer(at_once)
+
+
+def test_claims_prove_nothing_and_do_not_exceed_a_schedule(interval: Interval) -> None:
+    interval.claim(interval.upper_bound, "bound 'mine'")
+    assert not interval.is_proved
+    result = interval.result()
+    assert (result.lower_bound, result.bounds["bound 'mine'"].claimed) == (0, True)
+    with pytest.raises(InvalidValueError, match="bound 'mine' does not hold"):
+        interval.claim(interval.upper_bound + 1, "bound 'mine'")
+
+
+def test_progress_that_returns_true_ends_the_solve(interval: Interval) -> None:
+    ends = Interval(INSTANCE, callback=lambda line: True)
+    ends.offer(interval.schedule)
+    assert ends.is_done()
+    assert ends.stop_reason == "interrupted"
+
+
+def test_requests_on_time_are_counted_by_what_is_late() -> None:
+    goal = OnTime(ServiceLevel(latency=INSTANCE.output_lengths.max() + 1))
+    best = hindsight.best_list_schedule(INSTANCE)
+    interval = Interval(INSTANCE, goal)
+    assert interval.upper_bound == len(INSTANCE)
+    interval.offer(best)
+    in_time = best.latencies <= INSTANCE.output_lengths.max() + 1
+    assert interval.upper_bound == int((~in_time).sum())
+    interval.prove(1, "one is late")
+    result = interval.result()
+    assert (result.lower_bound, result.upper_bound) == (int(in_time.sum()), len(INSTANCE) - 1)
