@@ -18,7 +18,6 @@ from instances.version import package_version as _package_version
 
 if TYPE_CHECKING:
     from .bounds.transportation import transportation_bound as transportation_bound
-    from .bounds.volume import mean_busy_time_bound as mean_busy_time_bound
     from .certificates.checking import check_certificate as check_certificate
     from .certificates.format import CertificateError as CertificateError
     from .certificates.format import CertificateTooLargeError as CertificateTooLargeError
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from .certificates.verdict import Verdict as Verdict
     from .certificates.writing import make_certificate as make_certificate
     from .certificates.writing import write_certificate as write_certificate
-    from .configurations.strengthened import StrengthenedRelaxation as StrengthenedRelaxation
-    from .configurations.strengthened import relax_strengthened as relax_strengthened
     from .exact.own_models import ModelResult as ModelResult
     from .exact.own_models import solve_model as solve_model
     from .exact.pyomo_model import build_model as build_model
@@ -44,7 +41,10 @@ if TYPE_CHECKING:
     from .outcomes.errors import SolverError as SolverError
     from .outcomes.results import Relaxation as Relaxation
     from .outcomes.results import RelaxationProgress as RelaxationProgress
-    from .relaxation.methods import relax as relax
+    from .prices.volume import mean_busy_time_bound as mean_busy_time_bound
+    from .relaxation import StrengthenedRelaxation as StrengthenedRelaxation
+    from .relaxation import relax as relax
+    from .relaxation import relax_strengthened as relax_strengthened
     from .result import Bound as Bound
     from .result import Progress as Progress
     from .result import Result as Result
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "bounds.transportation": ("transportation_bound",),
-    "bounds.volume": ("mean_busy_time_bound",),
     "certificates.checking": ("check_certificate",),
     "certificates.format": (
         "CertificateError",
@@ -67,7 +66,6 @@ _NAMES = {
     ),
     "certificates.verdict": ("Verdict",),
     "certificates.writing": ("make_certificate", "write_certificate"),
-    "configurations.strengthened": ("StrengthenedRelaxation", "relax_strengthened"),
     "exact.own_models": ("ModelResult", "solve_model"),
     "exact.pyomo_model": ("build_model",),
     "exact.second_opinion": ("second_opinion",),
@@ -77,7 +75,8 @@ _NAMES = {
     "heuristics.proof_schedules": ("class_batches", "one_long_and_units"),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
     "outcomes.results": ("Relaxation", "RelaxationProgress"),
-    "relaxation.methods": ("relax",),
+    "prices.volume": ("mean_busy_time_bound",),
+    "relaxation": ("StrengthenedRelaxation", "relax", "relax_strengthened"),
     "result": ("Bound", "Progress", "Result"),
     "service.capacity": ("CapacityResult", "fewest_replicas"),
     "solver": ("solve",),

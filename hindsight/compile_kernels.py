@@ -19,7 +19,7 @@ from .heuristics.block_schedules import BlockSchedules
 from .heuristics.fleet_schedules import FleetSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .interval import Interval
-from .relaxation.methods import relax
+from .relaxation import relax
 from .runtime.clock import Clock, never
 from .runtime.compilation import Heard, heard_compiling, nothing_plain
 from .solver import solve

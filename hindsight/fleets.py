@@ -6,7 +6,7 @@
   are aligned and last a unit whatever their batch, and what all replicas hold in a round is at most
   K M: so every schedule of the fleet is one of this machine. All bounds of it, and what proves
   them, hold for the fleet, also with preemption, with free migration and for the makespan.
-- *Prices of what runs together on a replica* (`hindsight.configurations.ascent`). What is active on
+- *Prices of what runs together on a replica* (`hindsight.prices.state_ascent`). What is active on
   each replica is a configuration of memory M, so K times the heaviest one is paid at most. These
   prices see that a request must fit one replica, which the memory of the one machine hides.
 
@@ -34,19 +34,18 @@ from instances.arrays import IntArray
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
 
-from .bounds.memory_prices import price_bound, round_prices, useful_starts
-from .bounds.volume import fill_by_volume, filling_prices
-from .configurations.ascent import ConfigurationAscent
-from .configurations.prices import SCALE, exact_bound, integer_capacities, start_values
-from .configurations.proofs import StatePrices
-from .configurations.tables import state_copies
-from .configurations.warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
 from .exact.starts import start_sets, useful_replicas
 from .heuristics.fleet_schedules import FleetSchedules, first_orders
 from .interval import Interval
 from .memory_rules import run_makespan, solve_by_memory_rule
 from .outcomes.proofs import MemoryPrices
-from .relaxation.methods import LARGEST_RELAXATION
+from .prices.state_ascent import StateAscent, fits
+from .prices.state_proofs import StatePrices
+from .prices.state_tables import state_copies
+from .prices.states import SCALE, exact_bound, integer_capacities, start_values
+from .prices.tokens import price_bound, round_prices, useful_starts
+from .prices.volume import fill_by_volume, filling_prices
+from .relaxation import LARGEST_RELAXATION
 from .result import STATE_PRICES, Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.clock import Clock
@@ -81,9 +80,6 @@ FADES = (1.0, 0.5, 0.25)
 
 PRICING = {"paths", "configurations"}
 """Strategies that price what runs together."""
-
-LARGEST_PRICE_ARRAY = 20_000_000
-"""Most entries of the epoch prices, T (M + 1)^2."""
 
 MOST_ITERATIONS = 1_000
 """Most iterations of an ascent under a time limit."""
@@ -329,37 +325,28 @@ class Ascent:
     def __init__(self, instance: Instance, threads: int) -> None:
         self._fleet, self._threads = relaxed(instance), threads
         self.prices: StatePrices | None = None
-        self._ascent: ConfigurationAscent | None = None
+        self._ascent: StateAscent | None = None
         self._runs, self._pace = 0, 0.0
 
     def fits(self, makespan: int) -> bool:
         """Tell whether prices up to a makespan are few, and count every request alike."""
-        fleet, limit = self._fleet, self._fleet.memory_limit
-        entries = priced_epochs(fleet, makespan) * (limit + 1) ** 2
-        is_small = limit <= LARGEST_MEMORY_LIMIT and entries <= LARGEST_PRICE_ARRAY
-        return is_small and not fleet.is_weighted
+        return fits(self._fleet, makespan) and not self._fleet.is_weighted
 
     def improve(self, makespan: int, clock: Clock) -> int:
         """Run further iterations, as many as fit the time left, and return the bound proved."""
-        fleet, limit = self._fleet, self._fleet.memory_limit
         if self._ascent is None:
-            copies = state_copies(fleet.prompt_lengths, fleet.output_lengths, limit)
-            self._ascent = warm_ascent(fleet, copies, makespan, self._threads, clock.must_stop)
+            self._ascent = StateAscent(
+                self._fleet, makespan, threads=self._threads, must_stop=clock.must_stop
+            )
         iterations, begun = ASCENT << min(self._runs, 5), clock.seconds()
         if self._pace and clock.limit_left() is not None:
             iterations = int(max(1, min(clock.seconds_left() / self._pace, MOST_ITERATIONS)))
         fade = FADES[min(self._runs, len(FADES) - 1)]
-        self._ascent.ascend(
-            iterations,
-            start_heat=(fade, 0.2 * fade),
-            configuration_heat=(max(0.2 * fade, 0.05), max(0.05 * fade, 0.03)),
-            step=(0.3 * fade, 0.03 * fade),
-            should_stop=clock.must_stop,
-        )
+        self._ascent.improve(iterations, fade, clock.must_stop)
         self._runs += 1
         self._pace = (clock.seconds() - begun) / iterations
         self.prices = StatePrices(self._ascent.integer_prices()[0])
-        return exact_bound(self.prices.prices, fleet)
+        return exact_bound(self.prices.prices, self._fleet)
 
     def allowed(self, starts: list[IntArray], upper_bound: int) -> list[IntArray]:
         """Return those of the starts that a schedule of at most ``upper_bound`` can use."""

@@ -29,18 +29,18 @@ from instances import Instance
 from instances.problem.memory_translation import relaxed, restricted
 from instances.problem.preemptive_schedule import AnySchedule
 
-from .bounds.memory_prices import price_bound, round_prices, useful_starts
-from .bounds.volume import fill_by_volume, filling_prices
-from .configurations.prices import exact_bound, integer_capacities
-from .configurations.proofs import StatePrices
-from .configurations.tables import state_copies
-from .configurations.warm_start import LARGEST_MEMORY_LIMIT
 from .exact.starts import start_sets
 from .heuristics.block_schedules import PATIENCE, BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .interval import Interval
 from .outcomes.proofs import MemoryPrices
-from .relaxation.methods import LARGEST_RELAXATION
+from .prices.state_ascent import LARGEST_MEMORY_LIMIT
+from .prices.state_proofs import StatePrices
+from .prices.state_tables import state_copies
+from .prices.states import exact_bound, integer_capacities
+from .prices.tokens import price_bound, round_prices, useful_starts
+from .prices.volume import fill_by_volume, filling_prices
+from .relaxation import LARGEST_RELAXATION
 from .result import Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.cores import available_cores

@@ -18,7 +18,7 @@ from .extensions.bounds import OwnBound
 from .goals import PREEMPTIVE, Goal, Optimum, Preemption
 from .interval import Interval
 from .outcomes.proofs import Proof
-from .relaxation.methods import LARGEST_RELAXATION
+from .relaxation import LARGEST_RELAXATION
 from .result import Result
 from .runtime.search import Search
 from .strategies.beams import Beams

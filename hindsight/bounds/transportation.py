@@ -7,7 +7,7 @@ t_i + sum_j j (s_i + j) / v_i, and the memory held is a flow: so
 
     TEL >= (cheapest flow) + sum_i w_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
 
-`hindsight.bounds.volume` drops the capacities of the arcs, which gives a closed form and a weaker
+`hindsight.prices.volume` drops the capacities of the arcs, which gives a closed form and a weaker
 bound.
 """
 
@@ -17,10 +17,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from hindsight.prices.idle_gaps import compress
 from instances import Instance, InvalidValueError
 from instances.problem.memory_rule import TOKENS
-
-from .idle_gaps import compress
 
 LARGEST_NETWORK = 6_000
 """Most arcs for which the network is solved; that takes some 0.3 s."""

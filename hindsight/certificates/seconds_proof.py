@@ -3,7 +3,7 @@
 They have no schedule, as any run on the machine is one. Two kinds of proofs:
 
 * ``"round-length-prices"``: prices of machine time, constant in cells. The statement and its proof
-  are in `hindsight.seconds.round_length_prices`: any prices >= 0 prove a bound, on any grid of time
+  are in `hindsight.prices.round_lengths`: any prices >= 0 prove a bound, on any grid of time
   and with any allowances. The checker computes it anew, and the minorant from the batch time.
 * ``"machine-bounds"``: nothing but the kind. The checker computes `machine_bounds`, in fractions.
 
@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.prices.machines import machine_bounds
+from hindsight.prices.minorants import AffineMinorant, affine_minorants, own_seconds
 from hindsight.result import rounded_down
-from hindsight.seconds.machine_bounds import machine_bounds
-from hindsight.seconds.minorants import AffineMinorant, affine_minorants, own_seconds
 from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time.presets import StorableTime, batch_time_of
@@ -121,7 +121,7 @@ def _priced(
     workload: Workload, minorant: AffineMinorant, part: Mapping[str, Any], most_work: int
 ) -> Fraction:
     # numba takes a second to load.
-    from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
+    from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 
     scale, count = whole(part["scale"], "scale", 1), len(list_of(part["prices"], "prices"))
     if count > limits.LARGEST_CELLS:
@@ -157,7 +157,7 @@ def _work(
 ) -> int:
     """Estimate from above how many numbers the values of all requests visit.
 
-    It follows the loops of `hindsight.seconds.round_length_prices`: blocks, groups of grid points,
+    It follows the loops of `hindsight.prices.round_lengths`: blocks, groups of grid points,
     ranges of lengths with a common tangent.
 
     Raises
@@ -165,7 +165,8 @@ def _work(
     CertificateTooLargeError
         A window or a grid has too many points, or a step is far from the overhead of a round.
     """
-    from hindsight.seconds.round_length_prices import GROUP, LONGEST, longest_block
+    from hindsight.prices.round_length_values import GROUP, LONGEST
+    from hindsight.prices.round_lengths import longest_block
 
     step, size, spread = grid
     d0, d1, d2 = map(float, minorant)

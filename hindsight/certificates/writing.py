@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.bounds.memory_prices import round_prices
-from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, Wanted
+from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.tokens import round_prices
+from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.result import Result
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.proof import SecondsProof

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hindsight.bounds.memory_prices import (
+from hindsight.heuristics.fleet_schedules import best_fleet_schedule
+from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.prices.tokens import (
     PriceBound,
     bound_without_prices,
     price_bound,
     round_prices,
     useful_starts,
 )
-from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
-from hindsight.heuristics.fleet_schedules import best_fleet_schedule
-from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled

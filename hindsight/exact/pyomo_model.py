@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.goals import Goal, OnTime, Tail, checked_goal
+from hindsight.prices.volume import makespan_lower_bound
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hindsight.configurations.prices import SCALE
+from hindsight.prices.states import SCALE
 from instances.arrays import FloatArray, IntArray
 
 from .state_search import StateSearch

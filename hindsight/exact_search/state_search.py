@@ -27,7 +27,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from hindsight.configurations.prices import SCALE, start_values
+from hindsight.prices.states import SCALE, start_values
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances.arrays import IntArray, RequestColumns
 
@@ -139,7 +139,7 @@ class StateSearch:
             Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : int64 array
             W, shape (T,): at least the heaviest configuration of each epoch, as
-            `hindsight.configurations.prices.integer_capacities` computes them. They are not checked
+            `hindsight.prices.states.integer_capacities` computes them. They are not checked
             again.
         """
         # Prices must reach past the last arrival, so that beyond them every request has arrived.

@@ -16,7 +16,7 @@ Q(tau, .) above W_tau), every feasible schedule satisfies
                   + sum_tau [ W_tau - sum over active i of Q(tau, state of i) ],
     P_i(t) = SCALE (t + o_i - a_i) + sum_age Q(t + age, s_i + age, o_i - age),
 
-and each bracket, the slack of an epoch, is >= 0 (`hindsight.configurations.prices`). A partial
+and each bracket, the slack of an epoch, is >= 0 (`hindsight.prices.states`). A partial
 schedule fixes P_i(t_i) of the started requests and the slacks of past epochs; an unstarted request
 costs at least u_i(tau) = min of P_i over starts >= max(tau, a_i), and a future slack is at least 0.
 So the bound at tau is
@@ -70,7 +70,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.configurations.prices import SCALE
+from hindsight.prices.states import SCALE
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
@@ -110,7 +110,7 @@ class Prices(NamedTuple):
     W : int64 array, shape (T,)
         Capacities.
     P, u : int64 array, shape (n, T + 1)
-        As `hindsight.configurations.prices.start_values` gives them.
+        As `hindsight.prices.states.start_values` gives them.
     """
 
     Q: IntArray

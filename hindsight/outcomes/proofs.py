@@ -82,7 +82,7 @@ class Proof(ABC):
         arrival_times : int64 array, shape (n,)
             Arrival times of the instance without gaps.
         shifts : int64 array, shape (n,)
-            Rounds each request was moved towards 0; see `hindsight.bounds.idle_gaps`.
+            Rounds each request was moved towards 0; see `hindsight.prices.idle_gaps`.
         """
         return self._moved(arrival_times, shifts) if shifts.any() else self
 

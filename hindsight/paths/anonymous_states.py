@@ -2,7 +2,7 @@
 
 At an epoch let some active requests be known with their starts (*followed*) and let all others be
 *anonymous*: any configuration of states (m, r) in which anonymous requests can be at that epoch, as
-in `hindsight.configurations.tables`, as long as it fits beside the followed ones. The most that
+in `hindsight.prices.state_tables`, as long as it fits beside the followed ones. The most that
 anonymous states can add to the price of the followed ones is found by the dynamic program of the
 tables, over (k, S): k members so far whose m add up to S, states in order of decreasing r, where a
 state (m, r) is accepted iff S + m + (k + 1) r <= M.

@@ -9,11 +9,11 @@ it may start some never and some again after their completion.
 
 **Some followed, the others anonymous.** Let nodes hold the active requests of a set A only, those
 *followed*. Every schedule is still a path. Beside them run *anonymous* states, as in the
-configurations of `hindsight.configurations.tables`. With more requests in A the graph is *finer*:
+configurations of `hindsight.prices.state_tables`. With more requests in A the graph is *finer*:
 its nodes at tau, less what the coarser graph does not follow, are nodes there.
 
 **What prices leave.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts
-(`hindsight.configurations.prices`), u_i any number for the followed requests and min P_i for the
+(`hindsight.prices.states`), u_i any number for the followed requests and min P_i for the
 others, all in units of 1 / SCALE. A schedule has
 
     SCALE * TEL = L + sum_i (P_i(t_i) - u_i) + sum_tau (W_tau - price of what is active at tau),
@@ -69,9 +69,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.bounds.cheapest_starts import request_classes
-from hindsight.configurations.prices import SCALE, start_values
 from hindsight.exact_search.state_search_kernels import Flags
+from hindsight.prices.starts import request_classes
+from hindsight.prices.states import SCALE, start_values
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory_translation import relaxed
@@ -150,7 +150,7 @@ class PricedInstance:
     instance : Instance
         The problem, by any memory rule.
     prices, capacities : int64 array
-        Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), with
+        Q and W of `hindsight.prices.states`, int64, shapes (T, M + 1, M + 1) and (T,), with
         T past the last arrival.
     limit : int
         Total latency.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.configurations.proofs import PathStage
+from hindsight.prices.state_proofs import PathStage
 from instances.arrays import IntArray
 
 from .graph import (

@@ -38,10 +38,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.configurations.prices import SCALE
-from hindsight.configurations.proofs import PathStage
 from hindsight.exact_search.state_search_kernels import Flags
-from hindsight.runtime.adam import Adam
+from hindsight.prices.ascent import Adam, Settings
+from hindsight.prices.state_proofs import PathStage
+from hindsight.prices.states import SCALE
 from instances.arrays import FloatArray, IntArray
 
 from .graph import PricedInstance, StoppedError, TooLargeError
@@ -192,7 +192,7 @@ class PathRelaxation:
             The caller wants the work to stop.
         """
         x = np.zeros(self._n)
-        adam = Adam(x, lowest=-FARTHEST, highest=FARTHEST)
+        adam = Adam(x, Settings(lowest=-FARTHEST, highest=FARTHEST))
         margin = CORE_MARGIN
         steps = 0
         while steps < ascent.iterations:

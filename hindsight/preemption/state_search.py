@@ -5,7 +5,7 @@ J = sum of C_i - a_i over the completed plus sum of t - a_i over the others that
 round to round a set of arrived, unfinished requests runs whose sum of s_i + p_i + 1 is at most M.
 The search goes through all states of a round before the next, and leaves out:
 
-* **bound**: with prices q and their K_r (`hindsight.preemption.prices`), every completion of a
+* **bound**: with prices q and their K_r (`hindsight.prices.stops`), every completion of a
   state costs at least  sum over completed of C_i - a_i  +  sum over others of h_i(p_i, t)
   -  sum of K_r over r > t,  with h_i from `costs_to_go`. States above the budget go. *Proof*: the
   bound of `prices` applied to the rounds after t alone.
@@ -41,11 +41,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.exact_search.state_search import SearchOutcome, SearchStatus
+from hindsight.prices.stops import PreemptivePrices, costs_to_go, heaviest_sets
 from hindsight.runtime.compilation import njit, step
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray, RequestColumns
-
-from .prices import PreemptivePrices, costs_to_go, heaviest_sets
 
 SLICE = 2_000
 """States expanded between two polls of ``should_stop``."""

@@ -13,14 +13,14 @@ from typing import Literal
 
 import numpy as np
 
-from hindsight.bounds.makespan import makespan_lower_bound
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.goals import exact_total_latency
+from hindsight.prices.deadlines import Deadlines
+from hindsight.prices.machines import machine_bounds
+from hindsight.prices.minorants import affine_minorants
+from hindsight.prices.volume import makespan_lower_bound
 from hindsight.result import rounded_down
-from hindsight.seconds.deadlines import Deadlines
-from hindsight.seconds.machine_bounds import machine_bounds
-from hindsight.seconds.minorants import affine_minorants
 from instances import (
     Instance,
     LibraryEntry,
@@ -234,9 +234,9 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     """Compute a lower bound that needs no certificate; return it and its name.
 
     For total latency in rounds this is the sum of output lengths. For the makespan it is a bound by
-    volumes (`hindsight.bounds.makespan.makespan_lower_bound`), or, if two rounds would have to hold
+    volumes (`hindsight.prices.volume.makespan_lower_bound`), or, if two rounds would have to hold
     all requests, a test whether any subset fills one. In seconds it is the best of
-    `hindsight.seconds.machine_bounds`, rounded down. Late requests are at least those that are late
+    `hindsight.prices.machines`, rounded down. Late requests are at least those that are late
     alone on the machine, in rounds with those that `late_by_volume` adds.
     """
     instance = entry.instance

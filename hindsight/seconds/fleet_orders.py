@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.prices.minorants import own_seconds
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_translation import restricted
 
-from .minorants import own_seconds
 from .order_search import FRUITLESS, SecondsOrders, run_order
 from .preemptive_orders import (
     COOLING,

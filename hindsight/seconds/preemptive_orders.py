@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.prices.minorants import own_seconds
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
-
-from .minorants import own_seconds
 
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
 """Exponents of the charges of a whole request in its weight."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hindsight.prices.minorants import AffineMinorant
 from instances.arrays import FloatArray
-
-from .minorants import AffineMinorant
 
 if TYPE_CHECKING:
     # It compiles loops, which a proof needs none of.
-    from .round_length_prices import RoundLengthPrices
+    from hindsight.prices.round_lengths import RoundLengthPrices
 
 
 @dataclass(frozen=True, eq=False)
 class SecondsProof:
-    """What `hindsight.seconds.round_length_prices.priced_bound` needs to prove a bound.
+    """What `hindsight.prices.round_lengths` needs to prove a bound.
 
     Attributes
     ----------

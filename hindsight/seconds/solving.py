@@ -1,9 +1,9 @@
 """The interval around the least total latency in seconds.
 
 *Upper bounds*: checked schedules, from list schedules in seconds and their annealing
-(`hindsight.seconds.order_search`). *Lower bounds*: those of `hindsight.seconds.machine_bounds`, and
+(`hindsight.seconds.order_search`). *Lower bounds*: those of `hindsight.prices.machines`, and
 prices that know a round's length, found by an ascent and evaluated with outward rounding
-(`hindsight.seconds.round_length_prices`).
+(`hindsight.prices.round_lengths`).
 
 If a batch time has no known minorant, the only bound is that no latency is negative. Under a memory
 rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
@@ -22,6 +22,12 @@ import numpy as np
 
 from hindsight.goals import Preemption
 from hindsight.interval import Interval
+from hindsight.prices.deadlines import Deadlines
+from hindsight.prices.machines import first_token_bounds, machine_bounds
+from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
+from hindsight.prices.round_length_ascent import RoundLengthAscent
+from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from hindsight.result import NO_BOUND, Result, rounded_down
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import SLICE_SECONDS, Clock
@@ -30,19 +36,8 @@ from hindsight.runtime.search import Search
 from instances import FleetSchedule, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 
-from .deadlines import Deadlines
 from .fleet_orders import orders_of
-from .machine_bounds import first_token_bounds, machine_bounds
-from .minorants import AffineMinorant, affine_minorants, has_minorants, is_known
-from .price_ascent import PriceAscent
 from .proof import SecondsProof
-from .round_length_prices import (
-    LATEST,
-    ROUNDING,
-    PricedValues,
-    RoundLengthPrices,
-    refuse_long_outputs,
-)
 
 MARGIN = 1.1
 """End of the priced time, as a multiple of the end of the best schedule."""
@@ -224,7 +219,7 @@ class _Search:
         ):
             found(schedule)
 
-    def _ascend(self, pool: Executor) -> tuple[PriceAscent, AffineMinorant] | None:
+    def _ascend(self, pool: Executor) -> tuple[RoundLengthAscent, AffineMinorant] | None:
         """Run price ascents; return the best and its minorant, or None if there are no prices."""
         interval = self._interval
         interval.phase = "prices"
@@ -260,7 +255,7 @@ class _Search:
         return None
 
     def _may_refine(
-        self, ascent: PriceAscent, minorant: AffineMinorant, share: Clock, lasts: float
+        self, ascent: RoundLengthAscent, minorant: AffineMinorant, share: Clock, lasts: float
     ) -> bool:
         """Tell whether cells may be halved, where ``lasts`` seconds make that worth while."""
         return (
@@ -270,16 +265,18 @@ class _Search:
             and share.seconds_left() >= lasts
         )
 
-    def _begin_ascent(self, minorant: AffineMinorant) -> PriceAscent:
+    def _begin_ascent(self, minorant: AffineMinorant) -> RoundLengthAscent:
         schedule = self._interval.schedule
         horizon = schedule.makespan * MARGIN + 4 * float(minorant.d0)
         # If gamma changes within a round, the evaluation must take the least of several rates.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         wide = max(schedule.mean_latency / CELLS, horizon / MOST_CELLS)
         cell = 2.0 ** max(round(math.log2(wide)), shortest)
-        return PriceAscent(schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS)
+        return RoundLengthAscent(schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS)
 
-    def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
+    def _evaluate(
+        self, ascent: RoundLengthAscent, minorant: AffineMinorant, pool: Executor
+    ) -> None:
         """Evaluate all requests on finer and finer grids, the finest perhaps only in part."""
         interval = self._interval
         interval.phase = "evaluation"

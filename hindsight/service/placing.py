@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.bounds.cheapest_starts import PricedRounds, start_cost
 from hindsight.heuristics.annealing_kernels import next_uniform
 from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, earliest_fit, hold
+from hindsight.prices.starts import PricedRounds, start_cost
 from hindsight.runtime.clock import Slices
 from hindsight.runtime.compilation import inner, njit, overwrite, step
 from instances import Instance

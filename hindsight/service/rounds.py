@@ -10,12 +10,12 @@ most, so
 
     requests late >= sum_i min(1, p_i) - M sum_r lambda_r:
 
-the bound of `hindsight.bounds.memory_prices`, with the latency of a start replaced by 0 and a cost
+the bound of `hindsight.prices.tokens`, with the latency of a start replaced by 0 and a cost
 of 1 for no start. *Proof.* The terms of requests on time are at most what they pay, and those of
 late ones at most 1. [] It is evaluated in integers and rounded up.
 
 **Gaps.** Where requests arrive far apart, the search runs without most of the rounds between them
-(`hindsight.bounds.idle_gaps`, whose blocks these are). *Proof that as many are on time.* Take the
+(`hindsight.prices.idle_gaps`, whose blocks these are). *Proof that as many are on time.* Take the
 requests of one block that are on time in a schedule, and remove each round after the block's latest
 arrival in which none of them runs. Nothing starts later than before, so all are on time still, and
 they are complete by E. So blocks do not meet. [] With two rounds kept for each round of work, late
@@ -37,24 +37,20 @@ from itertools import accumulate
 
 import numpy as np
 
-from hindsight.bounds.cheapest_starts import RequestClasses, requests_from
-from hindsight.bounds.idle_gaps import compress, next_block_begins
-from hindsight.bounds.memory_prices import PricedCosts, round_prices
-from hindsight.bounds.volume import LONGEST_PRICES
-from hindsight.configurations.ascent import ConfigurationAscent
-from hindsight.configurations.gibbs_kernels import InTime
-from hindsight.configurations.prices import SCALE, start_values
-from hindsight.configurations.tables import state_copies
-from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
 from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import latest_starts, start_sets
 from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, fit_in_order, hold
 from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.relaxation.price_ascent import PriceAscent
+from hindsight.prices.ascent import Evaluation, Stage, ascend
+from hindsight.prices.idle_gaps import compress, next_block_begins
+from hindsight.prices.starts import without_latency
+from hindsight.prices.state_ascent import StateAscent, fits
+from hindsight.prices.states import SCALE, start_values
+from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
+from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
-from hindsight.runtime.clock import StoppedEarlyError
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.fleet_schedule import by_replica
@@ -62,11 +58,11 @@ from instances.problem.memory_translation import pooled, restricted
 
 from .placing import Placing
 
-TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003)
-"""Temperatures of the ascent, in late requests."""
+HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
+"""Heats of the ascent, in late requests."""
 
 STEPS = 150
-"""Steps of the ascent at each temperature."""
+"""Steps of the ascent at each heat."""
 
 LARGEST_PROGRAM, ENTRIES_PER_SECOND = 3_000_000, 50_000
 """Most non-zeros of the integer program, and for each second left."""
@@ -86,9 +82,6 @@ LATE_ROUNDS = 100
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
 """Factors of the ascent's heats and steps, one for each stage, and iterations of a stage."""
-
-LARGEST_STATE_PRICES = 20_000_000
-"""Most entries of prices of what runs together, T (M + 1)^2, and of costs of starts, n T."""
 
 
 def attain_in_rounds(state: Interval, threads: int | None, seed: int) -> None:
@@ -265,40 +258,30 @@ class _Search:
             return None
         volumes = instance.prompt_lengths + instance.output_lengths / 2
         flat = 0.5 / float((volumes * instance.output_lengths).mean())
-        best: list[MemoryPrices] = []
+        dual = TokenDual(
+            self._classes,
+            instance.memory_limit,
+            rounds,
+            final=self._last,
+            penalty=1.0,
+            must_stop=lambda: state.is_done(),
+        )
+        best: MemoryPrices | None = None
 
-        def certify(ascent: PriceAscent) -> None:
-            late, prices = self._late(ascent.round_prices())
-            if not best or self._hopeless + late > state.lower_bound:
-                best[:] = [prices]
-            state.prove(self._hopeless + late, MEMORY_PRICES)
-
-        def hear(ascent: PriceAscent) -> None:
+        def stepped(x: FloatArray, found: Evaluation) -> bool:
+            nonlocal best
             # A bound is whole, so that most steps change nothing.
-            if self._hopeless + math.ceil(ascent.now.value - 1e-9) > state.lower_bound:
-                certify(ascent)
-            if state.is_proved or state.is_close:
-                raise StoppedEarlyError
+            if best is None or self._hopeless + math.ceil(found.value - 1e-9) > state.lower_bound:
+                late, prices = self._late(dual.prices(x))
+                if best is None or self._hopeless + late > state.lower_bound:
+                    best = prices
+                state.prove(self._hopeless + late, MEMORY_PRICES)
+            return bool(state.is_proved or state.is_close)
 
-        try:
-            ascent = PriceAscent(
-                self._classes,
-                instance.memory_limit,
-                np.full(rounds, flat),
-                TEMPERATURES[0],
-                final=self._last,
-                late=np.ones(len(self._able)),
-                stepped=hear,
-                must_stop=lambda: state.is_done(),
-            )
-            for temperature in TEMPERATURES:
-                ascent.cool(temperature / ascent.temperature)
-                if not ascent.climb(STEPS, 1e-7):
-                    break
-            certify(ascent)
-        except StoppedEarlyError:
-            pass
-        return best[0] if best else None
+        first = dual.variables(np.full(rounds, flat))
+        stages = tuple(Stage(STEPS, (heat, heat), tolerance=1e-7) for heat in HEATS)
+        ascend(dual, first, stages, stepped=stepped, must_stop=state.is_done)
+        return best
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
         """Return the least number of late requests that memory prices prove, of the able ones."""
@@ -312,31 +295,22 @@ class _Search:
     def _ascend_on_states(self) -> _Late | None:
         """Improve prices of what runs together; return the bound, or None if M is large."""
         state, instance = self._state, self._below
-        limit, rounds = instance.memory_limit, self._rounds
-        entries = rounds * max((limit + 1) ** 2, len(instance))
-        if limit > LARGEST_MEMORY_LIMIT or entries > LARGEST_STATE_PRICES:
+        if not fits(instance, self._rounds):
             return None
         left = state.clock.limit_left()
         best: _Late | None = None
         with state.clock.within(math.inf if left is None else STATES_SHARE * left):
-            copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
-            ascent = warm_ascent(
+            ascent = StateAscent(
                 instance,
-                copies,
-                rounds,
-                self._threads or 1,
-                lambda: state.is_done(),
-                in_time=InTime(self._last, float(LATE_ROUNDS)),
+                self._rounds,
+                threads=self._threads or 1,
+                last=self._last,
+                penalty=float(LATE_ROUNDS),
+                must_stop=state.is_done,
             )
             for fade in (0.0, *FADES):
                 if fade and not state.is_done():
-                    ascent.ascend(
-                        STATE_STEPS,
-                        start_heat=(0.3 * fade, 0.1 * fade),
-                        configuration_heat=(0.05 * fade + 0.002, 0.03 * fade + 0.002),
-                        step=(0.2 * fade, 0.02 * fade),
-                        should_stop=lambda: state.is_done(),
-                    )
+                    ascent.improve(STATE_STEPS, fade, state.is_done)
                 found = _Late.by_states(instance, ascent, self._last)
                 if best is None or found.value > best.value:
                     best = found
@@ -413,7 +387,7 @@ class _Late:
         return cls(prices.denominator, paid, costs)
 
     @classmethod
-    def by_states(cls, instance: Instance, ascent: ConfigurationAscent, last: IntArray) -> _Late:
+    def by_states(cls, instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
         """Charge what a request holds and has to go, at each epoch."""
         s, o, a, _ = instance.columns
         Q, W = ascent.integer_prices()
@@ -450,9 +424,3 @@ class _Late:
             arrival + np.flatnonzero(costs - self.least(costs) <= slack)
             for arrival, costs in zip(arrivals.tolist(), self.costs, strict=True)
         ]
-
-
-def without_latency(instance: Instance) -> RequestClasses:
-    """Return each request by itself, with starts that cost no latency."""
-    alone = requests_from(instance, instance.arrival_times)
-    return alone._replace(weights=np.zeros(len(instance), dtype=np.int64))

@@ -2,7 +2,7 @@
 
 *Schedules*: `hindsight.service.deadline_orders`, and of several replicas
 `hindsight.service.fleet_deadline_orders`. *Upper bounds*: prices of machine time by
-`hindsight.seconds.round_length_prices`, where being late costs 1 (*Service levels*), and before
+`hindsight.prices.round_lengths`, where being late costs 1 (*Service levels*), and before
 them the requests that no machine serves on time even alone.
 
 Late requests served after all others delay nobody, so that as many are on time at best as where
@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from hindsight.interval import Interval
+from hindsight.prices.deadlines import Deadlines
+from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
+from hindsight.prices.round_length_ascent import RoundLengthAscent
+from hindsight.prices.round_length_rounding import LONGEST_OUTPUT
 from hindsight.runtime.clock import Clock, never
-from hindsight.seconds.deadlines import Deadlines
 from hindsight.seconds.fleet_orders import orders_of
-from hindsight.seconds.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
-from hindsight.seconds.price_ascent import PriceAscent
-from hindsight.seconds.round_length_prices import LONGEST_OUTPUT
 from hindsight.seconds.solving import MARGIN, MOST_CELLS, on_grids
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import IntArray
@@ -164,7 +164,7 @@ def _bound(state: Interval, limits: Limits, threads: int) -> None:
     batch_time = workload.require_batch_time()
     certified = is_known(batch_time)
     state.phase = "bounds"
-    best: tuple[float, PriceAscent, AffineMinorant, Deadlines] | None = None
+    best: tuple[float, RoundLengthAscent, AffineMinorant, Deadlines] | None = None
     schedule = orders_of(workload, 0).openings(state.clock.must_stop)
     minorants = affine_minorants(batch_time, workload.memory_limit)
     with ThreadPoolExecutor(threads) as pool:
@@ -193,7 +193,7 @@ def _bound(state: Interval, limits: Limits, threads: int) -> None:
 
 def _ascent(
     schedule: AnySeconds, minorant: AffineMinorant, horizon: float, deadlines: Deadlines
-) -> PriceAscent | None:
+) -> RoundLengthAscent | None:
     """Return an ascent with cells in proportion to the deadlines, None if no request is open."""
     is_open = np.isnan(deadlines.known)
     if not is_open.any():
@@ -202,12 +202,14 @@ def _ascent(
     shortest = math.ceil(math.log2(2 * minorant.d0))
     wide = max(float(np.median(allowed)) / LEVEL_CELLS, horizon / MOST_CELLS)
     cell = 2.0 ** max(round(math.log2(wide)), shortest)
-    return PriceAscent(
+    return RoundLengthAscent(
         schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS, deadlines=deadlines
     )
 
 
-def _climb(ascent: PriceAscent, share: Clock, state: Interval, pool: ThreadPoolExecutor) -> None:
+def _climb(
+    ascent: RoundLengthAscent, share: Clock, state: Interval, pool: ThreadPoolExecutor
+) -> None:
     def should_stop() -> bool:
         return share.must_stop() or state.is_done()
 
@@ -225,7 +227,7 @@ def _climb(ascent: PriceAscent, share: Clock, state: Interval, pool: ThreadPoolE
 
 def _evaluate(
     state: Interval,
-    ascent: PriceAscent,
+    ascent: RoundLengthAscent,
     minorant: AffineMinorant,
     deadlines: Deadlines,
     pool: ThreadPoolExecutor,

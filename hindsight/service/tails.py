@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from hindsight.goals import OnTime, Preemption, Tail
+from hindsight.prices.deadlines import own_times
+from hindsight.prices.minorants import affine_minorants, has_minorants, is_known
 from hindsight.result import Bound, Result
 from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.search import Search
-from hindsight.seconds.deadlines import own_times
-from hindsight.seconds.minorants import affine_minorants, has_minorants, is_known
 from instances import Instance, ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.problem.schedule import TimedSchedule

@@ -29,15 +29,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from hindsight.bounds.idle_gaps import compress
-from hindsight.bounds.volume import fill_by_volume
 from hindsight.heuristics.beam_search import BeamSettings, beam_schedule, most_running
 from hindsight.heuristics.order_annealing import annealed_order
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.prices.idle_gaps import compress
+from hindsight.prices.token_relaxation import TokenRelaxation
+from hindsight.prices.volume import fill_by_volume
 from hindsight.result import MEMORY_PRICES
 from hindsight.runtime.clock import Clock, never
 from instances import Instance, Schedule
@@ -157,9 +157,9 @@ class Beams(Strategy):
             return
         search = LargeSearch(state, problem.seed, self, problem.cores)
         search.run_first()
-        relaxation: ScaleRelaxation | None = None
+        relaxation: TokenRelaxation | None = None
         while not state.is_done():
-            relaxation = relaxation or ScaleRelaxation(
+            relaxation = relaxation or TokenRelaxation(
                 state.problem,
                 tolerance=self.relaxation_tolerance,
                 progress=lambda line: state.prove(line.lower_bound, MEMORY_PRICES),

@@ -2,9 +2,9 @@
 
 Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.heuristics.annealing`), improve prices of what runs together
-(`hindsight.configurations.ascent`, begun from a few state tables,
-`hindsight.configurations.warm_start`), which bound the optimum in exact integers
-(`hindsight.configurations.prices`), search around the best schedule under those prices
+(`hindsight.prices.state_ascent`, begun from a few state tables,
+`hindsight.prices.state_ascent`), which bound the optimum in exact integers
+(`hindsight.prices.states`), search around the best schedule under those prices
 (`hindsight.exact_search.corridor_search`), and exhaust growing budgets of total latency
 (`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
 within it, and all of its arithmetic is on integers. Unless requests are few, schedules are ruined
@@ -25,18 +25,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from hindsight.bounds.cheapest_starts import request_classes
-from hindsight.configurations.ascent import ConfigurationAscent
-from hindsight.configurations.prices import exact_bound
-from hindsight.configurations.proofs import StatePrices
-from hindsight.configurations.tables import state_copies
-from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, resumed_ascent, warm_ascent
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.interval import Interval
 from hindsight.outcomes.results import Relaxation
-from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.prices.starts import request_classes
+from hindsight.prices.state_ascent import StateAscent, fits
+from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.states import exact_bound
+from hindsight.prices.token_relaxation import TokenRelaxation
 from hindsight.result import MEMORY_PRICES, STATE_PRICES
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock, never
@@ -102,8 +100,6 @@ class Configurations(Strategy):
         second phase: most of the bound comes in a third of the time.
     fades : tuple[float, ...], default (1.0, 1.0, 0.5, 0.25)
         Heats and steps of the ascent by phase, as shares of the first; the last holds for the rest.
-    largest_price_array : int, default 20_000_000
-        Most entries of the epoch prices, T (M + 1)^2; larger instances are refused.
     """
 
     moves: int = 100_000
@@ -121,7 +117,6 @@ class Configurations(Strategy):
     ascent: int = 60
     first_width: int = 8
     fades: tuple[float, ...] = (1.0, 1.0, 0.5, 0.25)
-    largest_price_array: int = 20_000_000
 
     name: ClassVar[str] = "configurations"
 
@@ -129,9 +124,7 @@ class Configurations(Strategy):
         """Refuse weights, and tables that are too large."""
         if problem.instance.is_weighted:
             return "counts every request alike: it takes no weights"
-        limit = problem.instance.memory_limit
-        entries = (problem.first_bounds.schedule.makespan + 1) * (limit + 1) ** 2
-        if limit <= LARGEST_MEMORY_LIMIT and entries <= self.largest_price_array:
+        if fits(problem.instance, problem.first_bounds.schedule.makespan):
             return None
         return "needs a small memory_limit and few rounds"
 
@@ -163,7 +156,6 @@ class ConfigurationSearch:
         self._seed = seed
         self._relaxed: Relaxation | None = None
         self._ruins: LargeSearch | None = None
-        self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
         self._has_few_requests = len(instance) <= self._parameters.few_requests
         is_ruined = len(instance) >= self._parameters.fewest_ruined
         self._is_ruined = is_ruined and not self._has_few_requests
@@ -179,7 +171,7 @@ class ConfigurationSearch:
             self._search if self._is_alone else StateSearch(instance.columns, most_states)
         )
         self._corridors = CorridorSearch(self._nearby, seed)
-        self._ascent: ConfigurationAscent | None = None
+        self._ascent: StateAscent | None = None
         self._priced_bound = state.root_bound or 0
         self._known_prices = prices
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
@@ -283,7 +275,7 @@ class ConfigurationSearch:
         state = self.state
         if not self._is_ruined or state.is_done():
             return
-        relaxation = ScaleRelaxation(
+        relaxation = TokenRelaxation(
             self.instance,
             tolerance=self._parameters.relaxation_tolerance,
             clock=Clock(should_stop=self._must_stop),
@@ -324,15 +316,17 @@ class ConfigurationSearch:
     def _start_prices(self) -> None:
         """Begin from known prices, or from those of a few tables, and evaluate them exactly."""
         parameters = self._parameters
-        about = (self.instance, self._copies, self.state.schedule.makespan)
-        if self._known_prices is None:
-            self._ascent = warm_ascent(*about, self._threads, self._must_stop)
-            # Of few requests the exact search decides, which wants the finest prices.
-            widest = 1 if self._has_few_requests else parameters.first_width
-            width = max(1, min(widest, len(self._ascent.prices) // LEAST_SHARES))
-        else:
-            self._ascent = resumed_ascent(*about, self._known_prices, self._threads)
-            width = 1
+        self._ascent = StateAscent(
+            self.instance,
+            self.state.schedule.makespan,
+            threads=self._threads,
+            known=self._known_prices,
+            must_stop=self._must_stop,
+        )
+        width = 1
+        # Of few requests the exact search decides, which wants the finest prices.
+        if self._known_prices is None and not self._has_few_requests:
+            width = max(1, min(parameters.first_width, len(self._ascent.prices) // LEAST_SHARES))
         self._prove_root(self._ascent)
         self._ascent.share(width)
 
@@ -349,20 +343,14 @@ class ConfigurationSearch:
         fade = fades[min(phase, len(fades) - 1)]
         is_finest = False
         while not is_finest:
-            ascent.ascend(
-                parameters.ascent * work,
-                start_heat=(0.3 * fade, 0.1 * fade),
-                configuration_heat=(max(0.05 * fade, 0.03), max(0.03 * fade, 0.01)),
-                step=(0.2 * fade, 0.02 * fade),
-                should_stop=stop,
-            )
+            ascent.improve(parameters.ascent * work, fade, stop)
             self._prove_root(ascent)
             ascent.share(max(1, ascent.width // 2))
             is_finest = ascent.width == 1 or self.state.is_done()
         self._priced_bound = self.state.root_bound or 0
         return self._priced_bound - before
 
-    def _prove_root(self, ascent: ConfigurationAscent) -> None:
+    def _prove_root(self, ascent: StateAscent) -> None:
         Q, W = ascent.integer_prices()
         bound = exact_bound(Q, self.instance)
         self._search.set_prices(Q, W)

@@ -12,10 +12,6 @@ from itertools import chain
 
 import numpy as np
 
-from hindsight.bounds.idle_gaps import compress
-from hindsight.bounds.makespan import makespan_lower_bound
-from hindsight.bounds.volume import fill_by_volume, mean_busy_time_bound
-from hindsight.configurations.proofs import StatePrices
 from hindsight.exact.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
 from hindsight.goals import Optimum
 from hindsight.heuristics.list_scheduling import (
@@ -27,6 +23,9 @@ from hindsight.heuristics.list_scheduling import (
 )
 from hindsight.interval import Interval
 from hindsight.outcomes.proofs import Proof
+from hindsight.prices.idle_gaps import compress
+from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
 from instances import Instance, PreemptiveSchedule, Schedule
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
@@ -147,7 +146,7 @@ class LatencyOpening(Opening):
 class PreemptiveOpening(LatencyOpening):
     """Opening of total latency where requests may be stopped and keep their tokens.
 
-    Mean busy times hold unchanged. The bound (`hindsight.bounds.volume`) relaxes a schedule to one
+    Mean busy times hold unchanged. The bound (`hindsight.prices.volume`) relaxes a schedule to one
     in which a round serves at most M units of volume, request i owning v_i = sum of s_i + k, and
     adds to its sum of volume-weighted mean rounds what C_i exceeds the mean by. Requests that are
     stopped still hold s_i + k in the round of their k-th token and at most M together, so the first
@@ -169,7 +168,7 @@ class MakespanOpening(Opening):
     """Opening of the makespan: the requests after the last idle gap, moved to round 0, decide it.
 
     What arrives before such a gap can be complete before it ends whatever happens later
-    (`hindsight.bounds.idle_gaps`), so the least makespan is that of the last block alone, plus
+    (`hindsight.prices.idle_gaps`), so the least makespan is that of the last block alone, plus
     `offset`.
     """
 

@@ -16,8 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from hindsight.configurations.ascent import ConfigurationAscent
-from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.interval import Interval
 from hindsight.paths.graph import (
     PricedInstance,
@@ -29,6 +27,8 @@ from hindsight.paths.graph import (
 from hindsight.paths.growth import LARGE, GraphGrowth
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
+from hindsight.prices.state_ascent import StateAscent
+from hindsight.prices.state_proofs import PathPrices, StatePrices
 from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, Schedule
@@ -154,7 +154,7 @@ class PathSearch(ConfigurationSearch):
         if not beside or self._graphs.next_limit(state.upper_bound) is None:
             super()._search_corridors(states, state)
 
-    def _prove_root(self, ascent: ConfigurationAscent) -> None:
+    def _prove_root(self, ascent: StateAscent) -> None:
         """See `ConfigurationSearch`; paths may have proved more."""
         before = self.state.proof
         super()._prove_root(ascent)

@@ -15,17 +15,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.goals import PREEMPTIVE, Optimum
 from hindsight.interval import Interval
-from hindsight.preemption.ascent import ascend
 from hindsight.preemption.orders import OrderSearch
-from hindsight.preemption.prices import (
+from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.prices.ascent import Stage, ascend
+from hindsight.prices.stops import (
     PreemptivePrices,
+    StopDual,
     preemptive_price_bound,
     round_preemptive_prices,
 )
-from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.beside import Beside
 from instances import PreemptiveSchedule
 from instances.arrays import FloatArray
@@ -165,7 +166,8 @@ class PreemptivePhases:
         self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
         self._linear_prices()
         rounds, limit = self._interval.schedule.makespan, instance.memory_limit
-        table = ascend(instance, np.zeros((rounds + 1, limit + 1)), 1)
+        stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
+        table = ascend(StopDual(instance, rounds), np.zeros((rounds + 1, limit + 1)), (stage,))
         prices = round_preemptive_prices(table)
         preemptive_price_bound(instance, prices)
         search = PreemptiveSearch(instance, prices)
@@ -223,14 +225,10 @@ class PreemptivePhases:
                 instance.memory_limit + 1
             )
         heat = self._parameters.heat / work
-        self._table = ascend(
-            instance,
-            self._table,
-            self._parameters.ascent * work,
-            heat=(heat, 0.2 * heat),
-            step=(heat, 0.05 * heat),
-            should_stop=self._must_stop,
-        )
+        stage = Stage(self._parameters.ascent * work, (heat, 0.2 * heat), (heat, 0.05 * heat))
+        dual = StopDual(instance, len(self._table) - 1)
+        stop, settings = self._must_stop, StopDual.settings
+        self._table = ascend(dual, self._table, (stage,), must_stop=stop, settings=settings)
         rounded = round_preemptive_prices(self._table)
         before = interval.lower_bound
         self._prove_root(rounded)

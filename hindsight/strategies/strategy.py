@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from hindsight.bounds.memory_prices import price_bound, useful_starts
-from hindsight.configurations.proofs import StatePrices
 from hindsight.exact.horizon import HorizonProof
 from hindsight.exact.starts import StartSets, start_sets
 from hindsight.goals import Optimum
 from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Relaxation
-from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.token_relaxation import TokenRelaxation
+from hindsight.prices.tokens import price_bound, useful_starts
 from hindsight.result import MEMORY_PRICES
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
@@ -99,7 +99,7 @@ def relaxed(state: Interval) -> Relaxation:
     """Relax the state's instance by ascent in the memory prices."""
     left = state.clock.limit_left()
     limit = None if left is None else RELAXATION_SHARE * left
-    relaxation = ScaleRelaxation(
+    relaxation = TokenRelaxation(
         state.problem, tolerance=RELAXATION_TOLERANCE, clock=Clock(limit, state.clock.must_stop)
     )
     relaxation.go_on()

@@ -1,6 +1,6 @@
 """Describe who waits and when: stretches of time, classes of requests, the load of the machine.
 
-The load and the requests' own times are those of `hindsight.seconds.machine_bounds`, in floats:
+The load and the requests' own times are those of `hindsight.prices.machines`, in floats:
 these figures describe and prove nothing.
 """
 
@@ -160,7 +160,7 @@ def load(workload: Workload) -> float | None:
 
 def _parts(workload: Workload) -> list[tuple[float, FloatArray, FloatArray, FloatArray]]:
     """For each minorant: d0, rounds, seconds beyond d0 in them, tokens held summed over them."""
-    from hindsight.seconds.minorants import affine_minorants
+    from hindsight.prices.minorants import affine_minorants
 
     s, o = (
         column.astype(np.float64) for column in (workload.prompt_lengths, workload.output_lengths)

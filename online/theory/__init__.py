@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hindsight.bounds.paper_bounds import (
+from online.fluid.queueing import BatchServiceQueue, batch_service_queue, wait_mean_latency
+from online.theory.paper_bounds import (
     EqualRequestsDual,
     equal_requests_dual,
     mc_sf_upper_bound,
     optimum_lower_bound,
     volume_bound,
 )
-from online.fluid.queueing import BatchServiceQueue, batch_service_queue, wait_mean_latency
 
 from .fluid_limit import Rule, fluid_latency
 from .geometric_ratios import geometric_batching_ratio, geometric_slicing_ratio

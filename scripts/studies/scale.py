@@ -152,7 +152,7 @@ def measure(
     """
     from hindsight.compile_kernels import compile_kernels
     from hindsight.outcomes.errors import SolverError
-    from hindsight.relaxation.methods import relax
+    from hindsight.relaxation import relax
     from hindsight.solver import solve
 
     if family in FAMILIES:

@@ -15,18 +15,18 @@ ROOT = Path(__file__).parents[2]
 
 # Tests whose loops are short, so that they take little time in Python either.
 TABLES = """
-configurations/test_prices.py
+prices/test_states.py
 paths/test_anonymous_states.py
 paths/test_relaxation.py::test_a_climb_closes_the_gap_of_the_three
-preemption/test_prices.py
+prices/test_stops.py
 strategies/test_preemptive.py::test_prices_after_the_end_do_not_hide_a_better_end
 """
 EVERY_ROOM = """
-bounds/test_memory_prices.py::test_a_minimum_many_blocks_later_is_found
-bounds/test_volume.py::test_fractions_are_not_rounded_to_the_nearest
-configurations/test_ascent.py::test_large_prices_do_not_overflow
-configurations/test_strengthened.py::test_a_queue_for_one_place_is_served_shortest_first
-configurations/test_tables.py
+prices/test_tokens.py::test_a_minimum_many_blocks_later_is_found
+prices/test_volume.py::test_fractions_are_not_rounded_to_the_nearest
+prices/test_state_ascent.py::test_large_prices_do_not_overflow
+prices/test_strengthened.py::test_a_queue_for_one_place_is_served_shortest_first
+prices/test_state_tables.py
 exact_search/test_state_search.py::test_twins_start_in_order_of_arrival_whatever_their_order
 heuristics/test_annealing.py::test_a_longer_schedule_that_is_better_finds_room
 heuristics/test_beam_search.py::test_a_beam_of_everything_finds_the_optimum
@@ -34,7 +34,7 @@ heuristics/test_order_annealing.py::test_it_finds_the_optimum_of_few_requests
 heuristics/test_ruin_and_recreate.py::test_nothing_but_its_region_matters_to_a_move
 paths/test_relaxation.py::test_a_graph_holds_every_schedule_within_its_limit
 paths/test_relaxation.py::test_limits_and_stops
-relaxation/test_scale.py::test_auto_goes_on_by_prices_where_highs_finds_no_optimum
+prices/test_relaxation.py::test_auto_goes_on_by_prices_where_highs_finds_no_optimum
 seconds/test_order_search.py::test_a_stop_leaves_the_first_order
 seconds/test_order_search.py::test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone
 test_compile_kernels.py::test_each_part_runs_whatever_is_proved_before

@@ -10,10 +10,10 @@ from effort import sweep
 from tiny_problems import least_total_latency as best
 
 import hindsight
-from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.paths.graph import PricedInstance, Room
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
+from hindsight.prices.state_proofs import PathPrices, StatePrices
 from hindsight.runtime.clock import never
 from instances import Instance, MemoryRule, Schedule
 from instances.problem.memory_translation import relaxed

@@ -11,11 +11,11 @@ from effort import sweep
 
 import hindsight
 import online
-from hindsight.bounds.memory_prices import PricedCosts, price_bound, round_prices
-from hindsight.bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices
 from hindsight.exact import pyomo_model
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.prices.tokens import PricedCosts, price_bound, round_prices
+from hindsight.prices.volume import LONGEST_PRICES, fill_by_volume, filling_prices
 from instances import Instance, InvalidValueError, Request, generate
 
 FAR = 10**7

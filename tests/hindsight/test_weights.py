@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hindsight
-from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.exact.pyomo_model import model_size
+from hindsight.prices.volume import fill_by_volume, filling_prices
 from instances import Instance, Schedule
 
 HEAVY_LAST = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])

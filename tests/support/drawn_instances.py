@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.configurations.prices import SCALE, integer_capacities
-from hindsight.configurations.tables import core_table, memory_table, state_copies
+from hindsight.prices.state_tables import core_table, memory_table, ordered_states, state_copies
+from hindsight.prices.states import SCALE, integer_capacities
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
@@ -92,9 +92,9 @@ def drawn_prices(
     epochs = least_epochs + int(rng.integers(1, 15))
     drawn = rng.uniform(0.0, 1.0, (3, epochs)) * rng.integers(0, 2, (3, 1))
     prices = np.zeros((epochs, *copies.shape), dtype=np.int64)
-    for table, row in zip(
-        (memory_table(limit), core_table(1, limit), core_table(2, limit)), drawn, strict=True
-    ):
-        units = np.floor(row * SCALE / table.capacity).astype(np.int64)
-        prices += np.multiply.outer(units, table.coefficients) * (copies > 0)
+    states = ordered_states(copies)
+    tables = memory_table(states), *(core_table(states, sigma, limit) for sigma in (1, 2))
+    for table, capacity, row in zip(tables, (limit, 1, 1), drawn, strict=True):
+        units = np.floor(row * SCALE / capacity).astype(np.int64)
+        prices[:, states[:, 0], states[:, 1]] += np.multiply.outer(units, table)
     return prices, integer_capacities(prices, copies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hindsight.configurations.tables import ordered_states
+from hindsight.prices.state_tables import ordered_states
 from instances.arrays import IntArray
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.seconds.minorants import AffineMinorant
-from hindsight.seconds.round_length_prices import RoundLengthPrices
+from hindsight.prices.minorants import AffineMinorant
+from hindsight.prices.round_lengths import RoundLengthPrices
 from instances import Workload
 
 

@@ -19,9 +19,9 @@ from hindsight import (
 )
 from hindsight.certificates import limits, proofs
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
-from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
-from hindsight.preemption.prices import PreemptivePrices
+from hindsight.prices.state_proofs import PathPrices, StatePrices
+from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime import clock as clock_module
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths

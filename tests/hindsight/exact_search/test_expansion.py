@@ -9,10 +9,10 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, drawn_prices
 from effort import sweep
 
-from hindsight.configurations.prices import SCALE
 from hindsight.exact_search import state_search
 from hindsight.exact_search.state_pruning import COST_SHIFT
 from hindsight.exact_search.state_search import StateSearch, _Run
+from hindsight.prices.states import SCALE
 from hindsight.runtime.clock import never
 
 

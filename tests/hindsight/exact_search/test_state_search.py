@@ -13,9 +13,9 @@ from brute_force import (
 )
 from drawn_instances import drawn_instance, drawn_prices, parts_apart
 
-from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
+from hindsight.prices.states import SCALE
 from instances import Instance
 from instances.arrays import IntArray
 

@@ -12,8 +12,8 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
-from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.prices.state_proofs import StatePrices
 from instances import Instance, InvalidTypeError, InvalidValueError
 
 # Idle gaps and all: the last request comes long after the others are done.

@@ -10,12 +10,9 @@ from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, 
 
 import hindsight
 from hindsight.exact_search.state_search import SearchOutcome
-from hindsight.preemption.ascent import ascend
-from hindsight.preemption.prices import (
-    PreemptivePrices,
-    round_preemptive_prices,
-)
 from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.prices.ascent import Stage, ascend
+from hindsight.prices.stops import PreemptivePrices, StopDual, round_preemptive_prices
 from hindsight.runtime.clock import never
 from instances import Instance, PreemptiveSchedule
 
@@ -39,7 +36,11 @@ def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
     rounds = int(instance.arrival_times.max()) + int(rng.integers(1, 15))
     shape = (rounds + 1, instance.memory_limit + 1)
     table = rng.exponential(0.3, shape) * rng.integers(0, 2, shape) * (kind != FREE)
-    return round_preemptive_prices(ascend(instance, table, 30) if kind == ASCENDED else table)
+    if kind == ASCENDED:
+        stage = Stage(30, (1.0, 0.05), (0.02, 0.001))
+        dual = StopDual(instance, len(table) - 1)
+        table = ascend(dual, table, (stage,), settings=dual.settings)
+    return round_preemptive_prices(table)
 
 
 def total_of(instance: Instance, schedule: PreemptiveSchedule) -> int:

@@ -11,9 +11,9 @@ import pytest
 from empty_cache import printed_without_cache
 
 from hindsight import Progress
-from hindsight.bounds import memory_prices, volume
 from hindsight.exact.horizon import proved_horizon
 from hindsight.heuristics import list_scheduling
+from hindsight.prices import starts, volume
 from hindsight.runtime import compilation
 from instances import generate
 
@@ -63,8 +63,7 @@ def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch)
         (list_scheduling, "_place"),
         (volume, "_fill"),
         (volume, "_ahead"),
-        (memory_prices, "cheapest_starts"),
-        (memory_prices, "start_costs"),
+        (starts, "cheapest_starts"),
     ):
         monkeypatch.setattr(module, name, compilation.plain(getattr(module, name)))
     for instance, result in zip(instances, compiled, strict=True):

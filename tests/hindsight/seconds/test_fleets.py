@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hindsight
+from hindsight.prices.machines import machine_bounds
 from hindsight.runtime.clock import never
 from hindsight.seconds.fleet_orders import FleetOrders
-from hindsight.seconds.machine_bounds import machine_bounds
 from instances import (
     FleetSchedule,
     InvalidTypeError,

@@ -12,10 +12,10 @@ import hindsight
 from hindsight import OnTime
 from hindsight.goals import TailOf
 from hindsight.interval import Interval
+from hindsight.prices.deadlines import Deadlines
+from hindsight.prices.minorants import AffineMinorant
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from hindsight.runtime.clock import Clock
-from hindsight.seconds.deadlines import Deadlines
-from hindsight.seconds.minorants import AffineMinorant
-from hindsight.seconds.round_length_prices import PricedValues, RoundLengthPrices
 from hindsight.service.seconds import attain_in_seconds
 from instances import MemoryRule, SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime

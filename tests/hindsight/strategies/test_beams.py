@@ -22,7 +22,6 @@ from hindsight.interval import Interval
 from hindsight.rounds import METHODS
 from hindsight.strategies import openings
 from hindsight.strategies.beams import Beams, LargeSearch
-from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.program import IntegerProgram
 from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule, generate
@@ -144,7 +143,7 @@ def test_beams_take_over_where_the_program_has_no_chance(
         state.stop_reason = "size"
 
     monkeypatch.setattr(IntegerProgram, "run", too_large)
-    strategies = (Configurations(largest_price_array=0), IntegerProgram(), SOON_STALLED)
+    strategies = (IntegerProgram(), SOON_STALLED)
     monkeypatch.setitem(METHODS, "auto", strategies)
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
     result = hindsight.solve(instance, limit, threads=1)

@@ -9,11 +9,11 @@ from drawn_instances import drawn_instance
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
-from hindsight.preemption.prices import (
+from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.prices.stops import (
     PreemptivePrices,
     preemptive_price_bound,
 )
-from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.strategies.preemptive import Preemptive
 from instances import Instance, InvalidValueError, PreemptiveSchedule
 

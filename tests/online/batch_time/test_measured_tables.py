@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from hindsight.seconds.minorants import affine_minorants
+from hindsight.prices.minorants import affine_minorants
 from instances import InvalidValueError
 from instances.batch_time import TiledTime, preset
 from instances.batch_time.presets import MEASURED

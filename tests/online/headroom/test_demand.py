@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import instances
-from hindsight.seconds.machine_bounds import machine_bounds
+from hindsight.prices.machines import machine_bounds
 from instances import MemoryRule, Workload
 from instances.batch_time import AffineTime, TiledTime, preset
 from online.headroom.batch_times import find_batch_time

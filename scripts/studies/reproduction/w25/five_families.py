@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.bounds.paper_bounds import volume_bound
 from instances import Instance, generate
 from online.pictures import style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
+from online.theory.paper_bounds import volume_bound
 from studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 

@@ -1,1 +1,0 @@
-"""Prices of what runs together: state tables, configurations and price ascents."""

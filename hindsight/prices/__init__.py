@@ -1,0 +1,1 @@
+"""Lower bounds from prices, and the ascent that improves them."""

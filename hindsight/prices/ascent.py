@@ -1,0 +1,281 @@
+"""The ascent of every dual function: by Adam, or by L-BFGS-B on a smooth one.
+
+A dual function of prices is concave and bounds an optimum from below. Its minima (over what a
+request does) and maxima (over what runs together) become soft at a temperature, the *heat*: an
+entropic smoothing after Nesterov (2005), whose gradient is exact. An ascent runs in stages in which
+the heat falls. Prices prove nothing by themselves: each dual evaluates them again exactly.
+
+- *Adam* (Kingma and Ba, 2015) steps along the running mean of the gradient over the root of its
+  mean square. It needs no function values, so that a dual may be evaluated in parts.
+- *L-BFGS-B* (Byrd, Lu, Nocedal, Zhu 1995) needs values and estimates curvature from some steps
+  back, which pays where a request couples the prices of many rounds.
+
+References
+----------
+.. [1] R. H. Byrd, P. Lu, J. Nocedal, C. Zhu, "A limited memory algorithm for bound constrained
+       optimization", SIAM Journal on Scientific Computing 16 (1995), 1190-1208.
+.. [2] D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015.
+.. [3] Y. Nesterov, "Smooth minimization of non-smooth functions", Mathematical Programming 103
+       (2005), 127-152.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from hindsight.runtime.clock import StoppedEarlyError, never
+from hindsight.runtime.compilation import njit
+from instances.arrays import FloatArray
+
+REMEMBERED = 20
+"""Number of previous steps from which L-BFGS-B estimates curvature."""
+
+
+class Evaluation(NamedTuple):
+    """A dual function at some variables.
+
+    Attributes
+    ----------
+    value : float
+        The dual function itself; -inf where it was not computed.
+    smooth : float
+        Its smooth minorant; Adam does not read it.
+    gradient : float64 array
+        Gradient of the smooth minorant, with the shape of the variables.
+    solution : Any, default None
+        The fractional solution that belongs to the variables, of a form of the dual's own.
+    """
+
+    value: float
+    smooth: float
+    gradient: FloatArray
+    solution: Any = None
+
+
+class Dual(Protocol):
+    """A dual function of variables, usually the prices themselves."""
+
+    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
+        """Evaluate the function and its smooth minorant of a heat.
+
+        Raises
+        ------
+        StoppedEarlyError
+            The evaluation was stopped.
+        """
+
+
+class Settings(NamedTuple):
+    """Parameters of `Adam`.
+
+    Attributes
+    ----------
+    gains : tuple[float, float], default (0.1, 0.01)
+        Weights of the latest gradient in the mean, and of its square in the mean square.
+    damping : float, default 1e-3
+        Added to the root of the mean square: gradients far below it make small steps.
+    lowest, highest : float, optional
+        Bounds of every variable; the default is x >= 0.
+    """
+
+    gains: tuple[float, float] = (0.1, 0.01)
+    damping: float = 1e-3
+    lowest: float = 0.0
+    highest: float = math.inf
+
+
+class Stage(NamedTuple):
+    """A part of an ascent.
+
+    Attributes
+    ----------
+    steps : int
+        Most evaluations of Adam, or most steps of L-BFGS-B.
+    heats : tuple[float, float]
+        First and last heat, which falls geometrically; L-BFGS-B uses the first.
+    rates : tuple[float, float] or None, default None
+        First and last size of Adam's steps; None takes L-BFGS-B.
+    tolerance : float, default 0.0
+        Smallest relative gain of a step of L-BFGS-B; a smaller gain ends the stage.
+    """
+
+    steps: int
+    heats: tuple[float, float]
+    rates: tuple[float, float] | None = None
+    tolerance: float = 0.0
+
+
+ADAM = Settings()
+"""Default parameters."""
+
+
+@njit
+def _step(
+    x: FloatArray,
+    gradient: FloatArray,
+    mean: FloatArray,
+    square: FloatArray,
+    settings: Settings,
+    corrections: tuple[float, float],
+    rate: float,
+) -> None:
+    gains, damping, lowest, highest = settings
+    for k in range(x.size):
+        g = gradient[k]
+        mean[k] = (1.0 - gains[0]) * mean[k] + gains[0] * g
+        square[k] = (1.0 - gains[1]) * square[k] + gains[1] * g * g
+        scale = np.sqrt(square[k] / corrections[1]) + damping
+        x[k] = min(max(x[k] + rate * (mean[k] / corrections[0]) / scale, lowest), highest)
+
+
+class Adam:
+    """Adam within a box.
+
+    Parameters
+    ----------
+    x : float64 array
+        Initial point, a contiguous array of any shape; steps change it in place.
+    settings : Settings, optional
+        Its parameters.
+    """
+
+    def __init__(self, x: FloatArray, settings: Settings = ADAM) -> None:
+        self._x, self._settings, self._steps = x.reshape(-1), settings, 0
+        self._mean, self._square = np.zeros_like(self._x), np.zeros_like(self._x)
+
+    def step(self, gradient: FloatArray, rate: float) -> None:
+        """Take one step of about ``rate`` in every entry, upwards along ``gradient``."""
+        self._steps += 1
+        # The means begin at 0; divide out that bias.
+        gain, square_gain = self._settings.gains
+        corrections = (1.0 - (1.0 - gain) ** self._steps, 1.0 - (1.0 - square_gain) ** self._steps)
+        flat = gradient.reshape(-1)
+        _step(self._x, flat, self._mean, self._square, self._settings, corrections, rate)
+
+
+class Best:
+    """The variables of the largest value of the dual function that was evaluated."""
+
+    def __init__(self, x: FloatArray) -> None:
+        self.x, self.value = x, -math.inf
+
+    def __call__(self, x: FloatArray, found: Evaluation) -> None:
+        """Copy the variables if their value is larger."""
+        if found.value > self.value:
+            self.x, self.value = x.copy(), found.value
+
+
+def ascend(
+    dual: Dual,
+    x: FloatArray,
+    stages: tuple[Stage, ...],
+    *,
+    stepped: Callable[[FloatArray, Evaluation], object] = lambda x, found: None,
+    must_stop: Callable[[], bool] = never,
+    settings: Settings = ADAM,
+) -> FloatArray:
+    """Improve variables in stages and return the last ones.
+
+    Parameters
+    ----------
+    dual : Dual
+        The dual function.
+    x : float64 array
+        First variables, of any shape; they stay as they are.
+    stages : tuple[Stage, ...]
+        Stages in order. Adam begins anew in each.
+    stepped : Callable, optional
+        Called with the variables and their evaluation, for the first ones of a stage and after each
+        step. Returning True ends the ascent. Adam changes the variables in place afterwards.
+    must_stop : Callable[[], bool], default never
+        Polled after ``stepped``; returning True ends the ascent.
+    settings : Settings, optional
+        Parameters of Adam.
+
+    Returns
+    -------
+    float64 array
+        Variables after the last whole step.
+    """
+    last = [x.copy()]
+
+    def is_over(x: FloatArray, found: Evaluation) -> bool:
+        return stepped(x, found) is True or must_stop()
+
+    try:
+        # BLAS threads would only spin, which on a busy machine takes most of the time.
+        with threadpool_limits(1, "blas"):
+            for stage in stages:
+                if stage.rates is None:
+                    _climb_by_curvature(dual, last, stage, is_over)
+                else:
+                    _climb_by_adam(dual, last[0], stage, stage.rates, settings, is_over)
+    except StoppedEarlyError:
+        pass
+    return last[0]
+
+
+def _climb_by_adam(
+    dual: Dual,
+    x: FloatArray,
+    stage: Stage,
+    rates: tuple[float, float],
+    settings: Settings,
+    is_over: Callable[[FloatArray, Evaluation], bool],
+) -> None:
+    adam = Adam(x, settings)
+    for k in range(stage.steps):
+        share = k / max(1, stage.steps - 1)
+        heat, rate = (one[0] * (one[1] / one[0]) ** share for one in (stage.heats, rates))
+        found = dual.evaluate(x, heat)
+        if is_over(x, found):
+            raise StoppedEarlyError
+        if k < stage.steps - 1:
+            adam.step(found.gradient, rate)
+
+
+def _climb_by_curvature(
+    dual: Dual,
+    last: list[FloatArray],
+    stage: Stage,
+    is_over: Callable[[FloatArray, Evaluation], bool],
+) -> None:
+    # Imported here: it takes a fifth of a second to load, and most solves do without.
+    from scipy.optimize import minimize
+
+    tried: list[Any] = []
+
+    def descent(x: FloatArray) -> tuple[float, FloatArray]:
+        x = np.maximum(x, 0.0)
+        is_first, found = not tried, dual.evaluate(x, stage.heats[0])
+        tried[:] = x, found
+        if is_first and is_over(x, found):
+            raise StoppedEarlyError
+        return -found.smooth, -found.gradient
+
+    def accept(_: FloatArray) -> None:
+        # L-BFGS-B evaluates nothing between a step and its report.
+        last[0] = tried[0]
+        if is_over(*tried):
+            raise StoppedEarlyError
+
+    minimize(
+        descent,
+        last[0],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * last[0].size,
+        callback=accept,
+        options={
+            "maxiter": stage.steps,
+            "maxfun": 20 * stage.steps,
+            "maxcor": REMEMBERED,
+            "ftol": stage.tolerance,
+            "gtol": 0.0,
+        },
+    )

@@ -1,0 +1,124 @@
+"""Removal of the time in which no optimal schedule runs anything.
+
+Sort the requests by arrival and cut them into blocks wherever the next arrival comes no earlier
+than E = (latest arrival of the block) + (sum of the block's output lengths), counted from the
+block's beginning. In an optimal schedule a block is complete by E, because after the last arrival
+something runs in every round until it is; so blocks do not meet, and moving a block in time, as
+long as it begins no earlier than the E of the block before, changes neither latencies nor
+feasibility. `compress` moves every block to begin exactly there, the first at round 0.
+
+The same holds where requests may be stopped and keep their tokens (`PreemptiveSchedule`). Take a
+schedule and, block by block, the first round after the block's latest arrival in which none of its
+requests runs although one is unfinished. It is no later than E: each round between that arrival and
+it produces a token of the block, and one is left. So it is empty: earlier blocks are complete, and
+later requests arrive at E or after. Produce the next token of the unfinished request in it: alone
+it fits, as s + o <= M, the round that it leaves only gets lighter, and nobody completes later. The
+sum of all rounds used falls, so this ends, with a schedule that costs no more and in which every
+block is complete by its E. No request is present in a gap then, nothing but time lies in it, and
+moving the blocks' rounds changes neither the latencies nor the memory of any round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hindsight.runtime.compilation import plain_at_first
+from instances import Instance
+from instances.arrays import IntArray
+from instances.problem.preemptive_schedule import AnySchedule
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedInstance:
+    """An instance without idle gaps, and its relation to the original instance.
+
+    Attributes
+    ----------
+    original : Instance
+        The instance from which the gaps were removed.
+    instance : Instance
+        The instance with moved arrival times; ``original`` itself where nothing moves.
+    shifts : int64 array
+        Rounds each request was moved towards 0, shape (n,).
+    """
+
+    original: Instance
+    instance: Instance
+    shifts: IntArray
+
+    def restore(self, schedule: AnySchedule) -> AnySchedule:
+        """Turn a schedule of `instance` into one of `original` with the same latencies."""
+        if self.instance is self.original:
+            return schedule
+        return schedule.moved(self.original, self.shifts)
+
+    def fits(self, schedule: AnySchedule) -> bool:
+        """Tell whether `move` applies: every block completes before the next begins."""
+        return schedule.moved(self.instance, -self.shifts).is_feasible
+
+    def move(self, schedule: AnySchedule) -> AnySchedule:
+        """Turn a schedule of `original` into one of `instance`; meaningful where `fits` holds."""
+        if self.instance is self.original:
+            return schedule
+        return schedule.moved(self.instance, -self.shifts)
+
+
+def compress(instance: Instance, room: int = 1) -> CompressedInstance:
+    """Remove idle gaps; the optimum stays the same.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    room : int, default 1
+        Rounds that a block keeps after its latest arrival, for each round of its work. More than 1
+        leaves some of the gap.
+    """
+    arrivals, work = instance.arrival_times, room * instance.output_lengths
+    shifts = _shifts(arrivals, work, np.argsort(arrivals, kind="stable"))
+    if not shifts.any():
+        return CompressedInstance(instance, instance, shifts)
+    requests = [
+        replace(request, arrival_time=request.arrival_time - int(moved))
+        for request, moved in zip(instance, shifts, strict=True)
+    ]
+    compressed = Instance(
+        requests,
+        instance.memory_limit,
+        instance.name,
+        instance.metadata,
+        memory_rule=instance.memory_rule,
+        replicas=instance.replicas,
+    )
+    return CompressedInstance(instance, compressed, shifts)
+
+
+@plain_at_first
+def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
+    """Return the rounds by which each request is moved."""
+    shifts = np.zeros(len(order), dtype=np.int64)
+    block_end = shift = work = 0
+    for index in order:
+        arrival = arrivals[index]
+        if arrival - shift >= block_end:
+            shift = arrival - block_end
+            work = 0
+        shifts[index] = shift
+        # Everything of the block completes by its latest arrival plus its work, in moved time.
+        work += outputs[index]
+        block_end = arrival - shift + work
+    return shifts
+
+
+def next_block_begins(compressed: CompressedInstance) -> IntArray:
+    """Return for each request the moved round in which the next block begins, shape (n,).
+
+    2^62 for requests of the last block.
+    """
+    arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
+    # Later blocks are moved by more.
+    first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
+    following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
+    return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

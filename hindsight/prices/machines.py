@@ -1,0 +1,303 @@
+r"""Bounds on latencies in seconds that need no program: own time, one machine, mean busy times.
+
+**What a bound must survive.** Round q lasts D_q >= d0 + d1 (tokens processed) + d2 (KV tokens of
+the batch). At its start, each request that has arrived is absent, or only held, or processes a
+chunk of its prompt (and holds that, or all of it), or advances: step k emits its k-th token and
+ends with s + k tokens held. Whatever is in the cache is at most M. Requests may be evicted (all
+lost) or preempted (tokens kept, prompt and tokens processed again later) at the start of any round,
+and the machine may idle.
+
+Let the last attempt of each step count. Then request i advances in o rounds r_1 < ... < r_o that
+begin at a_i or later; it processes a token or more in each and holds s + k in r_k; and in the
+rounds before r_1 in which chunks of its prompt are processed, together with r_1, it processes s
+tokens of it in all: whoever finds tokens of an earlier attempt still stored, and does not process
+them again, has processed each of them before. Nothing else is used: what a preemption makes a
+scheduler process again only adds to it. With a minorant (`hindsight.prices.minorants`), shorten
+every round to the length the minorant gives and idle for the rest: nobody completes later, so
+rounds may be taken to last just that.
+
+**Other memory rules.** All bounds are those of `relaxed` workloads: prompts of s - u tokens where
+the newest u tokens are not stored yet, and as much memory M as whole blocks have. Step k stores
+s - u + k tokens, which are what a batch time is given and at most what its blocks hold; a prompt of
+s tokens has at least s - u to process. Nothing is used of what a request holds while its prompt is
+processed in chunks before r_1, so whether all of it is held then makes no difference.
+
+**Own time.** C_i - a_i is at least the sum of the lengths of i's own rounds. There are o or more of
+them, they process s + o - 1 tokens or more, and r_k holds s + k:
+
+    C_i - a_i >= o d0 + d1 (s + o - 1) + d2 sum_k (s + k).
+
+**One machine.** Charge i in r_k the machine seconds d1 tok + e (s + k), tok = 1 for k > 1, where e
+= d2 + d0 / M, and d1 c for a chunk of c prompt tokens, s of them in all. The charges of a round are
+at most d1 (tokens processed) + d2 (tokens of the batch) + d0 (tokens of the batch) / M <= D_q, as
+the batch is at most M. Spread each evenly over its round: a preemptive schedule of one machine in
+which i takes p_i = d1 (s + o - 1) + e sum_k (s + k) seconds, none before a_i, and is done by C_i.
+So the total is at least that of shortest remaining processing time first, which is least (Schrage,
+1968).
+
+**Mean busy times.** Let B_i be the mean time of i's charges. The sum of the B_i on one machine is
+least when the job of smallest p_i is served at any time, preempting (Goemans, 1997: exchange two
+pieces; serving j for i over a moment changes the sum by 1/p_j against 1/p_i). And C_i - B_i is at
+least what rounds back to back at their shortest give, m_i: without chunks, C_i minus the middle of
+r_k is at least half of r_k's shortest length and those of all later steps.
+
+*Lemma (chunks).* A chunked prompt has no smaller sum of charge x (end of r_1 - middle of the round)
+than a whole one. *Proof.* Merge the last two chunks, c1 and c2, of lengths L1 >= d0 + d1 c1
+and L2 >= d0 + d1 c2 + d2 (s + 1), into a round of length L = d0 + d1 (c1 + c2) + d2 (s + 1).
+Earlier chunks come closer to the end, as L1 + L2 >= L. The charges of the two give, doubled,
+
+    2 d1 c1 (L2 + L1 / 2) + (d1 c2 + e (s + 1)) L2   before,  (d1 (c1 + c2) + e (s + 1)) L   after,
+
+the former least at the least L1 and L2. There L2 - L = -d1 c1 and L1 + L2 - L = d0, so that
+before - after = d1 c1 (L2 + d0 - d1 c2 - e (s + 1)) = d1 c1 (2 d0 - d0 (s + 1) / M), which is not
+negative as s + 1 <= M. Repeat until one chunk is left. []
+
+So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
+
+**Several replicas.** With K machines, M is the memory of one, and each request has its rounds on
+one of them at a time. Own times, the moments m_i and the Lemma are about i's own rounds, which are
+disjoint, so they stay. In "one machine" and "mean busy times" the charges of a replica's rounds are
+at most a second a second as before, so those of all replicas are at most K: a preemptive schedule
+of one machine of speed K, on which i takes p_i / K seconds if it is alone. Both least sums are
+those of that machine. None of this needs a request to stay where it is: the bounds hold where
+requests may migrate for free. One machine with memory K M is no relaxation: its rounds are longer,
+as d1 and d2 count what all of them do.
+
+**First tokens.** The same with r_1 alone, of whichever attempt emits the first token: own prefill
+d0 + d1 s + d2 (s + 1), machine seconds d1 s + e (s + 1), and half of the own prefill for m_i.
+
+Everything is computed in fractions, over one denominator; the excess of each mean busy time is
+rounded down to a multiple of 2^-60 seconds. Arrival times count as the decimals they are written
+as.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from instances import Workload
+from instances.problem.memory_translation import relaxed
+from instances.validation import decimal
+
+from .minorants import AffineMinorant, affine_minorants, is_known
+
+MEAN_UNIT = 2**60
+"""Mean busy times are rounded down to multiples of its inverse, to keep denominators small."""
+
+
+class SecondsBound(NamedTuple):
+    """A lower bound on a sum over the requests, in seconds.
+
+    Attributes
+    ----------
+    total : Fraction
+        No scheduler's sum is below it; exact, or rounded down.
+    name : str
+        "own time", "one machine" or "mean busy times".
+    minorant : AffineMinorant or None
+        Minorant used for the bound; None if it needs none.
+    requests : int
+        Number of requests in the sum.
+    certified : bool
+        Whether the minorant follows from the definition of the batch time, rather than from its
+        own claim. All bounds are computed in fractions or in floats with outward rounding.
+    """
+
+    total: Fraction
+    name: str
+    minorant: AffineMinorant | None
+    requests: int
+    certified: bool = True
+
+    @property
+    def mean(self) -> float:
+        """Return the bound per request in seconds, to the nearest float."""
+        return float(self.total / self.requests)
+
+
+class _Job(NamedTuple):
+    """A request on the machine of speed K, in integer units of time chosen for the bound.
+
+    Attributes
+    ----------
+    release : int
+        Arrival time a_i.
+    own : int
+        Least time from the start of its first round to the end of its last.
+    seconds : int
+        Time p_i / K that it takes alone.
+    moment : int
+        Twice that times the least time from the mean of its charges to its completion.
+    """
+
+    release: int
+    own: int
+    seconds: int
+    moment: int
+
+
+def _jobs(
+    workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
+) -> tuple[list[_Job], int]:
+    """Return the requests, and the units of time per second that make all quantities integers."""
+    workload = relaxed(workload)
+    # In units K times as short, p_i / K is a whole number too.
+    K = workload.replicas
+    releases = [decimal(one) for one in workload.arrival_times.tolist()]
+    overhead = minorant.d2 + minorant.d0 / workload.memory_limit
+    exact = [*minorant, overhead]
+    unit = math.lcm(*(one.denominator for one in (*exact, *releases)))
+    d0, d1, d2, e = (int(one * unit) for one in exact)
+    jobs = []
+    for release, s, o in zip(
+        releases, workload.prompt_lengths.tolist(), output_lengths, strict=True
+    ):
+        own = seconds = moment = 0
+        for k in range(o, 0, -1):
+            processed = d1 * (s if k == 1 else 1)
+            length = d0 + processed + d2 * (s + k)
+            charge = processed + e * (s + k)
+            moment += charge * (2 * own + length)
+            own += length
+            seconds += charge
+        jobs.append(_Job(int(release * unit) * K, own * K, seconds, moment * K))
+    return jobs, unit * K
+
+
+class _Piece(NamedTuple):
+    """A piece of a job that the machine serves; ``last`` marks the piece that completes it."""
+
+    job: int
+    start: int
+    length: int
+    last: bool
+
+
+def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
+    """Simulate one machine that serves the job of least (remaining) p_i, with preemption."""
+    left = [job.seconds for job in jobs]
+    waiting: list[tuple[int, int]] = []
+    order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
+    now = 0
+    position = 0
+    while waiting or position < len(order):
+        if not waiting:
+            now = max(now, jobs[order[position]].release)
+        while position < len(order) and jobs[order[position]].release <= now:
+            i = order[position]
+            heapq.heappush(waiting, (left[i], i))
+            position += 1
+        i = waiting[0][1]
+        length = left[i]
+        if position < len(order):
+            length = min(length, jobs[order[position]].release - now)
+        left[i] -= length
+        yield _Piece(i, now, length, not left[i])
+        now += length
+        if not left[i]:
+            heapq.heappop(waiting)
+        elif remaining:
+            waiting[0] = (left[i], i)  # only its key fell: it stays on top
+
+
+def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
+    return Fraction(sum(job.own for job in jobs), unit)
+
+
+def _one_machine(jobs: Sequence[_Job], unit: int) -> Fraction:
+    pieces = _serve(jobs, remaining=True)
+    completed = sum(one.start + one.length for one in pieces if one.last)
+    return Fraction(completed - sum(job.release for job in jobs), unit)
+
+
+def _mean_busy_times(jobs: Sequence[_Job], unit: int) -> Fraction:
+    busy = [0] * len(jobs)
+    for piece in _serve(jobs, remaining=False):
+        busy[piece.job] += piece.length * (2 * piece.start + piece.length)
+    total = 0
+    for job, moment in zip(jobs, busy, strict=True):
+        twice = moment + job.moment - 2 * job.release * job.seconds
+        total += twice * MEAN_UNIT // (2 * job.seconds * unit)
+    return Fraction(total, MEAN_UNIT)
+
+
+_BOUNDS = {
+    "own time": _own_time,
+    "one machine": _one_machine,
+    "mean busy times": _mean_busy_times,
+}
+
+
+def mean_busy_prices(
+    workload: Workload, minorant: AffineMinorant
+) -> tuple[list[float], list[float]]:
+    """Return times and, at each, the value of a second of the machine in the mean busy times.
+
+    The value is the number of requests, counted in fractions, that a delay of a second delays: the
+    integral of 1 / p of the job served, up to the next idle time. With K replicas it is that of a
+    second of one of them. Floats suffice: prices prove nothing.
+    """
+    jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
+    replicas = workload.replicas
+    times: list[float] = []
+    prices: list[float] = []
+    price = 0.0
+    resumed: int | None = None
+    for piece in reversed(list(_serve(jobs, remaining=False))):
+        if piece.start + piece.length != resumed:
+            price = 0.0
+            times.append((piece.start + piece.length) / unit)
+            prices.append(price)
+        price += piece.length / (replicas * jobs[piece.job].seconds)
+        resumed = piece.start
+        times.append(piece.start / unit)
+        prices.append(price)
+    return times[::-1], prices[::-1]
+
+
+def _bounds(
+    workload: Workload, batch_time: object, output_lengths: Sequence[int]
+) -> dict[str, SecondsBound]:
+    best: dict[str, SecondsBound] = {}
+    for minorant in affine_minorants(batch_time, workload.memory_limit):
+        jobs, unit = _jobs(workload, minorant, output_lengths)
+        for name, compute in _BOUNDS.items():
+            found = SecondsBound(
+                compute(jobs, unit), name, minorant, len(jobs), is_known(batch_time)
+            )
+            if name not in best or found.total > best[name].total:
+                best[name] = found
+    return best
+
+
+def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
+    """Return three lower bounds on the total latency in seconds of every scheduler, by name.
+
+    The module docstring has the statements and proofs. If a batch time has several affine
+    minorants, each bound is the best over them.
+
+    Parameters
+    ----------
+    workload : Workload
+        Requests at their arrival times.
+    batch_time : BatchTime
+        A batch time that `affine_minorants` supports.
+
+    Raises
+    ------
+    InvalidTypeError
+        No minorant of the batch time is known.
+    """
+    return _bounds(workload, batch_time, workload.output_lengths.tolist())
+
+
+def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
+    """Return three lower bounds on the sum of times to first token, by name.
+
+    They are as in `machine_bounds`, for the rounds up to the one that emits the first token.
+    """
+    return _bounds(workload, batch_time, [1] * len(workload))

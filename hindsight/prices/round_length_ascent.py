@@ -1,0 +1,265 @@
+"""Prices for `hindsight.prices.round_lengths`, by ascent on an approximation of the bound.
+
+Prices prove nothing by themselves: whatever comes out here is a bound only by `priced_bound`. So
+the values V_i are approximated freely (`hindsight.prices.round_length_kernels`).
+
+Time beyond the horizon T has no price, here as in the bound: a last cell that went on for ever
+would make late requests look dear at no cost to the integral.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.clock import run_parts
+from hindsight.runtime.requests import Requests
+from instances import FleetSchedule, SecondsSchedule, Workload
+from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_translation import relaxed
+
+from .ascent import Adam, Settings
+from .deadlines import Deadlines
+from .machines import mean_busy_prices
+from .minorants import AffineMinorant, own_seconds
+from .round_length_kernels import Answer, Model, approximate_values
+from .round_length_tangents import Machine
+from .round_length_values import Goals
+from .round_lengths import RoundLengthPrices
+
+SLICES = 8
+"""Number of parts of a hand, fixed so that sums do not depend on the number of threads."""
+
+HAND = 2_500
+"""About the number of requests that a turn of the ascent evaluates, instead of all."""
+
+FIRST_WINDOW = 4.0
+"""Seconds after arrival in which a request is first evaluated, in its latency in the schedule."""
+
+ROW_CELLS = 8
+"""Number of cells with one gamma."""
+
+BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
+"""Initial prices, as shares of the machine's value and of the number of requests present."""
+
+FULL = 0.8
+"""Share of the memory above which a round's price is at first partly shared by memory."""
+
+STEPS = 8
+"""Moments of a cell with a value, where deadlines count: a deadline blurs by about one of them."""
+
+RATE, FAST_RATE = 0.12, 0.25
+"""Changes of the logarithm of a price in the first turns; the latter where deadlines count, with
+prices that are many times too high or low at first."""
+
+CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
+"""Work that a round offers, in units of d0; the longest possible round is added."""
+
+
+def _load(
+    arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: npt.NDArray[Any]
+) -> FloatArray:
+    """Return the share of the machine, at most 1, that charges evenly spread to their ends take."""
+    rate = charges / np.maximum(end - arrival, 1e-9)
+    begun = np.append(0.0, np.cumsum(rate))[np.searchsorted(arrival, moments)]
+    order = np.argsort(end)
+    over = np.append(0.0, np.cumsum(rate[order]))[np.searchsorted(end[order], moments)]
+    load: FloatArray = np.clip(begun - over, 0.0, 1.0)
+    return load
+
+
+def _held(schedule: SecondsSchedule, moments: npt.NDArray[Any]) -> IntArray:
+    """Return the tokens held in the last round that begins before each moment."""
+    running = np.searchsorted(schedule.round_starts, moments) - 1
+    return schedule.memory_profile()[np.maximum(running, 0)]
+
+
+def _first_prices(
+    schedule: SecondsSchedule | FleetSchedule,
+    workload: Workload,
+    minorant: AffineMinorant,
+    begins: FloatArray,
+    deadlines: Deadlines | None,
+) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Return first prices of cells, and whether the memory of a row of cells is nearly full."""
+    d0, d1, d2 = map(float, minorant)
+    a, M, replicas = workload.arrival_times, float(workload.memory_limit), workload.replicas
+    s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+    middles = begins + 0.5 * (begins[1] - begins[0])
+    if deadlines is None:
+        times, worth = mean_busy_prices(workload, minorant)
+        ends = np.sort(schedule.completion_times)
+        present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
+        busy = BUSY_SHARE * np.interp(middles, times, worth)
+        # A delay of one replica delays its share of them.
+        price = np.maximum(busy, PRESENT_SHARE * present / replicas) + 0.1
+    else:
+        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
+        load = _load(a, deadlines.end, charges / replicas, middles)
+        price = load**3 / float(np.median(charges)) + 0.01
+    held = sum(_held(one, middles[::ROW_CELLS]) for one in schedule.machines)
+    return price, np.asarray(held > FULL * M * replicas)
+
+
+class RoundLengthAscent:
+    """Price ascent by Adam on log pi and logit gamma.
+
+    Prices start from `mean_busy_prices` or from the number of requests present in a schedule, since
+    a delay at any moment delays all of those.
+
+    Parameters
+    ----------
+    schedule : SecondsSchedule or FleetSchedule
+        A good schedule of the workload.
+    minorant : AffineMinorant
+        Minorant for `priced_bound`.
+    horizon : float
+        Seconds from 0 on that have prices, beyond the end of the schedule.
+    cell : float
+        Seconds with one price, a power of two.
+    iterations : int, default 150
+        Number of iterations over which steps become smallest.
+    deadlines : Deadlines or None, default None
+        With deadlines the values are those of *Service levels*, and being late costs 1.
+
+    Attributes
+    ----------
+    cell : float
+        Seconds with one price now.
+    hands : int
+        Turns that evaluate every request once.
+    estimate : float
+        Bound on the mean latency that the best prices would give, not certified.
+    horizon : float
+        See the parameter.
+    values : float64 array
+        Approximations of V_i, seconds, shape (n,): for the allowance of `priced_bound`.
+    turns : int
+        Evaluations so far.
+    """
+
+    def __init__(
+        self,
+        schedule: SecondsSchedule | FleetSchedule,
+        minorant: AffineMinorant,
+        *,
+        horizon: float,
+        cell: float,
+        iterations: int = 150,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        assert isinstance(schedule.problem, Workload)
+        workload = relaxed(schedule.problem)
+        n, a = len(workload), workload.arrival_times
+        d0, d1, d2 = map(float, minorant)
+        s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+        self._machine = Machine(float(workload.memory_limit), d0, d1, d2)
+        self._replicas, self._deadlines = workload.replicas, deadlines
+        self.cell, self.horizon, self._iterations = cell, horizon, iterations
+        longest = d0 + (d1 + d2) * workload.memory_limit
+        self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
+        cells = math.ceil(horizon / cell) + 1
+        self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
+        begins = np.asarray(cell * np.arange(cells), dtype=np.float64)
+        price, full = _first_prices(schedule, workload, minorant, begins, deadlines)
+        self._begin(np.log(price), np.where(full, 0.0, -3.0))
+        self._best: tuple[FloatArray, FloatArray] = (price, np.ones(len(full)))
+        self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
+        self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
+        latency = schedule.completion_times - a
+        self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
+        self._end = self._first_token = np.full(n, math.inf)
+        self.values, known = np.zeros(n), np.full(n, math.nan)
+        if deadlines is not None:
+            o, self._end, self._first_token, known = deadlines
+            self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
+            self.values = np.nan_to_num(known)
+        self._given = Requests(a, s, o)
+        # Deal requests out, so that hands and their parts are alike.
+        self.hands, unknown = max(1, round(n / HAND)), np.flatnonzero(np.isnan(known))
+        self._slices = [
+            [unknown[hand :: self.hands][part::SLICES] for part in range(SLICES)]
+            for hand in range(self.hands)
+        ]
+        self.estimate, self.turns = -math.inf, 0
+
+    def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
+        """Run ``turns`` evaluations, or fewer if stopped."""
+        while turns > 0 and not should_stop() and self._turn(should_stop, pool):
+            turns -= 1
+
+    def refine(self) -> None:
+        """Halve the cells, and go on from the present prices."""
+        self.cell /= 2
+        cells = math.ceil(self.horizon / self.cell) + 1
+        before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
+        row_before = self._row[before[::ROW_CELLS]]
+        density, gamma = self._best
+        self._best = density[before], gamma[row_before]
+        self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
+        self._begin(self._log_price[before], self._logit[row_before])
+        self.estimate = -math.inf
+
+    def prices(self) -> RoundLengthPrices:
+        """Return the best prices so far."""
+        density, gamma = self._best
+        return RoundLengthPrices(self.cell, density, gamma[self._row])
+
+    def _begin(self, log_price: FloatArray, logit: FloatArray) -> None:
+        """Take steps from here."""
+        self._log_price, self._logit = log_price, logit
+        settings = Settings((0.2, 0.02), 1e-9, -7.0)
+        self._price_steps = Adam(log_price, settings)
+        self._logit_steps = Adam(logit, settings._replace(highest=7.0))
+
+    def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
+        """Evaluate once, and take a step; return False if stopped."""
+        cell = self.cell
+        price = np.exp(self._log_price)
+        price[-1] = 0.0
+        gamma = 1 / (1 + np.exp(-self._logit))
+        n = len(self.values)
+        slices = [one for one in self._slices[self.turns % self.hands] if len(one)]
+        weight = sum(len(one) for hand in self._slices for one in hand) / sum(map(len, slices))
+        by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
+        penalty, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
+        stop = np.zeros(1, dtype=np.int64)
+        given = self._machine, cell, self._lengths, price, gamma, self._row
+        model = Model(*given, penalty, step, stop)
+
+        def evaluate(chosen: IntArray) -> Answer:
+            own = Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
+            a, s, o = self._given
+            requests = Requests(a[chosen], s[chosen], o[chosen])
+            goals = Goals(self._window[chosen], self._end[chosen], self._first_token[chosen])
+            approximate_values(requests, goals, model, own)
+            return own
+
+        answers = run_parts(pool, evaluate, slices, should_stop, stop)
+        if answers is None:
+            return False
+        for chosen, own in zip(slices, answers, strict=True):
+            self.values[chosen] = own.values
+            by_price += weight * own.by_price
+            by_gamma += weight * own.by_gamma
+            if self._deadlines is None:
+                latest = self._latest[chosen]
+                self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
+        capacity = cell * self._replicas
+        estimate = float(self.values.sum() - capacity * price.sum()) / n
+        # Of several hands some values are of earlier prices: then the last prices count.
+        if estimate > self.estimate or self.hands > 1:
+            self.estimate, self._best = estimate, (price, gamma)
+        done = min(1.0, self.turns / (self._iterations * self.hands))
+        rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
+        self.turns += 1
+        # Shares that change fast from 0 to 1 make prices that the evaluation bounds badly.
+        turning = 3 if self._deadlines is None else 1
+        self._price_steps.step((by_price - capacity) * price / n, rate)
+        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)
+        return True

@@ -1,0 +1,241 @@
+"""Approximate values of requests under prices of machine time, and their derivatives.
+
+Steps of a request run in blocks of about fifteen alike, lengths of rounds are those of a few
+classes, time has a coarse grid, and a block pays the price of the cell of its middle. The
+recursion's adjoint is a subgradient: seconds of each cell a request pays for, by memory and by
+work.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from hindsight.runtime.compilation import njit, step
+from hindsight.runtime.requests import Requests
+from instances.arrays import FloatArray, IntArray
+
+from .round_length_tangents import Machine
+from .round_length_values import Goals
+
+BLOCK = 15
+"""Steps of a request that run alike; with many more, long requests seem too expensive."""
+
+BLOCKS = 40
+"""Most blocks of a request."""
+
+
+class Model(NamedTuple):
+    """Machine, prices and lengths of rounds for the values of requests.
+
+    Attributes
+    ----------
+    machine : Machine
+        M and the minorant.
+    cell : float
+        Seconds with one price.
+    lengths : float64 array, shape (classes,)
+        Of rounds, seconds, ascending.
+    price : float64 array, shape (cells,)
+        Price of a second in each cell.
+    gamma : float64 array, shape (rows,)
+        Share of a price that is paid by memory.
+    row : int64 array, shape (cells,)
+        Entry of ``gamma`` that holds in each cell.
+    penalty : float
+        What being late costs, 1; infinite where latency counts.
+    step : float
+        Seconds between two moments with a value: a cell, or less where deadlines count.
+    stop : int64 array, shape (1,)
+        Not 0 if the answer is not needed any more.
+    """
+
+    machine: Machine
+    cell: float
+    lengths: FloatArray
+    price: FloatArray
+    gamma: FloatArray
+    row: IntArray
+    penalty: float
+    step: float
+    stop: IntArray
+
+
+class Answer(NamedTuple):
+    """Values of requests, and the derivatives of their sum in prices and shares."""
+
+    values: FloatArray
+    by_price: FloatArray
+    by_gamma: FloatArray
+
+
+class _Block(NamedTuple):
+    """Steps of a request that run alike.
+
+    Attributes
+    ----------
+    size : float
+        Number of steps.
+    work, shared : float
+        Charges shared by work and by memory, seconds per step.
+    rest : float
+        Least own seconds of the steps after the block.
+    """
+
+    size: float
+    work: float
+    shared: float
+    rest: float
+
+
+class _Window(NamedTuple):
+    """Grid points ``begin`` .. ``begin`` + ``width`` at which values of a request are stored."""
+
+    begin: int
+    width: int
+
+
+@step
+def _blocks_after_first(output: int) -> int:
+    """Return the number of blocks after the first step, which is one alone."""
+    return min(output - 1, max(6, min(BLOCKS, (output - 1) // BLOCK)))
+
+
+@step
+def _block(g: int, prompt: int, output: int, machine: Machine) -> _Block:
+    """Return block g of a request; all but the first have about as many steps."""
+    M, d0, d1, d2 = machine
+    parts = max(1, _blocks_after_first(output))
+    first = 0 if g == 0 else 1 + (output - 1) * (g - 1) // parts
+    last = 1 if g == 0 else 1 + (output - 1) * g // parts
+    kv = prompt + (first + last + 1) * 0.5
+    work = d1 * (prompt if g == 0 else 1.0) + d2 * kv
+    rest = (output - last) * (d0 + d1 + d2 * (prompt + (last + output + 1) * 0.5))
+    return _Block(float(last - first), work, work + d0 * kv / M, rest)
+
+
+@step
+def _rounds(block: _Block, j: int, now: float, model: Model) -> tuple[float, float, int, float]:
+    """Return the length of class j's rounds, their total seconds, cell, and work's share."""
+    d0 = model.machine.d0
+    length = max(model.lengths[j], d0 + block.work)
+    lasts = length * block.size
+    # The least of floats first: no integer holds a very long time.
+    cell = int(min((now + 0.5 * lasts) / model.cell, model.price.size - 1.0))
+    free = block.work / (length - d0) if block.work > 0.0 else 0.0
+    return length, lasts, cell, free
+
+
+@step
+def _cheapest(
+    block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: Model
+) -> tuple[float, int]:
+    """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
+    choice = -1
+    now = (window.begin + m) * model.step
+    lengths, shortest = model.lengths, model.machine.d0 + block.work
+    for j in range(lengths.size):
+        if j + 1 < lengths.size and lengths[j + 1] <= shortest:
+            continue
+        length, lasts, cell, free = _rounds(block, j, now, model)
+        part = model.gamma[model.row[cell]]
+        cost = model.price[cell] * lasts * (part * block.shared / length + (1.0 - part) * free)
+        if cost >= best:
+            continue
+        # The value after the block is interpolated; beyond the window it is own time alone.
+        place = min(m + lasts / model.step, float(window.width))
+        k = int(place)
+        if k >= window.width:
+            cost += now + lasts + block.rest if model.penalty == math.inf else model.penalty
+        else:
+            f = place - k
+            cost += (1.0 - f) * after[k] + f * after[k + 1]
+        if cost < best:
+            best = cost
+            choice = j
+    return best, choice
+
+
+@step
+def _pay(
+    block: _Block,
+    j: int,
+    share: float,
+    m: int,
+    window: _Window,
+    after: FloatArray,
+    model: Model,
+    answer: Answer,
+) -> None:
+    """Let a share of the request run the block from m on in class j; add it to ``after``."""
+    now = (window.begin + m) * model.step
+    length, lasts, cell, free = _rounds(block, j, now, model)
+    part, price = model.gamma[model.row[cell]], model.price[cell]
+    by_memory = block.shared / length
+    answer.by_price[cell] += share * lasts * (part * by_memory + (1.0 - part) * free)
+    answer.by_gamma[model.row[cell]] += share * lasts * price * (by_memory - free)
+    place = min(m + lasts / model.step, float(window.width))
+    k = int(place)
+    if k < window.width:
+        after[k] += share * (1.0 - (place - k))
+        after[k + 1] += share * (place - k)
+
+
+@step
+def _at_last(now: float, deadline: float, model: Model) -> float:
+    """Return what it is worth to be complete now."""
+    if model.penalty == math.inf:
+        return now
+    return model.penalty if now > deadline else 0.0
+
+
+@partial(njit, makes_arrays=True)
+def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
+    """Fill the values; add the derivatives of their sum."""
+    h = model.step
+    counts_late = model.penalty < math.inf
+    widest = int(goals.allowance.max() / h) + 3
+    least = np.empty((BLOCKS + 2, widest + 1))
+    choice = np.empty((BLOCKS + 1, widest + 1), np.int64)
+    flow = np.empty((BLOCKS + 2, widest + 1))
+    for i in range(requests.arrival.size):
+        arrival = requests.arrival[i]
+        window = _Window(int(arrival / h), int(goals.allowance[i] / h) + 2)
+        begin, width = window.begin, window.width
+        count = 1 + _blocks_after_first(requests.output[i])
+        # Values, from the last block to the first: G_o(t) = t, and none falls with time.
+        for m in range(width + 1):
+            least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
+        for g in range(count - 1, -1, -1):
+            block = _block(g, requests.prompt[i], requests.output[i], model.machine)
+            after = least[g + 1]
+            if model.stop[0]:
+                return
+            best = model.penalty if counts_late else 1e300
+            for m in range(width, -1, -1):
+                best, choice[g, m] = _cheapest(block, best, m, window, after, model)
+                least[g, m] = best
+                if g == 1 and (begin + m) * h > goals.first_token[i]:
+                    least[g, m] = model.penalty
+        f = arrival / h - begin
+        answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
+        answer.values[i] -= 0.0 if counts_late else arrival
+        # Derivatives: the request flows through the choices, from the first block to the last.
+        flow[: count + 1, : width + 1].fill(0.0)
+        flow[0, 0] = 1.0 - f
+        flow[0, 1] = f
+        for g in range(count):
+            block = _block(g, requests.prompt[i], requests.output[i], model.machine)
+            after = flow[g + 1]
+            for m in range(width + 1):
+                share = flow[g, m]
+                if share < 1e-9:
+                    continue
+                if choice[g, m] >= 0:
+                    _pay(block, choice[g, m], share, m, window, after, model, answer)
+                if choice[g, m] < 0 and m < width:
+                    # A later start is cheaper: the request waits.
+                    flow[g, m + 1] += share

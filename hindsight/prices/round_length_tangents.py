@@ -1,0 +1,338 @@
+r"""What steps of a request pay at least, by tangents (`hindsight.prices.round_lengths`).
+
+(1) *Tangents.* Let b steps on end begin at t or later and end at t + E, with share_j = d0 kv_j / M
++ w_j. A round of length D makes 1 / D of a step a second. At a rate of x steps a second step j pays
+alpha share_j x + beta w_j x / (1 - d0 x) a second. Let phi*(lambda) be the largest of lambda x less
+what step 1 pays a second at rate x, over x between 0 and 1 / (d0 + w_1). Let alpha', beta' be the
+least prices between t and t + E. For every lambda the steps pay at least
+
+    lambda b + alpha' sum_j (share_j - share_1) + beta' sum_j (w_j - w_1) - integral of phi*(lambda)
+
+from t to t + E. *Proof.* Step j at rate x pays at least lambda_j x less the largest of lambda_j y
+less its payment at rate y, a second. Take lambda_j = lambda + alpha' (share_j - share_1) + beta'
+(w_j - w_1). As x / (1 - d0 x) = x + d0 x^2 / (1 - d0 x), and w_j, share_j do not fall and prices
+are at least alpha', beta', that largest is at most phi*(lambda). Rates integrate to 1 a step. Where
+i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in which steps may take any
+rates: the best lambda loses only what changes of w_j and share_j within a block are worth.
+
+(2) *Least price.* If c is the least of alpha share_1 / w_1 + beta between t and t + E, the steps
+pay at least c times the sum of the w_j, since share_j / w_j does not fall; with w = 0, the least
+alpha times the sum of the share_j.
+
+(3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
+share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
+(s D) of it a second and pays alpha share x + beta w x D / (D - d0) or more, where D <= 1 / x, as
+q <= s. And x is at most 1 / (d0 + w), which one round reaches. [] Chunks last longer in all, so its
+own time is that of one round.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+from hindsight.runtime.compilation import inner, njit, step
+from instances.arrays import FloatArray, IntArray
+
+from .round_length_rounding import SHRINK
+
+WIDENING = 0.01
+"""Growth of the spread of lengths with a common tangent, by seconds beyond d0 in own times."""
+
+ALIKE = 1.05
+"""Ratio of the best lambdas at both ends of a group up to which one between them serves all."""
+
+HALVINGS = 7
+"""Steps of the search for a tangent."""
+
+SLACKEST = 0.02
+"""Least share of a round beyond d0 for which a tangent is sought."""
+
+TOUCH = 0.93
+"""Where it touches, as a share of the longest time beyond d0: further down it is too steep."""
+
+GROWTH = 2
+"""Tokens held by a request for every step of a block, at least: within a block they hardly grow."""
+
+NOTHING = -1e300
+"""Ends before the first tangent; finite, as the loop may assume that numbers are."""
+
+_SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
+
+
+class Machine(NamedTuple):
+    """M and the minorant d0 + d1 tok + d2 kv of a round's length, as floats."""
+
+    memory: float
+    d0: float
+    d1: float
+    d2: float
+
+
+class Grid(NamedTuple):
+    """The grid of time and the prices on it.
+
+    Attributes
+    ----------
+    step : float
+        h, seconds.
+    width : int
+        Steps of a cell.
+    alpha, beta : float64 array, shape (cells + 1,)
+        Prices of a second in each cell, 0 in the last, which has no end.
+    dearest : float
+        The largest beta.
+    """
+
+    step: float
+    width: int
+    alpha: FloatArray
+    beta: FloatArray
+    dearest: float
+
+
+class Tables(NamedTuple):
+    """All that the values of requests have in common, and a flag that ends their computation.
+
+    Attributes
+    ----------
+    machine : Machine
+        M and the minorant.
+    grid : Grid
+        Time and prices.
+    size : int
+        Most steps of a block.
+    spread : float
+        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent.
+    stop : int64 array, shape (1,)
+        Not 0 if the values are not needed any more.
+    """
+
+    machine: Machine
+    grid: Grid
+    size: int
+    spread: float
+    stop: IntArray
+
+
+class Block(NamedTuple):
+    """Steps of a request, see (1).
+
+    Attributes
+    ----------
+    steps : int
+        b.
+    share, work : float
+        share_1 and w_1.
+    more_share, more_work : float
+        Sums of share_j - share_1 and of w_j - w_1.
+    own : float
+        Least seconds of the block.
+    """
+
+    steps: int
+    share: float
+    work: float
+    more_share: float
+    more_work: float
+    own: float
+
+
+class Range(NamedTuple):
+    """Grid points ``begin`` .. ``begin`` + ``points`` - 1, and lengths ``early`` .. ``late``."""
+
+    begin: int
+    points: int
+    early: int
+    late: int
+
+
+class Scratch(NamedTuple):
+    """Arrays to work in.
+
+    Attributes
+    ----------
+    phi, least : float64 array
+        Phi, and the least of g_k - Phi; for a group of grid points.
+    left, right : float64 array
+        Ends of each step of the grid in a group.
+    fixed : float64 array
+        Constants of a tangent, by grid point of a group.
+    paid : float64 array, shape (cells + 1,)
+        Payment of a block at a moment of a cell.
+    """
+
+    phi: FloatArray
+    least: FloatArray
+    left: FloatArray
+    right: FloatArray
+    fixed: FloatArray
+    paid: FloatArray
+
+
+@step
+def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
+    """(1, 3) Return the block after ``done`` steps of a request; the prompt is one of its own."""
+    M, d0, d1, d2 = tables.machine
+    if done == 0 and prompt > 1:
+        work = (d1 + d2) * prompt
+        own = d0 + d1 * prompt + d2 * (prompt + 1.0)
+        return Block(1, d0 * prompt / M + work, work, 0.0, 0.0, own * SHRINK)
+    steps = 1
+    if done > 0:
+        steps = min(max(1, (prompt + done) // GROWTH), tables.size, output - done)
+    kv = prompt + done + 1.0
+    work = d1 * (prompt if done == 0 else 1.0) + d2 * kv
+    more = 0.5 * steps * (steps - 1)
+    own = steps * (d0 + work) + d2 * more
+    return Block(steps, d0 * kv / M + work, work, (d0 / M + d2) * more, d2 * more, own * SHRINK)
+
+
+@step
+def _conjugate(
+    block: Block, rate: float, alpha: float, beta: float, d0: float
+) -> tuple[float, float]:
+    """(1) Return phi*(rate) at given prices, and the steps a second for which it is reached."""
+    rest = rate - alpha * block.share
+    priced = beta * block.work
+    if rest <= priced:
+        return 0.0, 0.0
+    # The best x has derivative rest - priced / (1 - d0 x)^2 = 0, or is the largest.
+    slack = max(math.sqrt(priced / rest), block.work / (d0 + block.work))
+    x = (1.0 - slack) / d0
+    return x * (rest - priced / slack if slack > 0.0 else rest), x
+
+
+@inner
+def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) -> float:
+    """Return the lambda that is best for a block that ``lasts`` seconds from a grid point on.
+
+    With it the steps whose payments phi* stands for are those of the block. Any other is valid.
+    """
+    cells, width = grid.alpha.size - 1, grid.width
+    ends = begin + lasts / grid.step
+    first, last = min(begin // width, cells), min(int(ends) // width, cells)
+    slack = max(block.work / (d0 + block.work), SLACKEST)
+    low, high = math.inf, 0.0
+    for c in range(first, last + 1):
+        paid, worked = grid.alpha[c] * block.share, grid.beta[c] * block.work
+        low = min(low, paid + worked)
+        high = max(high, paid + worked / (slack * slack))
+    best, most = low, low * block.steps
+    for _ in range(HALVINGS):
+        rate = math.sqrt(low * high) if low > 0.0 else 0.5 * high
+        made, paid = 0.0, rate * block.steps
+        for c in range(first, last + 1):
+            until = ends if c == cells else min(ends, (c + 1.0) * width)
+            seconds = grid.step * (until - max(begin, c * width))
+            phi, x = _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+            made += seconds * x
+            paid -= seconds * phi
+        if paid > most:
+            best, most = rate, paid
+        if made < block.steps:
+            low = rate
+        else:
+            high = rate
+    return best
+
+
+@inner
+def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratch: Scratch) -> None:
+    """(1) Fill Phi of a lambda from the first grid point on, and the constants of each point."""
+    grid, d0 = tables.grid, tables.machine.d0
+    cells, width, begin = grid.alpha.size - 1, grid.width, part.begin
+    points = part.points + part.late + 2
+    x, phi = 0, 0.0
+    while x < points:
+        c = min((begin + x) // width, cells)
+        end = points if c == cells else min(points, (c + 1) * width - begin)
+        density, _ = _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+        growth = grid.step * density
+        for y in range(x, end):
+            scratch.phi[y] = phi + growth * (y - x)
+        phi += growth * (end - x)
+        if x < part.points:
+            # The least prices up to the end of any block that begins in this cell.
+            alpha, beta = grid.alpha[c], grid.beta[c]
+            for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
+                alpha, beta = min(alpha, grid.alpha[z]), min(beta, grid.beta[z])
+            constant = rate * block.steps + alpha * block.more_share + beta * block.more_work
+            for y in range(x, min(end, part.points)):
+                scratch.fixed[y] = constant
+        x = end
+
+
+@partial(njit, fastmath=_SUMS)
+def _window_minima(values: FloatArray, count: int, width: int) -> None:
+    """Replace values[x] by the least of values[x] .. values[x + width - 1], for x < count."""
+    covered = 1
+    while 2 * covered <= width:
+        for x in range(count + width - 2 * covered):
+            values[x] = min(values[x], values[x + covered])
+        covered *= 2
+    rest = width - covered
+    for x in range(count):
+        values[x] = min(values[x], values[x + rest])
+
+
+@partial(njit, fastmath=_SUMS)
+def _take_better(scratch: Scratch, count: int) -> None:
+    """(5) Take the ends of a tangent for each step of the grid where their sum is larger."""
+    phi, least, left, right, fixed, _ = scratch
+    for x in range(count):
+        begin = fixed[x] + phi[x] + least[x]
+        end = fixed[x] + phi[x + 1] + least[x]
+        if begin + end > left[x] + right[x]:
+            left[x] = begin
+            right[x] = end
+
+
+@step
+def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
+    """Return the longest length whose tangents may be those of ``early``."""
+    step = tables.grid.step
+    least = block.steps * tables.machine.d0
+    free = max(step * early - least, block.steps * block.work)
+    longer = free * (tables.spread + WIDENING * free / block.own)
+    return min(max(early + 1, int((least + longer) / step)), longest)
+
+
+@inner
+def lower_by_range(
+    block: Block,
+    part: Range,
+    following: tuple[FloatArray, int],
+    tables: Tables,
+    scratch: Scratch,
+    values: FloatArray,
+) -> float:
+    """(5) Lower values[x] by the ends of the steps from ``part.begin`` on for a range of lengths.
+
+    ``following`` is g_k and its first grid point. The largest lambda is returned, for (9).
+    """
+    grid, d0 = tables.grid, tables.machine.d0
+    begin, count, early, late = part
+    at, shift = following[0], begin - following[1]
+    least = block.steps * d0
+    touch = least + TOUCH * (grid.step * (late + 1) - least)
+    first = _best_rate(block, begin, touch, grid, d0)
+    last = _best_rate(block, begin + count, touch, grid, d0)
+    is_alike = max(first, last) <= ALIKE * min(first, last)
+    for x in range(count):
+        scratch.left[x] = scratch.right[x] = NOTHING
+    largest = 0.0
+    for end in range(1 if is_alike else 3):
+        rate = math.sqrt(first * last) if is_alike or end == 2 else (first, last)[end]
+        largest = max(largest, rate)
+        _fill_tangent(block, rate, part, tables, scratch)
+        for y in range(early, count + late + 2):
+            scratch.least[y - early] = at[shift + y] - scratch.phi[y]
+        # t + E of a step and all lengths of the range lies between late + 2 - early grid points.
+        _window_minima(scratch.least, count, late + 2 - early)
+        _take_better(scratch, count)
+    for x in range(count):
+        values[x] = min(values[x], scratch.left[x])
+        values[x + 1] = min(values[x + 1], scratch.right[x])
+    return largest

@@ -1,0 +1,345 @@
+r"""Values V_i of requests under prices of machine time (`hindsight.prices.round_lengths`).
+
+Parts (1) to (3) of the proof are in `hindsight.prices.round_length_tangents`.
+
+(4) *Recursion.* Let G_k(t) be the least completion time plus payments of the blocks after the k-th
+where they begin at t or later; G(t) = t after the last. G_{k-1}(t) is the least, over t' >= t and
+E, of the payment of block k in [t', t' + E) and G_k(t' + E). Time has a grid of step h; prices are
+constant in cells of several steps. Kept are values at grid points whose interpolation g_k is
+non-decreasing and nowhere above G_k.
+
+(5) *Step.* For E up to X, a multiple of h, and fixed lambda, let Phi be the integral of phi*. It is
+linear between grid points, and so is g_k. Where m h <= t <= (m + 1) h, the payment and G_k at t + E
+are at least the constants of the tangent, Phi(t), and the least of g_k - Phi at the grid points
+that surround all t + E. This is linear in t: its values at m and m + 1 are a pair of ends. The
+lengths E up to X are cut into ranges, each with a lambda of its own, and the ends are the least of
+all ranges. A grid point has an end of the step before it and one of the step after it, and takes
+the lower one. Then the chord is below, and so after a minimum over all later points.
+
+(6) *Long blocks.* A block of more than X has a moment of least c. If it is in [t, t + X], the block
+pays at least the least c of that time, and then G_k at t + X. A later moment is in [t', t' + X] for
+a later t', which the minimum over all later points takes. Prices are the least for all t within h
+of a grid point, and g_k(t + X) is linear between grid points.
+
+(7) *Window.* Beyond ``allowance`` after a_i only two facts are used: G_k(t) >= t + own remaining
+seconds, and G_k does not fall. Their maximum has a kink, and its chord there would be above it:
+grid points up to and including the kink's cell get the last computed value. A start after the last
+computed grid point m may be in the cell after m, so its own time counts from m, and its end is at m
++ 1 or later if the block lasts h or more.
+
+(8) *Service levels.* Where being late costs 1, the evaluation is the same with G(t) = 1 after the
+deadline (see `Deadlines`) and 0 up to it. Block 0 ends with the first token: after its deadline G_1
+is 1 too. The first grid point at a deadline or after it keeps the lower value, so that no chord is
+above the jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or
+later than that, is late. Nothing else was used of G_k but that it does not fall.
+
+(9) *Rounding* is `hindsight.prices.round_length_rounding`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from hindsight.runtime.compilation import inner, njit, step
+from hindsight.runtime.requests import Requests
+from instances.arrays import FloatArray, IntArray
+
+from .round_length_rounding import ROUNDING, tangent_error
+from .round_length_tangents import (
+    Block,
+    Grid,
+    Range,
+    Scratch,
+    Tables,
+    latest_alike,
+    lower_by_range,
+    next_block,
+)
+
+SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
+"""X of a block: in its own time at least; in the time that is best where beta is largest at least,
+but then no more than LONGEST own times."""
+
+GROUP = 40.0
+"""Least seconds that have their tangents in common, in d0, where lengths spread to their double."""
+
+
+class Goals(NamedTuple):
+    """Aims of requests, shape (k,): see (7) and (8).
+
+    Attributes
+    ----------
+    allowance : float64 array
+        Seconds after arrival that are examined closely.
+    end, first_token : float64 array
+        Deadlines on the clock; infinite where latency counts.
+    """
+
+    allowance: FloatArray
+    end: FloatArray
+    first_token: FloatArray
+
+
+class _Span(NamedTuple):
+    """Grid points ``low`` .. ``high`` at which G_{k-1} is computed, and lengths of the block.
+
+    Attributes
+    ----------
+    shortest, longest : int
+        Own time and X in steps of the grid.
+    remaining : float
+        Own seconds of this block and those after it.
+    """
+
+    low: int
+    high: int
+    shortest: int
+    longest: int
+    remaining: float
+
+
+class _Values(NamedTuple):
+    """G_k at grid points ``low``, ``low`` + 1, ...: ``computed`` of them, then `_tail`.
+
+    Attributes
+    ----------
+    at : float64 array
+        The values.
+    remaining : float
+        Own seconds of the blocks after k.
+    ceiling : float
+        The last computed value.
+    deadline : float
+        Seconds on the clock after which G is 1, where it counts who is late; else infinite.
+    """
+
+    at: FloatArray
+    low: int
+    computed: int
+    remaining: float
+    ceiling: float
+    deadline: float
+
+
+@inner
+def _lower_by_steps(
+    block: Block,
+    span: _Span,
+    following: _Values,
+    tables: Tables,
+    scratch: Scratch,
+    values: FloatArray,
+) -> float:
+    """(5) Write the lower ends of each grid point for lengths up to X; return what (9) takes off.
+
+    Groups of grid points have their tangents in common.
+    """
+    grid, d0 = tables.grid, tables.machine.d0
+    width, longest = grid.width, span.longest
+    for x in range(span.high - span.low + 2):
+        values[x] = math.inf
+    group = int(GROUP * (tables.spread - 1.0) * d0 / grid.step) + 1
+    known = following.at, following.low
+    begin, largest = span.low, 0.0
+    while begin <= span.high and not tables.stop[0]:
+        # A prompt may be shorter than a cell, and its best lambda changes within it.
+        most = width if block.steps > 1 else span.shortest // 4
+        count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
+        early = span.shortest
+        while early < longest and not tables.stop[0]:
+            late = latest_alike(block, early, longest, tables)
+            part = Range(begin, count, early, late)
+            own = values[begin - span.low :]
+            rate = lower_by_range(block, part, known, tables, scratch, own)
+            largest = max(largest, rate)
+            early = late
+        begin += count
+    points = max(width, group) + longest + 8
+    seconds = grid.step * (span.high + 2 * points) + span.remaining
+    if following.deadline < math.inf:
+        seconds = 1.0
+    return tangent_error(points, largest, block.steps + grid.step * points / d0, seconds)
+
+
+@inner
+def _fill_paid(block: Block, span: _Span, grid: Grid, scratch: Scratch) -> None:
+    """(2) Fill the payments of a block at a moment of each cell."""
+    cells, width = grid.alpha.size - 1, grid.width
+    per_work = block.share / block.work if block.work > 0.0 else 0.0
+    work = block.steps * block.work + block.more_work
+    share = block.steps * block.share + block.more_share
+    first, last = (span.low - 1) // width, (span.high + 1 + span.longest) // width
+    for c in range(min(max(first, 0), cells), min(last, cells) + 1):
+        scratch.paid[c] = grid.alpha[c] * share
+        if block.work > 0.0:
+            scratch.paid[c] = (grid.alpha[c] * per_work + grid.beta[c]) * work
+
+
+@step
+def _tail(point: int, step: float, following: _Values) -> float:
+    """(7) Return G at a grid point beyond the window: own time or the last value, by chords."""
+    remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
+    if deadline < math.inf:
+        return 1.0 if (point - 1) * step + remaining >= deadline else ceiling
+    if (point - 1) * step + remaining >= ceiling:
+        return point * step + remaining
+    return ceiling
+
+
+@step
+def _beyond_window(span: _Span, following: _Values, step: float) -> float:
+    """(7) Return the least G_{k-1} of a start after the last computed grid point."""
+    best = span.high * step + span.remaining
+    if following.deadline < math.inf:
+        best = 1.0 if best >= following.deadline else 0.0
+    after = span.high + min(span.shortest, 1)
+    if after >= following.low:
+        best = max(best, following.at[after - following.low])
+    return best
+
+
+@inner
+def _take_later(
+    span: _Span,
+    following: _Values,
+    tables: Tables,
+    scratch: Scratch,
+    error: float,
+    values: FloatArray,
+) -> None:
+    """(5, 6) Lower values by ``error``, by long blocks and by all later grid points."""
+    grid, longest = tables.grid, span.longest
+    cells, width = grid.alpha.size - 1, grid.width
+    best = _beyond_window(span, following, grid.step)
+    first, last, paid = 0, -1, math.inf
+    for m in range(span.high, span.low - 1, -1):
+        # Cells of a long block that begins within a step of m.
+        since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
+        if (since != first or until != last) and not tables.stop[0]:
+            first, last, paid = since, until, math.inf
+            for c in range(first, last + 1):
+                paid = min(paid, scratch.paid[c])
+        best = min(best, paid + following.at[m + longest - following.low])
+        best = min(best, values[m - span.low] - error)
+        values[m - span.low] = best
+
+
+@step
+def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
+    """(6, 7) Choose the grid points at which G_{k-1} is computed, from ``low`` on, and lengths."""
+    step = grid.step
+    remaining = following.remaining + block.own
+    # Both are whole steps of the shortest block, and no more than its own time as that is shrunk;
+    # rounding may make them differ by one.
+    shortest = max(int(block.own / step), following.low - low)
+    # At a constant beta the best D - d0 is the root of beta w d0.
+    best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
+    slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
+    longest = max(int(slowest / step), shortest) + 1
+    high = max(int((cut - remaining) / step) + 1, low + 1)
+    # Values above the allowance need not be distinguished, or those that say "late".
+    most = cut if following.deadline == math.inf else 1.0 - ROUNDING
+    while (
+        high > low + 1
+        and 0 <= high - 1 - following.low < following.computed
+        and following.at[high - 1 - following.low] > most
+    ):
+        high -= 1
+    return _Span(low, high, shortest, longest, remaining)
+
+
+@inner
+def _step_back(
+    block: Block,
+    span: _Span,
+    following: _Values,
+    tables: Tables,
+    scratch: Scratch,
+    values: FloatArray,
+) -> None:
+    """(4) Compute G_{k-1} from G_k into ``values``; ``following`` reaches as far as any block."""
+    for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
+        following.at[x] = _tail(x + following.low, tables.grid.step, following)
+    _fill_paid(block, span, tables.grid, scratch)
+    error = _lower_by_steps(block, span, following, tables, scratch, values)
+    _take_later(span, following, tables, scratch, error, values)
+
+
+@step
+def _divide(
+    begin: int, prompt: int, output: int, tables: Tables, begins: IntArray
+) -> tuple[int, int]:
+    """Write the steps before each block; return their number and the last block's earliest end."""
+    count = done = 0
+    low = begin
+    while done < output:
+        block = next_block(done, prompt, output, tables)
+        begins[count] = done
+        low += int(block.own / tables.grid.step)
+        done += block.steps
+        count += 1
+    return count, low
+
+
+@step
+def _first_token_late(low: int, computed: int, due: float, step: float, values: FloatArray) -> None:
+    """(8) Make G_1, where the first token is out, 1 after its deadline."""
+    if due < math.inf:
+        for x in range(computed):
+            if (low + x - 1) * step >= due:
+                values[x] = 1.0
+
+
+@partial(njit, makes_arrays=True)
+def request_values(
+    requests: Requests, goals: Goals, tables: Tables, size: int, values: FloatArray
+) -> None:
+    """(4) Write values[i], the least of C_i - a_i and the payments of request i, up to rounding.
+
+    Where there are deadlines, being late is worth 1 instead of seconds. Once ``tables.stop`` is set
+    the values are 0. ``size`` is the most grid points at which a request is evaluated.
+    """
+    step, d0 = tables.grid.step, tables.machine.d0
+    by_point = np.empty((7, size))
+    scratch = Scratch(
+        by_point[0],
+        by_point[1],
+        by_point[2],
+        by_point[3],
+        by_point[4],
+        np.empty(tables.grid.alpha.size),
+    )
+    at, spare = by_point[5], by_point[6]
+    begins = np.empty(max(requests.output) + 1, np.int64)
+    for i in range(values.size):
+        a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
+        begin = int(a / step)
+        count, low = _divide(begin, s, o, tables, begins)
+        # G(t) = t: nothing computed and nothing remaining, so that all of it is `_tail`.
+        end, cut = goals.end[i], a + goals.allowance[i]
+        following = _Values(at, low, 0, 0.0, 0.0, end)
+        for k in range(count - 1, -1, -1):
+            if tables.stop[0]:
+                break
+            block = next_block(begins[k], s, o, tables)
+            low -= int(block.own / step)
+            span = _window(block, low, cut, following, tables.grid, d0)
+            _step_back(block, span, following, tables, scratch, spare)
+            computed = span.high - span.low + 1
+            if k == 1:
+                _first_token_late(low, computed, goals.first_token[i], step, spare)
+            free = following.at
+            following = _Values(spare, low, computed, span.remaining, spare[computed - 1], end)
+            spare = free
+        part = a / step - begin
+        if tables.stop[0]:
+            values[i] = 0.0
+            continue
+        values[i] = (1 - part) * following.at[0] + part * following.at[1]
+        if end == math.inf:
+            values[i] -= a
+        at, spare = following.at, spare

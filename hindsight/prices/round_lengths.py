@@ -1,0 +1,284 @@
+r"""Bounds on total latency in seconds by prices of machine time that use a round's length.
+
+**Statement.** Let alpha(t), beta(t) >= 0 be prices of a second of machine time. A request that
+advances in a round of length D, tok tokens and kv = s + k held, pays for each second of it
+
+    alpha (d0 kv / M + w) / D + beta w / (D - d0),    w = d1 tok + d2 kv,
+
+and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least of
+C_i - a_i and all that i pays, over sequences of rounds of i alone, disjoint, none before a_i, none
+shorter than it makes it. Then the total latency is at least sum_i V_i less the integral of
+alpha + beta.
+
+*Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
+kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums
+to D or less: at any moment the payments sum to alpha + beta at most. The round that ends a prompt
+in chunks counts as a chunk, which pays less than a round that advances. Rounds are disjoint, so all
+payments are at most the integral; and i's latency and payments are at least V_i. []
+
+**Several replicas.** With K machines the total latency is at least sum_i V_i less K times the
+integral. *Proof.* The rounds of one machine are disjoint and pay at most the integral, so all pay
+at most K times that. V_i uses nothing but that i's own rounds are disjoint, and M is the memory of
+one machine. [] Prices that differ between machines gain nothing: the bound is concave in them, so
+that their average over all permutations of the machines is as good.
+
+With beta = 0 that prices the charges of `machine_bounds`. With alpha = 0 a fast round is dear: it
+offers little work, and its seconds are shared by that work. That ties the speed of a request to the
+length of the round that all of a full batch share.
+
+**Service levels.** Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that
+i pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
+less the integral, K times that with K machines: whoever is on time pays V_i at least, whoever is
+late counts 1, and payments are bounded as above.
+
+The values V_i are computed from below by `hindsight.prices.round_length_values`, in floats that are
+rounded outward (`hindsight.prices.round_length_rounding`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hindsight.runtime.clock import never, run_parts
+from hindsight.runtime.requests import Requests
+from instances import InvalidValueError, Workload
+from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_translation import relaxed
+from instances.validation import as_integer, as_number
+
+from .deadlines import Deadlines
+from .machines import SecondsBound
+from .minorants import AffineMinorant, own_seconds
+from .round_length_rounding import lowered, refuse_late_arrivals, refuse_long_outputs
+from .round_length_tangents import Grid, Machine, Tables
+from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, request_values
+
+
+@dataclass(frozen=True, eq=False)
+class RoundLengthPrices:
+    """Prices of machine time, constant in cells.
+
+    Attributes
+    ----------
+    cell : float
+        Length of a cell in seconds, a power of two.
+    price : float64 array
+        Of a second, pi = alpha + beta >= 0; 0 after the last cell. Shape (cells,).
+    gamma : float64 array
+        alpha / pi of each cell, in [0, 1], shape (cells,).
+
+    Raises
+    ------
+    InvalidValueError
+        The arrays do not have this form.
+    """
+
+    cell: float
+    price: FloatArray
+    gamma: FloatArray
+
+    def __post_init__(self) -> None:
+        for field, holds in {
+            "cell": self.cell > 0 and math.frexp(self.cell)[0] == 0.5,
+            "price": self.price.size > 0
+            and bool(np.all((self.price >= 0) & np.isfinite(self.price))),
+            "gamma": self.gamma.shape == self.price.shape
+            and bool(np.all((self.gamma >= 0) & (self.gamma <= 1))),
+        }.items():
+            if not holds:
+                raise InvalidValueError("prices", field, getattr(self, field), "is not as declared")
+
+    @property
+    def integral(self) -> Fraction:
+        """Return the integral of the price over time, exactly."""
+        return Fraction(self.cell) * sum(map(Fraction, self.price.tolist()), Fraction(0))
+
+
+def longest_block(
+    workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
+) -> float:
+    """Return the largest X of a block of up to ``size`` steps, or of a prompt, seconds."""
+    d0, d1, d2 = map(float, minorant)
+    s, o = workload.prompt_lengths, workload.output_lengths
+    prompt, token = (d1 + d2) * (int(s.max()) + 1), d1 + d2 * int((s + o).max())
+    return max(
+        steps * min(max(SLOWEST * own, UNHURRIED * best), LONGEST * own)
+        for steps, own, best in (
+            (steps, d0 + work, d0 + math.sqrt(dearest * work * d0))
+            for steps, work in ((1, prompt), (size, token))
+        )
+    )
+
+
+class PricedValues:
+    """Values V_i of the requests of a workload under given prices.
+
+    Parameters
+    ----------
+    workload : Workload
+        Workload with output lengths below 10^6.
+    minorant : AffineMinorant
+        Minorant of the batch time, for the workload's memory limit.
+    prices : RoundLengthPrices
+        Any prices.
+    step : float
+        Step of the grid of time in seconds, a power of two, at most a cell.
+    size : int, default 32
+        Most steps of a request in a block.
+    spread : float, default 1.2
+        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
+    deadlines : Deadlines or None, default None
+        With deadlines V_i is that of *Service levels*, in [0, 1].
+
+    Raises
+    ------
+    InvalidValueError
+        An output has 10^6 tokens or more, an arrival is too late for the step, or the step, size
+        or spread is not as declared.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        minorant: AffineMinorant,
+        prices: RoundLengthPrices,
+        step: float,
+        size: int = 32,
+        spread: float = 1.2,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        workload = relaxed(workload)
+        d0, d1, d2 = map(float, minorant)
+        refuse_long_outputs(workload)
+        if not (step > 0 and math.frexp(step)[0] == 0.5 and step <= prices.cell):
+            reason = "is not a power of two that is at most a cell"
+            raise InvalidValueError("grid", "step", step, reason)
+        as_integer(size, "grid", "size", minimum=1)
+        as_number(spread, "grid", "spread", above=1)
+        refuse_late_arrivals(workload, step)
+        s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+        alpha, beta = np.zeros((2, prices.price.size + 1))
+        alpha[:-1] = prices.gamma * prices.price
+        beta[:-1] = (1 - prices.gamma) * prices.price
+        matter = o if deadlines is None else deadlines.output
+        self._requests, self._deadlines = Requests(workload.arrival_times, s, matter), deadlines
+        self._tables = Tables(
+            Machine(float(workload.memory_limit), d0, d1, d2),
+            Grid(step, round(prices.cell / step), alpha, beta, float(beta.max())),
+            size,
+            spread,
+            np.zeros(1, dtype=np.int64),
+        )
+        longest = longest_block(workload, minorant, size, float(beta.max()))
+        self._longest = math.ceil(longest / step) + 2
+        self.own = own_seconds(s, o, d0, d1, d2)
+        self.integral = workload.replicas * prices.integral
+
+    def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:
+        """Compute lower bounds on V_i of the requests ``chosen``, rounded down.
+
+        Parameters
+        ----------
+        chosen : int64 array
+            Positions, shape (k,).
+        allowance : float64 array
+            Allowance of each of them, see `priced_bound`, shape (k,).
+        """
+        values = np.empty(len(chosen))
+        a = self._requests.arrival[chosen]
+        requests = Requests(a, self._requests.prompt[chosen], self._requests.output[chosen])
+        end = first_token = np.full(len(chosen), math.inf)
+        if self._deadlines is not None:
+            end, first_token = self._deadlines.end[chosen], self._deadlines.first_token[chosen]
+        goals = Goals(allowance, end, first_token)
+        request_values(requests, goals, self._tables, self.points(allowance), values)
+        if self._deadlines is None:
+            return np.maximum(lowered(values, a), lowered(self.own[chosen], 0.0))
+        known = self._deadlines.known[chosen]
+        found: FloatArray = np.where(np.isnan(known), lowered(values, 1.0), known)
+        return np.maximum(found, 0.0)
+
+    def points(self, allowance: FloatArray) -> int:
+        """Return the number of grid points at which a request is evaluated, at most."""
+        return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
+
+    def raise_values(
+        self,
+        values: FloatArray,
+        allowance: FloatArray,
+        order: IntArray,
+        pool: Executor,
+        must_stop: Callable[[], bool] = never,
+    ) -> bool:
+        """Raise ``values`` request by request in an order; return False if stopped.
+
+        The value of a request stays as it was if there is no time for it.
+        """
+
+        def evaluate(part: IntArray) -> None:
+            for request in part:
+                one = np.array([request])
+                values[one] = np.maximum(values[one], self.of(one, allowance[one]))
+
+        parts = np.array_split(order, min(len(order), 64))
+        return run_parts(pool, evaluate, parts, must_stop, self._tables.stop) is not None
+
+    def total(self, values: FloatArray) -> Fraction:
+        """Return the sum of ``values`` of all requests less the machines' integrals, exactly."""
+        return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
+
+    def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
+        """Return the bound that ``values`` of all requests prove."""
+        return SecondsBound(self.total(values), "round-length prices", minorant, len(values))
+
+
+def priced_bound(
+    workload: Workload,
+    minorant: AffineMinorant,
+    prices: RoundLengthPrices,
+    step: float,
+    allowance: FloatArray | None = None,
+    size: int = 32,
+    spread: float = 1.2,
+) -> tuple[SecondsBound, FloatArray]:
+    """Compute a certified lower bound on total latency in seconds, and its values V_i.
+
+    The module docstring has the statement and its proof. Floats are rounded outward.
+
+    Parameters
+    ----------
+    workload : Workload
+        Workload with output lengths below 10^6.
+    minorant : AffineMinorant
+        Minorant of the batch time, for the workload's memory limit.
+    prices : RoundLengthPrices
+        Any prices: the better they are, the larger the bound.
+    step : float
+        Step of the grid of time in seconds, a power of two, at most a cell.
+    allowance : float64 array or None, default None
+        Seconds after arrival that are examined closely, >= 0, shape (n,). Any are valid; above V_i
+        nothing is lost. None uses all the time that has a price.
+    size : int, default 32
+        Most steps of a request in a block.
+    spread : float, default 1.2
+        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
+
+    Returns
+    -------
+    bound : SecondsBound
+        Named "round-length prices".
+    values : float64 array
+        Seconds, shape (n,).
+    """
+    priced = PricedValues(workload, minorant, prices, step, size, spread)
+    if allowance is None:
+        horizon = prices.price.size * prices.cell
+        allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + step
+    values = priced.of(np.arange(len(workload)), allowance)
+    return priced.bound(values, minorant), values

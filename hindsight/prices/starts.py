@@ -1,0 +1,381 @@
+"""Costs of starts under memory prices per round: the cheapest, and Gibbs weights, at any size.
+
+Under prices lambda_r >= 0 of a token in round r, request (a, s, o) pays for starting at t
+
+    P(t) = w (t + o - a) + sum_{r = t+1}^{t+o} lambda_r (s + r - t)
+
+with its weight w, which takes four look-ups in running sums of lambda_r and r lambda_r. Starts are
+visited in blocks of consecutive rounds: with v its volume and m the smallest price from the block
+to the last round a start in it reaches, P >= w ((first start of the block) + o - a) + v m, so
+blocks that cannot hold the minimum are never priced. The same code runs on exact integers and on
+floats.
+
+The weights exp(-P(t) / heat), normalised over t, are the gradient of a smooth approximation of
+min P. They are a fractional solution of the relaxation except for its memory rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.compilation import njit, plain_at_first, step
+from instances import Instance
+from instances.arrays import FloatArray, IntArray
+
+BLOCK = 256
+"""Starts in a block."""
+
+SPREAD = 18.0
+"""Weights below exp(-18) of the largest are dropped: the rest of the mass moves together."""
+
+vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
+"""Allow reordering of sums and minima: weights prove nothing, and are the same in every run."""
+
+
+class PricedRounds(NamedTuple):
+    """Prices of rounds, prepared for pricing starts.
+
+    Attributes
+    ----------
+    sums, weighted_sums : array
+        Running sums of the prices lambda_r of memory in round r, and of r lambda_r, from r = 0 to
+        the last possible completion.
+    minima : array
+        `block_minima` of lambda.
+    unit : Any
+        Cost of one round of latency of weight 1, in the units of the prices.
+    """
+
+    sums: npt.NDArray[Any]
+    weighted_sums: npt.NDArray[Any]
+    minima: npt.NDArray[Any]
+    unit: Any
+
+
+class RequestClasses(NamedTuple):
+    """Distinct (a, s, o, w) of an instance.
+
+    Attributes
+    ----------
+    arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (classes,)
+        Sorted by arrival.
+    counts : float64 array
+        Requests of each class, float64, shape (classes,).
+    class_of : int64 array
+        The class of each request, int64, shape (n,).
+    """
+
+    arrival_times: IntArray
+    prompt_lengths: IntArray
+    output_lengths: IntArray
+    weights: IntArray
+    counts: FloatArray
+    class_of: IntArray
+
+
+def request_classes(instance: Instance) -> RequestClasses:
+    """Group requests with equal arrival time, lengths and weight."""
+    one = instance
+    rows = np.column_stack([one.arrival_times, one.prompt_lengths, one.output_lengths, one.weights])
+    distinct, class_of, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    a, s, o, w = (column.copy() for column in distinct.T)
+    class_of = class_of.astype(np.int64).ravel()
+    return RequestClasses(a, s, o, w, counts.astype(np.float64), class_of)
+
+
+def without_latency(instance: Instance) -> RequestClasses:
+    """Return each request as a class of its own whose starts cost no latency."""
+    # Copies, as read-only columns have loops compiled a second time.
+    columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
+    a, s, o = (column.copy() for column in columns)
+    n = len(instance)
+    return RequestClasses(a, s, o, np.zeros(n, np.int64), np.ones(n), np.arange(n))
+
+
+def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Smallest price of each block of rounds; ``prices[r]`` is that of round r, from r = 0 on.
+
+    Round 0 has no price and must not count: it takes that of round 1 here.
+    """
+    padded = np.zeros(-(-len(prices) // BLOCK) * BLOCK, dtype=prices.dtype)
+    padded[: len(prices)] = prices
+    if len(prices) > 1:
+        padded[0] = prices[1]
+    least: npt.NDArray[Any] = padded.reshape(-1, BLOCK).min(axis=1)
+    return least
+
+
+@step
+def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
+    """Return a lower limit on the price of rounds begin + 1 .. end - 1 + o."""
+    first, last = begin // BLOCK, (end - 1 + o) // BLOCK
+    if last >= len(minima):
+        return minima[0] - minima[0]
+    least = minima[first]
+    for b in range(first + 1, last + 1):
+        least = min(least, minima[b])
+    return least
+
+
+@step
+def start_cost(
+    sums: npt.NDArray[Any],
+    weighted_sums: npt.NDArray[Any],
+    unit: Any,
+    a: int,
+    s: int,
+    o: int,
+    start: int,
+) -> Any:
+    """unit (start + o - a) + priced memory: what request (a, s, o) pays for ``start``.
+
+    Parameters
+    ----------
+    sums, weighted_sums : array
+        Running sums of lambda_r and r lambda_r from r = 0 to start + o at least.
+    unit : Any
+        Cost of one round of this request's latency, in the units of the prices.
+    a, s, o : int
+        Arrival, prompt and output length.
+    start : int
+        Round after which the request begins.
+    """
+    end = start + o
+    return (
+        unit * (end - a)
+        + (s - start) * (sums[end] - sums[start])
+        + (weighted_sums[end] - weighted_sums[start])
+    )
+
+
+@step
+def _cheapest_start(
+    prices: PricedRounds, request: tuple[int, int, int, int], last: int, where: int
+) -> tuple[Any, int]:
+    """Find min over t = a .. last of `start_cost` and a start that attains it, from a guess."""
+    sums, weighted_sums, minima, _ = prices
+    a, s, o, w = request
+    unit = prices.unit * w
+    volume = s * o + o * (o + 1) // 2
+    where = min(max(where, a), last)
+    best = start_cost(sums, weighted_sums, unit, a, s, o, where)
+    begin = a
+    # Later starts cost more even at no price.
+    while begin <= last and unit * (begin + o - a) <= best:
+        end = min(last + 1, (begin // BLOCK + 1) * BLOCK)
+        floor = unit * (begin + o - a) + volume * block_floor(minima, begin, end, o)
+        if floor <= best:
+            for t in range(begin, end):
+                cost = start_cost(sums, weighted_sums, unit, a, s, o, t)
+                if cost < best:
+                    best, where = cost, t
+        begin = end
+    return best, where
+
+
+@plain_at_first
+def cheapest_starts(
+    prices: PricedRounds,
+    a: IntArray,
+    s: IntArray,
+    o: IntArray,
+    w: IntArray,
+    final: IntArray,
+    cheapest: npt.NDArray[Any],
+) -> None:
+    """Write, exactly, min over t = a[i] .. final[i] of `start_cost` for every class.
+
+    Prices must reach at least to round final[i] + o[i].
+    """
+    where = 0
+    for i in range(len(o)):
+        cheapest[i], where = _cheapest_start(prices, (a[i], s[i], o[i], w[i]), final[i], where)
+
+
+class StartWindows(NamedTuple):
+    """Gibbs weights of each class, all of shape (classes,).
+
+    Attributes
+    ----------
+    hints : int64 array
+        A cheapest start.
+    cheapest : float64 array
+        Least priced cost.
+    mass : float64 array
+        Sum of the weights, the largest of which is 1.
+    mean_starts : float64 array
+        Mean start under the weights.
+    """
+
+    hints: IntArray
+    cheapest: FloatArray
+    mass: FloatArray
+    mean_starts: FloatArray
+
+
+@vectorised
+def _price(
+    prices: PricedRounds,
+    request: tuple[int, int, int, int],
+    begin: int,
+    end: int,
+    costs: FloatArray,
+) -> float:
+    """Write the priced costs of starts begin .. end - 1 to ``costs``; return the least."""
+    sums, weighted, _, _ = prices
+    a, s, o, w = request
+    unit = prices.unit * w
+    least = np.inf
+    for k in range(end - begin):
+        costs[k] = start_cost(sums, weighted, unit, a, s, o, begin + k)
+        least = min(least, costs[k])
+    return least
+
+
+@vectorised
+def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, float]:
+    """Turn costs into weights; return their sum, and the sum of weight times position."""
+    # Compilers can vectorise (1 + x / 64 + ...)^64 but not exp.
+    unit = -1 / (64 * heat)
+    total, moment = 0.0, 0.0
+    for k in range(len(costs)):
+        x = max((costs[k] - cheapest) * unit, -SPREAD / 64 - 1)
+        root = 1 + x * (
+            1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6 * (1 + x / 7)))))
+        )
+        root *= root
+        root *= root
+        root *= root
+        root *= root
+        root *= root
+        root *= root
+        weight = root if x >= -SPREAD / 64 else 0.0
+        costs[k] = weight
+        total += weight
+        moment += weight * k
+    return total, moment
+
+
+@vectorised
+def _hold(
+    weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
+) -> None:
+    """Add the memory of requests that start from ``begin`` on, with a mass for each round."""
+    count = len(weights)
+    enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
+    start, end = running[begin + 1 :], running[begin + 1 + o :]
+    for k in range(count):
+        enter[k] += s * weights[k]
+    for k in range(count):
+        leave[k] -= (s + o) * weights[k]
+    for k in range(count):
+        start[k] += weights[k]
+    for k in range(count):
+        end[k] -= weights[k]
+
+
+class _Blocks(NamedTuple):
+    """Blocks of starts of a class that may have weights.
+
+    Attributes
+    ----------
+    costs : float64 array
+        Priced costs, then weights, `BLOCK` places for each block.
+    begins : int64 array
+        First start of each block.
+    leasts : float64 array
+        Least cost of each block.
+    """
+
+    costs: FloatArray
+    begins: IntArray
+    leasts: FloatArray
+
+
+@njit
+def _price_blocks(
+    prices: PricedRounds,
+    request: tuple[int, int, int, int],
+    end: int,
+    where: int,
+    reach: float,
+    blocks: _Blocks,
+    penalty: float,
+) -> tuple[int, float, int]:
+    """Price the blocks of starts before ``end`` that may have weights.
+
+    Returns the number of blocks, the least cost or ``penalty``, and a start that attains it.
+    """
+    sums, weighted_sums, minima, _ = prices
+    a, s, o, w = request
+    unit = prices.unit * w
+    volume = s * o + o * (o + 1) // 2
+    best = min(penalty, start_cost(sums, weighted_sums, unit, a, s, o, where))
+    count, at = 0, a
+    while at < end and unit * (at + o - a) <= best + reach:
+        stop = min(end, (at // BLOCK + 1) * BLOCK)
+        if unit * (at + o - a) + volume * block_floor(minima, at, stop, o) <= best + reach:
+            costs = blocks.costs[count * BLOCK : count * BLOCK + stop - at]
+            least = _price(prices, request, at, stop, costs)
+            if least <= best + reach:
+                blocks.begins[count], blocks.leasts[count] = at, least
+                count += 1
+                if least < best:
+                    best = least
+                    where = at + int(costs.argmin())
+        at = stop
+    return count, best, where
+
+
+@partial(njit, makes_arrays=True)
+def soft_starts(
+    prices: PricedRounds,
+    classes: RequestClasses,
+    part: tuple[int, int],
+    final: IntArray,
+    heat: float,
+    memory: tuple[FloatArray, FloatArray],
+    windows: StartWindows,
+    penalty: FloatArray,
+) -> None:
+    """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
+
+    A request may also never start, at the ``penalty`` of its class and without any memory.
+
+    ``memory`` is (entering, running): memory in round r is the running sum to r of ``entering``
+    plus that of the running sum of ``running``; this function adds to both. It also reads the hints
+    of ``windows``.
+    """
+    a, s, o, w, counts, _ = classes
+    hints, cheapest, mass, mean_starts = windows
+    reach = SPREAD * heat
+    most = len(prices.sums) // BLOCK + 2
+    blocks = _Blocks(np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most))
+    kept, begins, leasts = blocks
+    for i in range(part[0], part[1]):
+        end = final[i] + 1
+        where = min(max(hints[i], a[i]), end - 1)
+        request = a[i], s[i], o[i], w[i]
+        count, best, where = _price_blocks(prices, request, end, where, reach, blocks, penalty[i])
+        # Blocks priced before the least cost was known may have no weights after all.
+        total, moment = 0.0, 0.0
+        for j in range(count):
+            if leasts[j] <= best + reach:
+                width = min(end, (begins[j] // BLOCK + 1) * BLOCK) - begins[j]
+                of_block, shift = _weigh(kept[j * BLOCK : j * BLOCK + width], best, heat)
+                total += of_block
+                moment += shift + of_block * begins[j]
+        if penalty[i] <= best + reach:
+            total += np.exp((best - penalty[i]) / heat)
+        for j in range(count):
+            if leasts[j] <= best + reach:
+                begin = begins[j]
+                width = min(end, (begin // BLOCK + 1) * BLOCK) - begin
+                weights = kept[j * BLOCK : j * BLOCK + width]
+                weights *= counts[i] / total
+                _hold(weights, begin, s[i], o[i], memory[0], memory[1])
+        hints[i], cheapest[i], mass[i], mean_starts[i] = where, best, total, moment / total

@@ -1,0 +1,360 @@
+"""Prices of what runs together by smoothed dual ascent: no LP solver, every iterate is a bound.
+
+Statement. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the heaviest configuration at epoch
+tau. Then
+
+    TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - K sum_tau W_tau,
+    P_i(t) = t + o_i - a_i + sum_age Q(t + age, s_i + age, o_i - age).
+
+Proof. In a feasible schedule the active states at tau form a configuration, so their prices sum to
+at most W_tau on each of the K replicas; and TEL = sum_i P_i(t_i) - (prices of all active states).
+Prices that differ between replicas prove no more: the mean of such prices over all ways to number
+the replicas proves at least as much, because L is concave, and it is the same on all of them.
+
+L is concave, and its maximum is the bound of the *full* configuration relaxation (`StateDual`).
+Prices y_k of state tables rho_k, scaled to capacity 1, are the special case Q = sum_k y_k rho_k
+with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are quick to price
+(`TableDual`), and their prices bring the ascent on all states most of the way.
+
+Where late requests are counted instead of latency, a request costs nothing but prices for a start
+in time, and a penalty for none (`hindsight.service.rounds`).
+
+An ascent maximises a smooth minorant in which the minimum over starts and the maximum over
+configurations are soft (`hindsight.prices.state_kernels`). With Q its gradient is
+
+    mass(tau, p) under the Gibbs starts  -  K z(tau, p) under the Gibbs configurations,
+
+both exact; with y it is what the Gibbs starts use of each table, less K. Adam follows it with
+prices projected to >= 0 while the heats fall. Prices are 0 from epoch T on, where P_i only grows:
+the minimum is over a_i .. T, and no horizon is assumed. `hindsight.prices.states` evaluates the
+bound in integers, whatever the floats did.
+
+*From coarse to fine.* Equal prices in w consecutive epochs are prices like others, so L bounds the
+optimum as before. Their W_tau is equal too: an iteration searches for one heaviest configuration
+instead of w, which is most of its work, and a step moves w epochs the same way. So an ascent gains
+most for its time if it begins with a large w, and halves it as it goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.clock import never
+from instances import Instance
+from instances.arrays import FloatArray, IntArray
+
+from .ascent import Best, Evaluation, Stage, ascend
+from .state_kernels import (
+    PricedStarts,
+    SoftMaxima,
+    capacities,
+    gibbs_starts,
+    gibbs_states,
+    priced_starts,
+    scatter_starts,
+    soft_capacities,
+)
+from .state_proofs import StatePrices
+from .state_tables import first_tables, ordered_states, state_copies
+from .states import SCALE, integer_capacities
+
+LARGEST_MEMORY_LIMIT = 255
+"""Largest M for prices of states: they have (M + 1)^2 entries an epoch, and their dynamic programs
+M^3 steps."""
+
+LARGEST_PRICE_ARRAY = 20_000_000
+"""Most entries of the prices, T (M + 1)^2, and of costs of starts, n T."""
+
+TABLE_STEPS = 301
+"""Evaluations of the ascent on tables."""
+
+VALUED_EVERY = 10
+"""Evaluations from one with a value to the next; it also visits states that were seldom used."""
+
+HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
+"""First and last heat of starts, and first and last step, in rounds."""
+
+CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
+"""Heat of configurations, relative to that of starts, and its least and largest, in rounds."""
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+class _Starts:
+    """Gibbs starts under prices of states."""
+
+    def __init__(self, requests: PricedStarts, states: int) -> None:
+        self._requests, shape = requests, (len(requests.output_lengths), requests.epochs + 1)
+        self._costs, self.weights = np.zeros((2, *shape))
+        self._mass = np.zeros((states, requests.epochs))
+
+    def of(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
+        """Return the sum of least costs, and the mass by state and epoch, shape (states, T)."""
+        least = gibbs_starts(by_state, self._requests, heat, self._costs, self.weights)
+        scatter_starts(self.weights, self._requests, self._mass)
+        return least, self._mass
+
+
+class TableDual:
+    """The dual function of the prices of some tables, shape (tables, T).
+
+    Parameters
+    ----------
+    tables : float64 array, shape (tables, states)
+        Valid tables over their capacities.
+    requests : PricedStarts
+        The requests.
+    replicas : int
+        K.
+    """
+
+    def __init__(self, tables: FloatArray, requests: PricedStarts, replicas: int) -> None:
+        self._tables, self._replicas = tables, replicas
+        self._starts = _Starts(requests, tables.shape[1])
+
+    def state_prices(self, x: FloatArray) -> FloatArray:
+        """Return the prices summed over tables, shape (states, T)."""
+        by_state: FloatArray = self._tables.T @ x
+        return by_state
+
+    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
+        """See `hindsight.prices.ascent.Dual`."""
+        least, mass = self._starts.of(self.state_prices(x), heat)
+        value = least - self._replicas * float(x.sum())
+        return Evaluation(value, math.nan, self._tables @ mass - float(self._replicas))
+
+
+class StateDual:
+    """The dual function of the prices of all states that occur.
+
+    Parameters
+    ----------
+    copies : int64 array
+        See `hindsight.prices.state_tables.state_copies`, shape (M + 1, M + 1).
+    requests : PricedStarts
+        The requests.
+    replicas : int
+        K.
+    threads : int, default 1
+        Number of threads that share the epochs; the prices do not depend on it.
+
+    Attributes
+    ----------
+    width : int
+        Number of consecutive epochs that share prices; the variables have a row for each.
+    """
+
+    def __init__(
+        self, copies: IntArray, requests: PricedStarts, replicas: int, threads: int = 1
+    ) -> None:
+        self._states, self._epochs = gibbs_states(copies), requests.epochs
+        self._starts = _Starts(requests, len(self._states.held))
+        self._replicas, self._threads = replicas, threads
+        self._pool: ThreadPoolExecutor | None = None
+        self.width = 1
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the last evaluation: the next is at other prices, and has a value."""
+        self._count = 0
+
+    def by_epoch(self, shared: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Repeat what consecutive epochs share for each of them, along the first axis."""
+        if self.width == 1:
+            return shared
+        return np.repeat(shared, self.width, axis=0)[: self._epochs]
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Average over the epochs that share prices, along the first axis."""
+        if self.width == 1:
+            return values
+        sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
+        return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
+
+    def weights(self, x: FloatArray, heat: float) -> FloatArray:
+        """Return the Gibbs weight of each start, shape (n, T + 1); each row sums to 1."""
+        self._starts.of(np.ascontiguousarray(self.by_epoch(x).T), heat)
+        return self._starts.weights
+
+    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
+        """See `hindsight.prices.ascent.Dual`."""
+        least, mass = self._starts.of(np.ascontiguousarray(self.by_epoch(x).T), heat)
+        has_value = self._count % VALUED_EVERY == 0
+        value = -math.inf
+        if has_value:
+            hard = self._hard(x)
+            value = least - self._replicas * float(hard @ self._lengths())
+            if self._count == 0:
+                unused = np.zeros(x.shape, dtype=np.bool_)
+                self._maxima = SoftMaxima(hard, np.zeros(len(x)), np.zeros_like(x), unused)
+        self._count += 1
+        # Of an epoch in the mean: all prices are steps of one size, whatever they share.
+        shared = np.ascontiguousarray(self.mean(mass.T))
+        colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
+        z = self._marginals(x, shared, colder, refresh=has_value)
+        return Evaluation(value, math.nan, shared - self._replicas * z)
+
+    def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
+        """Return the expected number of members in each state at each epoch."""
+        level, soft, z, _ = maxima = self._maxima
+        self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
+        if not _are_finite(soft, z).all():
+            # After a long step the level may be far off: fall back to the hard maximum.
+            level[:] = self._hard(x)
+            self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
+            lost = ~_are_finite(soft, z)
+            # Floats cannot count the configurations of these epochs: they keep their prices.
+            z[lost], soft[lost] = mass[lost] / self._replicas, level[lost]
+        level[:] = soft
+        return z
+
+    def _hard(self, x: FloatArray) -> FloatArray:
+        """Return the heaviest configuration of each row of prices, to within 1 / SCALE a member."""
+        W = np.zeros(len(x), dtype=np.int64)
+        self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
+        return W / SCALE
+
+    def _lengths(self) -> FloatArray:
+        """Return how many epochs share each price; the last one may have fewer."""
+        firsts = np.arange(0, self._epochs, self.width)
+        return np.diff(firsts, append=self._epochs).astype(np.float64)
+
+    def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
+        """Run a kernel over all epochs; thread k of n takes every n-th epoch from the k-th on."""
+        if self._threads == 1:
+            kernel(*arguments, 0, 1)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads)
+        shares = [
+            self._pool.submit(kernel, *arguments, first, self._threads)
+            for first in range(self._threads)
+        ]
+        for share in shares:
+            share.result()
+
+
+def _are_finite(soft: FloatArray, z: FloatArray) -> npt.NDArray[np.bool_]:
+    """Tell for each epoch whether the soft maximum and all marginals are finite, shape (T,)."""
+    finite: npt.NDArray[np.bool_] = np.isfinite(soft + z.sum(axis=1))
+    return finite
+
+
+def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
+    """Tell whether M is small, and prices of states up to a makespan are few."""
+    limit = instance.memory_limit
+    entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
+    return limit <= LARGEST_MEMORY_LIMIT and entries <= most
+
+
+def _epochs(instance: Instance, makespan: int) -> int:
+    """Return T, the number of epochs with prices: up to the makespan, and past the last arrival."""
+    return max(makespan, int(instance.arrival_times.max())) + 1
+
+
+class StateAscent:
+    """Prices of states, from those of some tables or from good ones, improved stage by stage.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    makespan : int
+        Makespan of a schedule: epochs up to it, or to the last arrival, are priced.
+    threads : int, default 1
+        Threads of the ascent on all states; the prices do not depend on it.
+    known : StatePrices or None, default None
+        Good prices to begin from; None begins from those of tables.
+    last : int64 array or None, default None
+        Last start in time of each request: late requests are counted instead of latency.
+    penalty : float, default inf
+        Cost of a late request.
+    must_stop : Callable[[], bool], default never
+        Polled at every step; returning True ends the ascent on tables.
+
+    Attributes
+    ----------
+    prices : float64 array
+        The best prices so far, one row for every `width` epochs, shape (rows, states).
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        makespan: int,
+        *,
+        threads: int = 1,
+        known: StatePrices | None = None,
+        last: IntArray | None = None,
+        penalty: float = math.inf,
+        must_stop: Callable[[], bool] = never,
+    ) -> None:
+        s, o, _, limit = columns = instance.alone().columns
+        self._copies, n = state_copies(s, o, limit), len(instance)
+        states = ordered_states(self._copies)
+        epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
+        requests = priced_starts(gibbs_states(self._copies), columns, epochs, last, penalty)
+        self._dual = StateDual(self._copies, requests, instance.replicas, threads)
+        if known is not None:
+            self.prices = np.zeros((epochs, len(states)))
+            given = known.prices[:, states[:, 0], states[:, 1]]
+            self.prices[: len(given)] = given / known.scale
+            return
+        tables = TableDual(first_tables(states, s, limit), requests, instance.replicas)
+        best = Best(np.zeros((len(tables._tables), epochs)))
+        stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
+        ascend(tables, best.x, (stage,), stepped=best, must_stop=must_stop)
+        self.prices = np.ascontiguousarray(tables.state_prices(best.x).T)
+
+    @property
+    def width(self) -> int:
+        """Return the number of consecutive epochs that share prices; 1 at first."""
+        return self._dual.width
+
+    def share(self, width: int) -> None:
+        """Let so many consecutive epochs share prices from now on: the mean of what they have."""
+        if width != self.width:
+            prices = self._dual.by_epoch(self.prices)
+            self._dual.width = width
+            self.prices = self._dual.mean(prices)
+
+    def improve(self, steps: int, fade: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
+        """Run a stage of Adam from the best prices, and keep the best that it evaluates.
+
+        Parameters
+        ----------
+        steps : int
+            Number of steps.
+        fade : float, default 1.0
+            Heats and steps as a share of the largest.
+        must_stop : Callable[[], bool], default never
+            Polled at every step, which takes some milliseconds.
+        """
+        best = Best(self.prices)
+        hot, cold = HEATS
+        fast, slow = RATES
+        stage = Stage(steps + 1, (hot * fade, cold * fade), (fast * fade, slow * fade))
+        self._dual.begin()
+        ascend(self._dual, self.prices, (stage,), stepped=best, must_stop=must_stop)
+        self.prices = best.x
+
+    def start_weights(self) -> FloatArray:
+        """Return the Gibbs weight of each start at the lowest heat, shape (n, T + 1)."""
+        return self._dual.weights(self.prices, HEATS[1])
+
+    def integer_prices(self) -> tuple[IntArray, IntArray]:
+        """Return the best prices in integers, with exact capacities.
+
+        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
+        """
+        states = gibbs_states(self._copies)
+        Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
+        Q[:, states.held, states.rounds] = np.floor(self.prices * SCALE).astype(np.int64)
+        W = integer_capacities(Q, self._copies)
+        return self._dual.by_epoch(Q), self._dual.by_epoch(W)

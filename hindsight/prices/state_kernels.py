@@ -1,0 +1,398 @@
+"""Compiled kernels: soft minima over starts, soft and hard maxima over configurations.
+
+**Starts.** For epoch prices, request i pays P_i(t) for starting at t (see
+`hindsight.prices.states`). Gibbs weights exp(-P_i(t) / heat), normalised over t, are the
+gradient of a smooth stand-in for the minimum over t, which they approach as the heat falls.
+
+**Configurations.** A configuration is a multiset of states (m, r) that can be active together (see
+`hindsight.prices.state_tables`, condition (C)). With the states read in order of decreasing r, a
+prefix is described by (k, S) = (members, sum of their m), and appending (m, r) is allowed iff
+S + m + (k + 1) r <= M. Hence for prices Q(tau, .) and a heat h the partition function
+
+    Z_tau = sum over configurations A of exp(sum of Q over A / h)
+
+is a forward recursion over (k, S), and a backward recursion gives the Gibbs marginals
+
+    z[tau, p] = expected number of members in state p = d (h log Z_tau) / d Q(tau, p).
+
+h log Z_tau >= max over A of Q(A), with equality in the limit h -> 0. A state with c copies counts
+as c distinct members. States of price 0 that no start uses are left out: they cannot raise the
+maximum.
+
+Prefix weights grow monotonically from 1 to at most exp(W / h). Starting both recursions at
+exp(-level / 2 h), ``level`` being about W, keeps every number within exp(+-level / 2 h); so
+h >= level / MAX_EXPONENT is enforced per epoch. Weights are applied as two factors exp(q / 2 h):
+one of them alone could overflow, which is why reassociation (fastmath) is not allowed here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.compilation import largest, njit, step
+from instances.arrays import FloatArray, IntArray, RequestColumns
+
+from .state_tables import ordered_states
+
+MAX_EXPONENT = 1200.0
+"""exp(600) and exp(-600) both fit into a double, with room for drift since the last level."""
+
+SELDOM = 3e-4
+"""Expected number of members below which a state is left out until the next refresh."""
+
+NEGLIGIBLE_PRICE = 1e-7
+"""Prices up to this value, in rounds, count as 0."""
+
+
+NO_PREFIX = -(2**62)
+"""Total of prefixes that there are not, far below any total of prices."""
+
+
+class GibbsStates(NamedTuple):
+    """The states that occur, in the order of `hindsight.prices.state_tables.ordered_states`.
+
+    Attributes
+    ----------
+    held, rounds, copies : int64 array, shape (states,)
+        m, r, and the number of requests that may be in the state.
+    memory_limit : int
+        M.
+    """
+
+    held: IntArray
+    rounds: IntArray
+    copies: IntArray
+    memory_limit: int
+
+
+def gibbs_states(copies: IntArray) -> GibbsStates:
+    """Return the columns of the states with copies, shape (M + 1, M + 1)."""
+    m, r, c = (column.copy() for column in ordered_states(copies).T)
+    return GibbsStates(m, r, c, len(copies) - 1)
+
+
+class PricedStarts(NamedTuple):
+    """Requests and the states that they pass through.
+
+    Attributes
+    ----------
+    state_of : int64 array, shape (n, largest o)
+        Position of the state of request i at each age among the states that occur; 0 beyond its
+        own output length.
+    output_lengths, arrival_times : int64 array, shape (n,)
+        Rounds.
+    last_starts : int64 array, shape (n,)
+        Last start of each that is priced.
+    epochs : int
+        T: starts up to T are priced.
+    unit : float
+        Cost of a round of latency: 1, or 0 where late requests are counted.
+    penalty : float
+        Cost of a request that does not start; infinite where all must.
+    """
+
+    state_of: IntArray
+    output_lengths: IntArray
+    arrival_times: IntArray
+    last_starts: IntArray
+    epochs: int
+    unit: float
+    penalty: float
+
+
+def priced_starts(
+    states: GibbsStates,
+    requests: RequestColumns,
+    epochs: int,
+    last: IntArray | None = None,
+    penalty: float = np.inf,
+) -> PricedStarts:
+    """Create the columns of requests for the kernels below.
+
+    Parameters
+    ----------
+    states : GibbsStates
+        The states that occur.
+    requests : RequestColumns
+        Lengths and arrivals.
+    epochs : int
+        T.
+    last : int64 array or None, default None
+        Last start in time of each request: late requests are counted instead of latency.
+    penalty : float, default inf
+        Cost of a late request.
+    """
+    s, o, a, _ = requests
+    pairs = zip(states.held.tolist(), states.rounds.tolist(), strict=True)
+    number = {pair: position for position, pair in enumerate(pairs)}
+    positions = np.zeros((len(s), int(o.max())), dtype=np.int64)
+    for i, (prompt, output) in enumerate(zip(s.tolist(), o.tolist(), strict=True)):
+        positions[i, :output] = [number[prompt + age, output - age] for age in range(output)]
+    if last is None:
+        return PricedStarts(positions, o, a, np.full_like(a, epochs), epochs, 1.0, np.inf)
+    return PricedStarts(positions, o, a, np.minimum(last, epochs), epochs, 0.0, penalty)
+
+
+@njit
+def gibbs_starts(
+    Q: FloatArray, requests: PricedStarts, heat: float, costs: FloatArray, x: FloatArray
+) -> float:
+    """Write costs and Gibbs weights of all starts; return the sum of the (hard) minima."""
+    state_of, o, a, last, T, unit, penalty = requests
+    total = 0.0
+    for i in range(len(o)):
+        x[i].fill(0.0)
+        lo, hi = a[i], last[i]
+        # P_i(t): latency, and the price of each state that the request passes through.
+        for t in range(lo, hi + 1):
+            costs[i, t] = unit * (t + o[i] - a[i])
+        for age in range(o[i]):
+            row = Q[state_of[i, age]]
+            for t in range(lo, min(hi + 1, T - age)):
+                costs[i, t] += row[t + age]
+        # The hard minimum, and weights relative to it.
+        best = min(penalty, costs[i, lo])
+        for t in range(lo, hi + 1):
+            best = min(best, costs[i, t])
+        total += best
+        mass = np.exp((best - penalty) / heat)
+        for t in range(lo, hi + 1):
+            d = (costs[i, t] - best) / heat
+            x[i, t] = np.exp(-d) if d < 16.0 else 0.0
+            mass += x[i, t]
+        for t in range(lo, hi + 1):
+            x[i, t] *= 1.0 / mass
+    return total
+
+
+@njit
+def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> None:
+    """Write mass[state, tau], the expected number of requests in each state at each epoch."""
+    state_of, o, a, _, T, _, _ = requests
+    mass.fill(0.0)
+    for i in range(len(o)):
+        first, last = T, -1
+        for t in range(a[i], T):
+            if x[i, t] > 0.0:
+                first, last = min(first, t), t
+        for age in range(o[i]):
+            row = mass[state_of[i, age]]
+            for t in range(first, min(last + 1, T - age)):
+                row[t + age] += x[i, t]
+
+
+class SoftMaxima(NamedTuple):
+    """Soft maxima of all epochs, as `soft_capacities` writes them.
+
+    Attributes
+    ----------
+    level : float64 array, shape (T,)
+        The previous soft (or hard) maximum.
+    soft : float64 array, shape (T,)
+        h log Z_tau; NaN where ``level`` is so far off that floats cannot hold the sum.
+    marginals : float64 array, shape (T, states)
+        z.
+    seldom : bool array, shape (T, states)
+        States that hardly any configuration used in the last pass over all states.
+    """
+
+    level: FloatArray
+    soft: FloatArray
+    marginals: FloatArray
+    seldom: npt.NDArray[np.bool_]
+
+
+class _Items(NamedTuple):
+    """Possible members of a configuration at one epoch, one for each copy of a state in use.
+
+    Attributes
+    ----------
+    states : int64 array
+        The state of each item.
+    roots : float64 array
+        exp(q / 2 h), where q is the price of the item.
+    offsets, depths : int64 array
+        Where the prefix weights before each item are stored, and for how many k.
+    """
+
+    states: IntArray
+    roots: FloatArray
+    offsets: IntArray
+    depths: IntArray
+
+
+@step
+def _listed_items(
+    prices: FloatArray,
+    mass: FloatArray,
+    seldom: npt.NDArray[np.bool_],
+    refresh: bool,
+    states: GibbsStates,
+    warmth: float,
+    items: _Items,
+) -> tuple[int, int]:
+    """List the copies of the states in use; return their number and the room for prefixes."""
+    item_states, roots, offsets, _ = items
+    _, rounds, copies, memory_limit = states
+    count, size = 0, 0
+    for p in range(len(prices)):
+        priced = prices[p] > NEGLIGIBLE_PRICE and (refresh or not seldom[p])
+        if mass[p] > SELDOM or priced:
+            root = np.exp(0.5 * prices[p] / warmth)
+            for _ in range(copies[p]):
+                item_states[count], roots[count], offsets[count] = p, root, size
+                size += (memory_limit // rounds[p]) * (memory_limit + 1)
+                count += 1
+    return count, size
+
+
+@step
+def _append_items(
+    items: _Items, count: int, states: GibbsStates, value: FloatArray, store: FloatArray
+) -> int:
+    """Run the forward recursion: value[k, S] becomes the weight of all prefixes (k, S).
+
+    ``store`` keeps the weights that each item was appended to. Returns the largest k.
+    """
+    item_states, roots, offsets, depths = items
+    held, rounds, _, memory_limit = states
+    last = 0
+    for j in range(count):
+        m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
+        depth = min(memory_limit // r, last + 1)
+        depths[j] = depth
+        # k decreases, so that an item is appended only once.
+        for k in range(depth - 1, -1, -1):
+            top = memory_limit - m - (k + 1) * r
+            base = offsets[j] + k * (memory_limit + 1)
+            for S in range(top + 1):
+                store[base + S] = value[k, S]
+            for S in range(top + 1):
+                value[k + 1, S + m] += (root * store[base + S]) * root
+        last = max(last, depth)
+    return last
+
+
+@step
+def _add_marginals(
+    items: _Items,
+    count: int,
+    states: GibbsStates,
+    value: FloatArray,
+    store: FloatArray,
+    total: float,
+    marginals: FloatArray,
+) -> None:
+    """Run the backward recursion: value[k, S] becomes the weight of all completions of (k, S)."""
+    item_states, roots, offsets, depths = items
+    held, rounds, _, memory_limit = states
+    for j in range(count - 1, -1, -1):
+        m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
+        share = 0.0
+        # k increases: value[k + 1] still holds the completions without this item.
+        for k in range(depths[j]):
+            top = memory_limit - m - (k + 1) * r
+            base = offsets[j] + k * (memory_limit + 1)
+            for S in range(top + 1):
+                completed = (root * value[k + 1, S + m]) * root
+                share += store[base + S] * completed
+                value[k, S] += completed
+        marginals[item_states[j]] += share / total
+
+
+@partial(njit, makes_arrays=True)
+def soft_capacities(
+    Q: FloatArray,
+    mass: FloatArray,
+    states: GibbsStates,
+    heat: float,
+    maxima: SoftMaxima,
+    refresh: bool,
+    first: int,
+    stride: int,
+) -> None:
+    """Write the soft maxima and the marginals of epochs first, first + stride, ...
+
+    Epochs are independent, so threads may share them and the results are bit-identical. A pass with
+    ``refresh`` examines every priced state and marks those ``seldom`` used; later passes skip them
+    (their share counts as 0), which makes a pass several times faster.
+    """
+    level, soft, marginals, seldom = maxima
+    most, width = states.copies.sum(), states.memory_limit + 1
+    items = _Items(
+        np.zeros(most, np.int64),
+        np.zeros(most),
+        np.zeros(most, np.int64),
+        np.zeros(most, np.int64),
+    )
+    value = np.zeros((width + 1, width))
+    store = np.zeros(1 << 16)
+    for tau in range(first, Q.shape[0], stride):
+        z = marginals[tau]
+        z.fill(0.0)
+        warmth = max(heat, level[tau] / MAX_EXPONENT)
+        count, size = _listed_items(Q[tau], mass[tau], seldom[tau], refresh, states, warmth, items)
+        if count == 0:
+            soft[tau] = 0.0
+            continue
+        if size > len(store):
+            store = np.zeros(2 * size)
+        start = np.exp(-0.5 * level[tau] / warmth)
+        value.fill(0.0)
+        value[0, 0] = start
+        last = _append_items(items, count, states, value, store)
+        # Z_tau, in units of exp(level / h); nothing follows a complete configuration.
+        total = 0.0
+        for k in range(last + 1):
+            for S in range(width):
+                total += start * value[k, S]
+                value[k, S] = start
+        if not 0.0 < total < np.inf:
+            soft[tau] = np.nan
+            continue
+        soft[tau] = level[tau] + warmth * np.log(total)
+        _add_marginals(items, count, states, value, store, total, z)
+        if refresh:
+            for p in range(len(z)):
+                seldom[tau, p] = z[p] < SELDOM
+
+
+@step
+def _append_copies(
+    value: IntArray, m: int, r: int, copies: int, price: int, memory_limit: int, most: int
+) -> int:
+    """Allow members (m, r) in the heaviest prefixes of up to ``most`` members; return the most."""
+    for _ in range(copies):
+        depth = min(memory_limit // r, most + 1)
+        # k decreases, so that a copy is appended only once.
+        for k in range(depth - 1, -1, -1):
+            for S in range(memory_limit - m - (k + 1) * r + 1):
+                value[k + 1, S + m] = max(value[k + 1, S + m], value[k, S] + price)
+        most = max(most, depth)
+    return most
+
+
+@partial(njit, makes_arrays=True)
+def capacities(Q: IntArray, states: GibbsStates, W: IntArray, first: int, stride: int) -> None:
+    """Write W[tau], the total price of the heaviest configuration at each epoch, exactly.
+
+    Only epochs first, first + stride, ... are written, as in `soft_capacities`. Prices below 1
+    count as 0. ``value[k, S]`` is the largest total of a prefix of k members whose m add up to S.
+    """
+    held, rounds, copies, memory_limit = states
+    value = np.empty((memory_limit + 1, memory_limit + 1), np.int64)
+    for tau in range(first, Q.shape[0], stride):
+        # No prefix yet but the empty one; with any prices the rest stays below 0.
+        value.fill(NO_PREFIX)
+        value[0, 0] = 0
+        most = 0
+        for p in range(Q.shape[1]):
+            if Q[tau, p] > 0:
+                most = _append_copies(
+                    value, held[p], rounds[p], copies[p], Q[tau, p], memory_limit, most
+                )
+        W[tau] = largest(value.ravel())

@@ -1,0 +1,190 @@
+"""Proofs by prices of what runs together, and by paths of which such prices leave none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hindsight.outcomes.proofs import (
+    NO_PRICES,
+    PLAIN,
+    Proof,
+    Wanted,
+    moved_rows,
+    rounded,
+    row_shifts,
+    shortest_scale,
+)
+from instances import Instance, InvalidValueError
+from instances.arrays import IntArray
+
+from .state_tables import state_copies
+from .states import SCALE, exact_bound, start_values
+
+
+@dataclass(frozen=True, eq=False)
+class StatePrices(Proof):
+    """Integer epoch prices: a proof of a lower bound (`hindsight.prices.states`).
+
+    Attributes
+    ----------
+    prices : int64 array, shape (T, M + 1, M + 1)
+        Q >= 0, indexed [tau, m, r], in units of 1 / ``scale`` rounds of latency.
+    scale : int
+        The denominator.
+    """
+
+    prices: IntArray
+    scale: int = SCALE
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        moved = moved_rows(self.prices, arrival_times, shifts)
+        return NO_PRICES if moved is None else StatePrices(moved, self.scale)
+
+    def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
+        """Return the prices for the instance without its idle gaps, the inverse of `moved`."""
+        moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
+        return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
+
+    def rounded(self, scale: int, epochs: int = 1) -> StatePrices:
+        """Return the prices in units of 1 / ``scale``, equal in each group of so many epochs.
+
+        Any prices are valid. Equal rows compress to next to nothing.
+        """
+        prices = self.prices
+        if epochs > 1:
+            firsts = np.arange(0, len(prices), epochs)
+            sizes = np.diff(firsts, append=len(prices))
+            means = np.add.reduceat(prices, firsts) // sizes[:, None, None]
+            prices = np.repeat(means, sizes, axis=0)
+        return StatePrices(rounded(prices, self.scale, scale), scale)
+
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+        """See `Proof`; write the shortest units that keep the bound, unless a scale is wanted."""
+        m, r = _states_of(instance)
+        Q = _up_to_the_last(self.prices[:, m, r])
+
+        def bound(scale: int) -> int:
+            """Evaluate the prices rounded to multiples of 1 / scale."""
+            full = np.zeros((len(Q), *self.prices.shape[1:]), dtype=np.int64)
+            full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
+            return exact_bound(full, instance)
+
+        scale = shortest_scale(SCALE, bound, wanted.must_stop)
+        return {
+            "kind": "state-prices",
+            "scale": scale,
+            "states": np.column_stack([m, r]).tolist(),
+            "prices": rounded(Q, self.scale, scale).tolist(),
+        }
+
+    def check_shape(self, instance: Instance) -> None:
+        """See `Proof`."""
+        states = (instance.memory_limit + 1, instance.memory_limit + 1)
+        if self.prices.ndim != 3 or self.prices.shape[1:] != states:
+            raise InvalidValueError("prices", "shape", self.prices.shape, "is of another M")
+        if self.prices.size and int(self.prices.min()) < 0:
+            raise InvalidValueError("prices", "minimum", int(self.prices.min()), "is negative")
+
+
+@dataclass(frozen=True, eq=False)
+class PathStage:
+    """A stage of `PathPrices`: it drops nodes, then distinguishes the rest by more requests.
+
+    Attributes
+    ----------
+    start_prices : int64 array, shape (n,)
+        u, the prices at which nodes are dropped; the least start cost of requests not followed yet.
+    followed, tracked : tuple[int, ...]
+        Requests by which nodes are distinguished from now on: whether (and since when) a followed
+        request is active, and whether a tracked request has been started.
+    """
+
+    start_prices: IntArray
+    followed: tuple[int, ...] = ()
+    tracked: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PathPrices(Proof):
+    """Prices and stages that leave no path with a total latency within a limit (`hindsight.paths`).
+
+    Attributes
+    ----------
+    prices : StatePrices
+        Prices of what runs together.
+    limit : int
+        Total latency that no schedule meets.
+    stages : tuple[PathStage, ...]
+        Stages of the proof; after the last of them no path is left.
+    """
+
+    prices: StatePrices
+    limit: int
+    stages: tuple[PathStage, ...]
+
+    scales: ClassVar[tuple[int | None, ...]] = (1 << 12, SCALE)
+
+    @property
+    def steps(self) -> tuple[Proof, ...]:
+        """Return the prices by themselves, then the paths."""
+        return (self.prices, self)
+
+    @property
+    def largest_bound(self) -> int:
+        """Return the bound proved if no path is left within the limit."""
+        return self.limit + 1
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        # Start prices include latencies, which move with the blocks.
+        moved = self.prices.moved(arrival_times, shifts)
+        if not isinstance(moved, StatePrices):
+            return moved
+        return PathPrices(moved, self.limit, self.stages)
+
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+        """See `Proof`; write the wanted units, or those of its prices."""
+        full, table = self.prices.scale, self.prices.prices
+        units = full if wanted.scale is None else wanted.scale
+        lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+        m, r = _states_of(instance)
+        least = start_values(table, *lengths)[1][:, 0]
+
+        stages: list[dict[str, Any]] = []
+        followed = np.zeros(len(instance), dtype=np.bool_)
+        for stage in self.stages:
+            prices = {
+                "start_prices": rounded(
+                    (stage.start_prices - least)[followed], full, units
+                ).tolist()
+            }
+            if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
+                stages.pop()
+            told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
+            stages.append({**prices, **told_apart})
+            followed[list(stage.followed)] = True
+        return {
+            "kind": "path-search",
+            "scale": units,
+            "states": np.column_stack([m, r]).tolist(),
+            "prices": rounded(_up_to_the_last(table[:, m, r]), full, units).tolist(),
+            "limit": self.limit,
+            "stages": stages,
+        }
+
+    def check_shape(self, instance: Instance) -> None:
+        """See `Proof`."""
+        self.prices.check_shape(instance)
+
+
+def _states_of(instance: Instance) -> tuple[IntArray, ...]:
+    """Return m and r of the states that occur."""
+    s, o, _, limit = instance.alone().columns
+    return np.nonzero(state_copies(s, o, limit))
+
+
+def _up_to_the_last(prices: IntArray) -> IntArray:
+    """Return the rows up to the last one that has a price."""
+    return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -1,0 +1,352 @@
+"""Lower bounds from a price of a token in each round, and the dual function of these prices.
+
+For any prices lambda_r >= 0 of a token of memory in round r, relaxing the memory rows gives
+
+    L = sum_i min_{t >= a_i} [ w_i (t + o_i - a_i) + sum_{r=t+1}^{t+o_i} lambda_r (s_i + r - t) ]
+        - M sum_r lambda_r  <=  optimum,
+
+over *every* start, so no horizon enters. Prices are integers over a common denominator, hence L is
+an exact rational and, the optimum being an integer, it may be rounded up.
+
+`TokenDual` is L in floats. Its minimum becomes a soft minimum: within heat x log(starts) a request
+of L, and differentiable. The gradient is usage - M, per round, with usage the memory of the Gibbs
+weights of `hindsight.prices.starts`: where it vanishes, or is negative and the price is 0, the
+weights are a fractional solution that keeps to M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
+from hindsight.runtime.clock import never, timed_slices
+from hindsight.runtime.compilation import plain
+from instances import Instance, InvalidValueError
+from instances.arrays import FloatArray, IntArray
+
+from .ascent import Evaluation
+from .starts import (
+    PricedRounds,
+    RequestClasses,
+    StartWindows,
+    block_minima,
+    cheapest_starts,
+    request_classes,
+    soft_starts,
+    start_cost,
+)
+
+PRICE_BITS = 10
+"""Prices of a token are of the order of 1 / M: rounded to fewer bits they would prove little."""
+
+INT64_HEADROOM = 2**61
+"""Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
+
+MOST_PRICES = 300_000
+"""Most rounds with a price of their own each: L-BFGS-B stores some fifty numbers for each price."""
+
+
+def round_prices(
+    prices: FloatArray, instance: Instance, largest_denominator: int = 2**24
+) -> MemoryPrices:
+    """Round floats to multiples of a power of two that keeps `price_bound` exact.
+
+    Negative and non-finite entries become 0: any non-negative prices give a valid bound. A price
+    of 1 / M keeps `PRICE_BITS` bits, where the largest denominator alone would leave it fewer.
+    """
+    cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
+    last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
+    cleaned = cleaned[:last]
+    latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
+    largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
+    # The largest value that occurs: (s - t) sum lambda + sum r lambda, twice.
+    weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
+    denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
+    while denominator > 1 and weight * denominator >= INT64_HEADROOM:
+        denominator //= 2
+    if weight * denominator >= INT64_HEADROOM:
+        return NO_PRICES
+    numerators = np.rint(cleaned * denominator).astype(np.int64)
+    return MemoryPrices(numerators, denominator)
+
+
+@dataclass(frozen=True, eq=False)
+class PriceBound:
+    """The exact Lagrangian bound of memory prices.
+
+    Attributes
+    ----------
+    prices : MemoryPrices
+        The prices that prove the bound.
+    scaled_value : int
+        The bound times ``prices.denominator``, an exact integer.
+    cheapest : int64 array
+        Minimum priced cost of each request, in the same units, shape (n,).
+    """
+
+    prices: MemoryPrices
+    scaled_value: int
+    cheapest: IntArray
+
+    @property
+    def bound(self) -> int:
+        """Return the bound rounded up, as total latencies are integers."""
+        return -(-self.scaled_value // self.prices.denominator)
+
+
+def bound_without_prices(instance: Instance) -> PriceBound:
+    """Return the bound at price 0 in every round: no request waits."""
+    cheapest = instance.weights * instance.output_lengths
+    return PriceBound(NO_PRICES, sum(cheapest.tolist()), cheapest)
+
+
+class PricedCosts:
+    """Exact priced costs of every start of every request.
+
+    Costs are stored up to the last priced round; beyond it each further round of waiting or running
+    adds a constant.
+
+    Parameters
+    ----------
+    classes : RequestClasses or None, default None
+        Classes of the instance's requests, if computed already.
+    """
+
+    def __init__(
+        self, instance: Instance, prices: MemoryPrices, classes: RequestClasses | None = None
+    ) -> None:
+        self.classes = request_classes(instance) if classes is None else classes
+        self.prices = prices
+        horizon, outputs = prices.horizon, self.classes.output_lengths
+        self._arrivals = np.minimum(self.classes.arrival_times, horizon)
+        self._lengths = np.minimum(outputs, max(horizon, 1))
+        self._units = prices.denominator * self.classes.weights
+        self._beyond = self._units * (outputs - self._lengths)
+        padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
+        padded[1 : horizon + 1] = prices.numerators
+        weighted_sums = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
+        self._rounds = PricedRounds(
+            np.cumsum(padded), weighted_sums, block_minima(padded), prices.denominator
+        )
+
+    def of(self, index: int) -> tuple[int, IntArray]:
+        """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
+
+        Returns the first start and the costs; from the last entry on, a later start costs the
+        weight times the denominator more a round, because no price is left.
+        """
+        k = int(self.classes.class_of[index])
+        first = int(self._arrivals[k])
+        sums, weighted_sums, _, _ = self._rounds
+        lengths = int(self.classes.prompt_lengths[k]), int(self._lengths[k])
+        starts = np.arange(first, self.prices.horizon + 1)
+        costs = plain(start_cost)(sums, weighted_sums, self._units[k], first, *lengths, starts)
+        return int(self.classes.arrival_times[k]), costs + self._beyond[k]
+
+    def cheapest(
+        self, final: IntArray | None = None, should_stop: Callable[[], bool] = never
+    ) -> IntArray:
+        """Return the least scaled cost of each class over all starts, or those to ``final[k]``."""
+        horizon = self.prices.horizon
+        last = (
+            np.full_like(self._arrivals, horizon)
+            if final is None
+            else np.clip(final, self._arrivals, horizon)
+        )
+        costs = np.zeros(len(last), dtype=np.int64)
+        for part in timed_slices(len(last), should_stop):
+            cheapest_starts(
+                self._rounds,
+                self._arrivals[part],
+                self.classes.prompt_lengths[part],
+                self._lengths[part],
+                self.classes.weights[part],
+                last[part],
+                costs[part],
+            )
+        costs += self._beyond
+        return costs
+
+
+def price_bound(
+    instance: Instance,
+    prices: MemoryPrices,
+    *,
+    classes: RequestClasses | None = None,
+    should_stop: Callable[[], bool] = never,
+) -> PriceBound:
+    """Evaluate the bound of this module in exact arithmetic.
+
+    Requests with equal arrival and lengths are priced once, and blocks of starts that cannot hold a
+    minimum are skipped (`hindsight.prices.starts`).
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    prices : MemoryPrices
+        Prices of memory in each round.
+    classes : RequestClasses or None, default None
+        Classes of the instance's requests, if computed already.
+    should_stop : Callable[[], bool], default never
+        Polled; returning True stops the computation.
+
+    Raises
+    ------
+    StoppedEarlyError
+        ``should_stop`` returned True.
+    """
+    instance.require_tokens()
+    costs = PricedCosts(instance, prices, classes)
+    cheapest: IntArray = costs.cheapest(should_stop=should_stop)[costs.classes.class_of]
+    paid = instance.memory_limit * sum(prices.numerators.tolist())
+    return PriceBound(prices, sum(cheapest.tolist()) - paid, cheapest)
+
+
+def useful_starts(
+    instance: Instance, bound: PriceBound, upper_bound: int, latest_completion: int | None = None
+) -> list[IntArray]:
+    """Return, per request, the starts that a schedule of total latency <= ``upper_bound`` can use.
+
+    A start whose priced cost exceeds the request's cheapest by more than ``upper_bound`` - L
+    belongs only to worse schedules (reduced-cost fixing). The lists are complete over all
+    rounds, priced or not, so their largest completion is a *proved* horizon: every schedule at
+    least as good as ``upper_bound`` ends by then. Unlike a strict improvement test this keeps the
+    schedules of latency exactly ``upper_bound``, so the incumbent stays representable.
+    ``latest_completion`` leaves out starts that complete later; proving that it may is the
+    caller's business.
+
+    Raises
+    ------
+    InvalidValueError
+        ``upper_bound`` lies below the bound, which no feasible schedule does.
+    """
+    denominator = bound.prices.denominator
+    slack = denominator * upper_bound - bound.scaled_value
+    if slack < 0:
+        raise InvalidValueError(
+            None, "upper_bound", upper_bound, f"is below the proved lower bound {bound.bound}"
+        )
+    costs = PricedCosts(instance, bound.prices)
+    allowed: list[IntArray] = []
+    for index in range(len(instance)):
+        first, priced = costs.of(index)
+        excess = priced - int(bound.cheapest[index])
+        starts = first + np.flatnonzero(excess <= slack)
+        beyond = (slack - int(excess[-1])) // (denominator * instance[index].weight)
+        last = first + len(priced) - 1
+        final = last + max(0, beyond)
+        if latest_completion is not None:
+            final = min(final, latest_completion - instance[index].output_length)
+            starts = starts[starts <= final]
+        if final > last:
+            starts = np.concatenate([starts, np.arange(last + 1, final + 1)])
+        allowed.append(starts.astype(np.int64))
+    return allowed
+
+
+class FractionalStarts(NamedTuple):
+    """The fractional solution of the Gibbs weights, feasible or not.
+
+    Attributes
+    ----------
+    mean_starts : float64 array
+        Mean start of each class of requests.
+    cost : float
+        Total latency.
+    usage : float64 array
+        Memory, entry r for round r.
+    """
+
+    mean_starts: FloatArray
+    cost: float
+    usage: FloatArray
+
+
+class TokenDual:
+    """The dual function of a price a token in each of the rounds 1 .. T.
+
+    The variables are prices, scaled to steps of order one. Of very many rounds some share a price.
+
+    Parameters
+    ----------
+    classes : RequestClasses
+        Classes of the requests.
+    capacity : int
+        Tokens of all machines.
+    rounds : int
+        T, the last round with a price.
+    final : int64 array or None, default None
+        Last start considered for each class of requests; None uses max(T, a), after which a later
+        start only costs more.
+    penalty : float, default inf
+        Cost of a request that never starts: each costs the least of it and its starts.
+    must_stop : Callable[[], bool], default never
+        Polled a few times a second; returning True stops an evaluation.
+    """
+
+    def __init__(
+        self,
+        classes: RequestClasses,
+        capacity: int,
+        rounds: int,
+        *,
+        final: IntArray | None = None,
+        penalty: float = np.inf,
+        must_stop: Callable[[], bool] = never,
+    ) -> None:
+        self.classes, self.capacity, self.rounds = classes, capacity, rounds
+        self._must_stop = must_stop
+        self._penalty = np.full(len(classes.counts), penalty)
+        self._final = np.maximum(classes.arrival_times, rounds) if final is None else final
+        longest = int(classes.output_lengths.max())
+        self._length = max(int(self._final.max()), rounds) + longest + 2
+        # Each price covers this many rounds.
+        self._width = -(-rounds // MOST_PRICES)
+        self._firsts = np.arange(0, rounds, self._width)
+        self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)
+        # Scale steps to order one: the prices at which waiting costs as much as memory.
+        volumes = classes.prompt_lengths + classes.output_lengths / 2
+        prices_of_waiting = np.maximum(classes.weights, 1) / volumes
+        mean = float(np.average(prices_of_waiting, weights=classes.counts))
+        self._unit = mean / np.sqrt(self._sizes)
+        self._hints = classes.arrival_times.copy()
+
+    def variables(self, prices: FloatArray) -> FloatArray:
+        """Return the variables of prices of rounds 1 .. T."""
+        means: FloatArray = np.add.reduceat(prices, self._firsts) / self._sizes
+        return means / self._unit
+
+    def prices(self, x: FloatArray) -> FloatArray:
+        """Return prices of rounds 1 .. T, shape (T,)."""
+        return np.repeat(x * self._unit, self._width)[: self.rounds]
+
+    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
+        """See `hindsight.prices.ascent.Dual`."""
+        classes = self.classes
+        prices = np.zeros(self._length)
+        prices[1 : self.rounds + 1] = self.prices(x)
+        sums = np.cumsum(prices)
+        weighted_sums = np.cumsum(prices * np.arange(self._length, dtype=np.float64))
+        rounds = PricedRounds(sums, weighted_sums, block_minima(prices), 1.0)
+        entering, running = np.zeros((2, self._length + 1))
+        count = len(classes.counts)
+        windows = StartWindows(self._hints, *np.zeros((3, count)))
+        for part in timed_slices(count, self._must_stop):
+            bounds, memory = (part.start, part.stop), (entering, running)
+            soft_starts(rounds, classes, bounds, self._final, heat, memory, windows, self._penalty)
+        own = classes.output_lengths - classes.arrival_times
+        paid = self.capacity * float(sums[-1])
+        usage = np.cumsum(entering + np.cumsum(running))[: self._length]
+        used = np.add.reduceat(usage[1 : self.rounds + 1], self._firsts)
+        cost = float((classes.counts * classes.weights) @ (windows.mean_starts + own))
+        return Evaluation(
+            value=float(classes.counts @ windows.cheapest) - paid,
+            smooth=float(classes.counts @ (windows.cheapest - heat * np.log(windows.mass))) - paid,
+            gradient=(used - self.capacity * self._sizes) * self._unit,
+            solution=FractionalStarts(windows.mean_starts, cost, usage),
+        )

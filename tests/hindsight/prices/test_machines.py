@@ -1,0 +1,131 @@
+"""Bounds in seconds by hand, and the lines below tables that they use."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from seconds_cases import drawn_workload, exhaustive_optimum
+
+from hindsight.prices.machines import machine_bounds
+from hindsight.prices.minorants import affine_minorants
+from instances import InvalidTypeError, Workload
+from instances.batch_time import (
+    AffineTime,
+    TiledTime,
+)
+
+
+def tiny_workload(seed: int) -> Workload:
+    return drawn_workload(np.random.default_rng(seed), (1, 4), 4, seed % 2 == 1)
+
+
+def affine(seed: int) -> AffineTime:
+    rng = np.random.default_rng(seed)
+    d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
+    return AffineTime(float(d0), float(d1), float(d2))
+
+
+def table(seed: int) -> TiledTime:
+    return TiledTime([1, 3, 5], [0.5, 0.5 + 0.125 * (seed % 3), 1.5], kv_token=0.0625)
+
+
+def test_a_request_alone_reaches_its_own_time_and_its_mean_busy_time() -> None:
+    workload = Workload([0.25], [3], [2], memory_limit=5)
+    time = AffineTime(0.5, 0.25, 0.125)
+    # Rounds of 0.5 + 0.75 + 0.5 and 0.5 + 0.25 + 0.625 seconds.
+    assert exhaustive_optimum(workload, time) == Fraction(25, 8)
+    bounds = machine_bounds(workload, time)
+    assert bounds["own time"].total == Fraction(25, 8)
+    # The machine runs its 3.025 seconds of charges where the rounds take 3.125.
+    assert bounds["one machine"].total == Fraction(121, 40)
+    assert Fraction(121, 40) < bounds["mean busy times"].total < Fraction(25, 8)
+
+
+def test_full_rounds_one_at_a_time_reach_one_machine_and_mean_busy_times() -> None:
+    # Each fills the cache in its only round: the second waits for the first.
+    workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
+    time = AffineTime(1.0, 0.5, 0.25)
+    assert exhaustive_optimum(workload, time) == Fraction(21, 2)
+    bounds = machine_bounds(workload, time)
+    assert bounds["one machine"].total == Fraction(21, 2)
+    assert Fraction(21, 2) - bounds["mean busy times"].total < Fraction(1, 2**59)
+    assert bounds["own time"].total == 7
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_minorant_of_a_table_lies_below_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    places = np.cumsum(rng.integers(1, 6, 5))
+    seconds = 0.125 * np.cumsum(rng.integers(0, 5, 5)) + 0.125
+    time = TiledTime(places.tolist(), seconds.tolist(), kv_token=0.03125)
+    limit = int(rng.integers(2, 30))
+    minorants = affine_minorants(time, limit)
+    for minorant in minorants:
+        assert minorant.d0 > 0
+        assert minorant.d1 >= 0
+        assert minorant.d2 == Fraction(1, 32)
+        for tokens in range(1, limit + 1):
+            # The table's values are floats, near the rationals they stand for.
+            assert float(minorant.d0 + minorant.d1 * tokens) <= time.at(tokens) + 1e-12
+    highest = max(float(one.d0 + one.d1) for one in minorants)
+    assert highest == pytest.approx(time.at(1))  # the constant meets the table at one token
+
+
+def steps(seed: int) -> TiledTime:
+    """A table in tiles that may fall, all of it in halves of halves."""
+    rng = np.random.default_rng(seed)
+    tile = int(rng.integers(1, 4))
+    places = tile * np.cumsum(rng.integers(1, 4, 5))
+    seconds = np.append(rng.integers(1, 12, 4), 12) / 8
+    terms = rng.integers(0, 4, 4) / 64
+    names = ("kernel", "kv_token", "prompt_square", "prompt_past")
+    return TiledTime(
+        places.tolist(), seconds.tolist(), tile, **dict(zip(names, terms.tolist(), strict=True))
+    )
+
+
+def dense(time: TiledTime, tokens: int) -> Fraction:
+    """The table by its definition, in fractions."""
+    place = -(-tokens // time.tile) * time.tile
+    entries = list(zip(time.tokens, map(Fraction, time.seconds), strict=True))
+    if place <= entries[0][0]:
+        return entries[0][1]
+    for (x0, y0), (x1, y1) in pairwise(entries):
+        if x0 < place <= x1 or (x1 == entries[-1][0] and place > x1):
+            return y0 + (y1 - y0) * (place - x0) / (x1 - x0)
+    raise AssertionError
+
+
+def limit_of(seed: int) -> int:
+    return int(np.random.default_rng(seed).integers(1, 50))
+
+
+FALLING = TiledTime([4, 8, 12, 16], [4.0, 5.0, 2.0, 3.0], 4, kernel=0.5)
+"""A limit of 9 tokens lies in the tile in which it falls."""
+
+
+@pytest.mark.parametrize(
+    ("time", "limit"), [(FALLING, 9), *((steps(seed), limit_of(seed)) for seed in range(40))]
+)
+def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) -> None:
+    minorants = affine_minorants(time, limit)
+    table = [dense(time, tokens) + Fraction(time.kernel) for tokens in range(1, limit + 1)]
+    lines = [[one.d0 + one.d1 * (k + 1) for k in range(limit)] for one in minorants]
+    for minorant, line in zip(minorants, lines, strict=True):
+        assert minorant.d0 > 0
+        assert minorant.d1 >= 0
+        assert minorant.d2 == Fraction(time.kv_token)
+        assert all(low <= high for low, high in zip(line, table, strict=True))
+        # None could be higher: each touches the table.
+        assert any(low == high for low, high in zip(line, table, strict=True))
+
+
+def test_a_batch_time_without_a_known_minorant_is_refused() -> None:
+    class Faster(AffineTime):
+        pass
+
+    with pytest.raises(InvalidTypeError, match="no known affine minorant"):
+        machine_bounds(tiny_workload(0), Faster(1.0, 0.0, 0.0))

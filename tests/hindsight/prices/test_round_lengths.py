@@ -1,0 +1,186 @@
+"""Prices that know a round's length: values of one request from below, and refusals."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import round_length_values
+from priced_request import least_cost
+from round_length_values import Case
+
+from hindsight.prices.deadlines import Deadlines
+from hindsight.prices.minorants import AffineMinorant
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, priced_bound
+from instances import InvalidValueError, Workload
+
+
+def drawn(seed: int) -> tuple[Case, float]:
+    """A request under prices on a coarse grid, its value by the compiled loops, and own time."""
+    rng = np.random.default_rng([37, seed])
+    works = (Fraction(int(rng.integers(0, 3)), unit) for unit in (64, 256))
+    minorant = AffineMinorant(Fraction(1, 4), *works)
+    s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
+    arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
+    workload = Workload([arrival], [s], [o], memory_limit=s + o + int(rng.integers(0, 60)))
+    cell, cells = 2.0 ** int(rng.integers(-1, 2)), int(rng.integers(2, 14))
+    falling = np.linspace(1, 0, cells) * (1 + 0.3 * rng.random(cells))
+    price = float(rng.choice([0.1, 1, 10, 50])) * (falling if seed % 2 else rng.random(cells))
+    prices = RoundLengthPrices(cell, price, rng.random(cells) * (seed % 5 != 0))
+    step, size = 2.0 ** -int(rng.integers(2, 4)), int(rng.integers(1, 9))
+    spread = float(rng.choice([1.1, 1.3, 2.0]))
+    allowance = max(0, cell * cells - arrival) + 15.0
+    if seed % 4 == 1:
+        allowance *= rng.random()
+    deadlines, due = None, (None, None)
+    if seed % 3 == 0:
+        end, first = arrival + 10 * rng.random(), arrival + 5 * rng.random()
+        due = Fraction(end), Fraction(first) if seed % 2 else None
+        columns = [[end], [first if seed % 2 else math.inf], [np.nan]]
+        deadlines = Deadlines(np.array([o]), *(np.array(one) for one in columns))
+    priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
+    value = float(priced.of(np.array([0]), np.array([allowance]))[0])
+    both = zip((prices.gamma * price).tolist(), ((1 - prices.gamma) * price).tolist(), strict=True)
+    case = Case(
+        Fraction(arrival),
+        s,
+        o,
+        workload.memory_limit,
+        (minorant.d0, minorant.d1, minorant.d2),
+        Fraction(cell),
+        [(Fraction(alpha), Fraction(beta)) for alpha, beta in both],
+        Fraction(step),
+        size,
+        spread,
+        allowance,
+        *due,
+    )
+    return case, value
+
+
+def assert_as_proved(seed: int) -> None:
+    case, value = drawn(seed)
+    exact = round_length_values.value(case)
+    if case.end is None:
+        blocks = round_length_values.blocks_of(case)
+        exact = max(exact, sum((block.own for block in blocks), Fraction(0)))
+    least = case.arrival if case.end is None else Fraction(1)
+    assert Fraction(value) <= max(exact, Fraction(0))
+    # Twice `ROUNDING`, and next to nothing for the sums of tangents.
+    assert float(Fraction(value) - exact) >= -3e-8 * float(abs(exact) + least)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
+    assert_as_proved(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24, 200))
+def test_more_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
+    assert_as_proved(seed)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    minorant = AffineMinorant(
+        Fraction(1, 4),
+        Fraction(int(rng.integers(0, 3)), 64),
+        Fraction(int(rng.integers(0, 3)), 256),
+    )
+    s, o = int(rng.integers(1, 30)), int(rng.integers(1, 40))
+    limit = s + o + int(rng.integers(0, 100))
+    workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=limit)
+    cell, cells = 2.0 ** int(rng.integers(-1, 2)), 24
+    falling = np.linspace(1, 0, cells)
+    noise = 1 + 0.2 * rng.random(cells)
+    price = float(rng.choice([1, 10, 50])) * (falling, falling * noise, noise)[seed % 3]
+    prices = RoundLengthPrices(cell, price, rng.random(cells))
+    possible = least_cost(workload, minorant, prices, 2.0**-5)
+    found = []
+    for step, size, spread in ((2.0**-3, 16, 1.3), (2.0**-5, 4, 1.2), (2.0**-6, 1, 1.1)):
+        bound, (value,) = priced_bound(workload, minorant, prices, step, size=size, spread=spread)
+        assert value <= possible
+        paid = Fraction(cell) * sum(map(Fraction, price.tolist()))
+        assert bound.total == Fraction(value) - paid
+        found.append(value)
+    # Where prices fall off a cliff, a grid may miss much of them.
+    if seed % 3 != 2:
+        assert max(found) >= 0.87 * possible
+
+
+def test_what_was_cheap_before_the_arrival_lowers_no_value() -> None:
+    minorant = AffineMinorant(Fraction(1, 20), Fraction(28, 10**5), Fraction(0))
+    # The prompt arrives in a cell of 300; the cell before it costs 10.
+    workload = Workload([1.625], [118], [1], memory_limit=10**6)
+    falling = np.concatenate([np.full(20, 300.0), np.linspace(300, 0, 100)])
+    prices = RoundLengthPrices(0.5, np.append([1.0, 1.0, 10.0], falling), np.zeros(123))
+    possible = least_cost(workload, minorant, prices, 2.0**-5)
+    _, (value,) = priced_bound(workload, minorant, prices, 2.0**-6)
+    assert 0.97 * possible <= value <= possible
+
+
+def test_one_request_without_prices_takes_its_own_time() -> None:
+    workload = Workload([0.3], [3], [2], memory_limit=5)
+    minorant = AffineMinorant(Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
+    prices = RoundLengthPrices(0.125, np.zeros(80), np.full(80, 0.25))
+    bound, values = priced_bound(workload, minorant, prices, 0.125)
+    assert values == pytest.approx([3.125])
+    assert bound.total <= Fraction(25, 8)
+
+
+def test_a_full_round_pays_the_price_of_its_time() -> None:
+    # It fills the cache in its only round of 3.5 seconds, and waiting for free time takes longer.
+    workload = Workload([0.0], [3], [1], memory_limit=4)
+    minorant = AffineMinorant(Fraction(1), Fraction(1, 2), Fraction(1, 4))
+    prices = RoundLengthPrices(0.25, np.ones(28), np.ones(28))
+    _, values = priced_bound(workload, minorant, prices, 2.0**-6)
+    assert 6.4 < values[0] <= 7
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("cell", {"cell": 0.3}),
+        ("price", {"price": np.array([0.1, math.inf])}),
+        ("price", {"price": np.array([-1.0, 1.0])}),
+        ("gamma", {"gamma": np.array([0.5])}),
+        ("gamma", {"gamma": np.array([0.5, 1.5])}),
+    ],
+)
+def test_prices_that_would_break_the_proof_are_refused(field: str, change: dict[str, Any]) -> None:
+    given: dict[str, Any] = {
+        "cell": 0.25,
+        "price": np.array([1.0, 0.5]),
+        "gamma": np.array([0.5, 0.5]),
+    }
+    RoundLengthPrices(**given)
+    with pytest.raises(InvalidValueError, match=field):
+        RoundLengthPrices(**{**given, **change})
+
+
+@pytest.mark.parametrize("step", [0.3, 0.5, 0.0])
+def test_a_grid_that_would_break_the_proof_is_refused(step: float) -> None:
+    workload = Workload([0.0], [3], [1], memory_limit=4)
+    minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
+    prices = RoundLengthPrices(0.25, np.ones(2), np.ones(2))
+    with pytest.raises(InvalidValueError, match="step"):
+        priced_bound(workload, minorant, prices, step)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "given", "named"),
+    [(1e18, {}, "arrival_times"), (0.0, {"size": 0}, "size"), (0.0, {"spread": 1.0}, "spread")],
+)
+def test_what_has_no_place_on_the_grid_is_refused(
+    arrival: float, given: dict[str, Any], named: str
+) -> None:
+    workload = Workload([arrival], [1], [2], memory_limit=3)
+    minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
+    prices = RoundLengthPrices(0.5, np.ones(1), np.ones(1))
+    with pytest.raises(InvalidValueError, match=named):
+        priced_bound(workload, minorant, prices, 0.125, np.ones(1), **given)

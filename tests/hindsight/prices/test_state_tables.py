@@ -1,0 +1,160 @@
+"""State tables against enumeration: configurations, and every feasible schedule."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from brute_force import all_feasible_schedules, rows_of, sound_horizon
+from drawn_instances import copies_of, tiny
+from effort import sweep
+from heaviest_configuration import maximum_weight
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hindsight.prices.state_tables import (
+    MOST_CORES,
+    core_table,
+    first_tables,
+    memory_table,
+    ordered_states,
+    state_copies,
+)
+from instances import Instance, generate
+from instances.arrays import IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+
+
+class Table(NamedTuple):
+    """Coefficients by m and r, and the capacity."""
+
+    coefficients: IntArray
+    capacity: int
+
+
+def table_of(limit: int, sigma: int | None) -> Table:
+    """The memory table, or the core of sigma, for all states that fit into the memory."""
+    m, r = np.indices((limit + 1, limit + 1))
+    inside = np.argwhere((r >= 1) & (m + r <= limit))
+    coefficients = np.zeros_like(m)
+    rows = memory_table(inside) if sigma is None else core_table(inside, sigma, limit)
+    coefficients[tuple(inside.T)] = rows
+    return Table(coefficients, limit if sigma is None else 1)
+
+
+def left_hand_sides(table: Table, instance: Instance, starts: tuple[int, ...]) -> list[int]:
+    """The table's sum at every epoch, from the definition of a state."""
+    rows = rows_of(instance)
+    last = max(t + o for t, (_, _, o) in zip(starts, rows, strict=True))
+    sums = [0] * last
+    for start, (_, prompt, output) in zip(starts, rows, strict=True):
+        for age in range(output):
+            sums[start + age] += int(table.coefficients[prompt + age, output - age])
+    return sums
+
+
+def tables_of(instance: Instance) -> list[Table]:
+    limit = instance.memory_limit
+    return [table_of(limit, sigma) for sigma in (None, *range(1, limit + 1))]
+
+
+def heaviest_by_enumeration(rho: IntArray, instance: Instance) -> int:
+    """Every set of requests' states that satisfies condition (C) of the module."""
+    limit, copies = instance.memory_limit, copies_of(instance)
+    members = [(int(m), int(r)) for m, r in np.argwhere(copies) for _ in range(copies[m, r])]
+    best, layer = 0, {()}
+    while layer:
+        best = max(best, *(sum(int(rho[members[q]]) for q in chosen) for chosen in layer))
+        following = set()
+        for chosen in layer:
+            for q in range(chosen[-1] + 1 if chosen else 0, len(members)):
+                states = [members[p] for p in (*chosen, q)]
+                if all(sum(x + r for x, y in states if y >= r) <= limit for _, r in states):
+                    following.add((*chosen, q))
+        layer = following
+    return best
+
+
+@pytest.mark.parametrize("seed", sweep(range(60)))
+def test_maximum_weight_by_enumeration(seed: int) -> None:
+    instance = tiny(seed)
+    copies = copies_of(instance)
+    rho = np.random.default_rng(seed).integers(0, 10, copies.shape)
+    weight = maximum_weight(rho, copies, instance.memory_limit)
+    assert weight == heaviest_by_enumeration(rho, instance)
+
+
+def test_many_requests_without_a_prompt_fit_together() -> None:
+    # Four requests of one token each fill M = 4: more members than M / 2 + 1.
+    instance = Instance.from_arrays(
+        [0] * 4, [1] * 4, memory_limit=4, metadata={ALLOW_ZERO_PROMPT_LENGTH: True}
+    )
+    table, copies = table_of(4, None), copies_of(instance)
+    assert maximum_weight(table.coefficients, copies, 4) == table.capacity == 4
+
+
+@pytest.mark.parametrize("seed", sweep(range(60)))
+def test_no_table_cuts_off_a_feasible_schedule(seed: int) -> None:
+    instance = tiny(seed)
+    tables = tables_of(instance)
+    copies = copies_of(instance)
+    for table in tables:
+        assert maximum_weight(table.coefficients, copies, instance.memory_limit) <= table.capacity
+    for count, starts in enumerate(all_feasible_schedules(instance, sound_horizon(instance))):
+        if count % 7 and count > 200:
+            continue
+        for table in tables:
+            sums = left_hand_sides(table, instance, starts)
+            assert max(sums) <= table.capacity
+        if count > 2000:
+            break
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.data())
+def test_cores_by_epochs(limit_extra: int, sigma: int, data: st.DataObject) -> None:
+    """The window of epochs that the module states, against the table's condition on states."""
+    limit = 1 + limit_extra
+    prompt = data.draw(st.integers(0, limit - 1))
+    output = data.draw(st.integers(1, limit - prompt))
+    table = table_of(limit, sigma)
+    first = max(0, sigma - prompt)
+    last = output - 1 - max(0, limit - prompt - output - sigma)
+    for age in range(output):
+        in_core = table.coefficients[prompt + age, output - age] == table.capacity
+        assert in_core == (first <= age <= last)
+
+
+def test_cores_see_what_memory_does_not() -> None:
+    # Half of each of two requests at once keeps every round within memory, yet breaks a core.
+    instance = Instance.from_arrays([1, 1], [7, 7], memory_limit=8)
+    table = table_of(8, 1)
+    halves = left_hand_sides(table, instance, (0, 0))
+    assert max(halves) / 2 > table.capacity / 2
+    for one, two in combinations(range(8), 2):
+        sums = left_hand_sides(table, instance, (one, two))
+        assert max(sums) > table.capacity or two - one >= 7
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"request 1: prompt_length \+ output_length = 7 exceeds"):
+        state_copies([1, 5], [2, 2], 6)
+    with pytest.raises(ValueError, match="request 0: output_length = 0"):
+        state_copies([1], [0], 6)
+    with pytest.raises(ValueError, match="sigma = 0"):
+        core_table(np.zeros((0, 2), dtype=np.int64), 0, 6)
+
+
+def test_first_tables_are_of_lengths_evenly_spaced() -> None:
+    """Whatever fits together weighs 1 at most under each of them."""
+    instance = generate("arrival-model-1", seed=1, n=30)
+    limit, copies = instance.memory_limit, copies_of(instance)
+    states = ordered_states(copies)
+    tables = first_tables(states, instance.prompt_lengths, limit)
+    assert len(tables) <= MOST_CORES + 1
+    assert tables.shape[1] == len(states)
+    for row in tables:
+        coefficients = np.zeros(copies.shape, dtype=np.int64)
+        coefficients[states[:, 0], states[:, 1]] = np.rint(row * limit)
+        assert maximum_weight(coefficients, copies, limit) <= limit

@@ -1,0 +1,115 @@
+"""The exact bound of any epoch prices, against the definition and the optimum."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency, rows_of
+from certificates_by_definition import heaviest_configuration
+from drawn_instances import copies_of, tiny
+from effort import sweep
+from heaviest_configuration import maximum_weight
+
+from hindsight.prices.state_tables import state_copies
+from hindsight.prices.states import (
+    HEADROOM,
+    SCALE,
+    exact_bound,
+    integer_capacities,
+)
+from instances import Instance
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+
+
+def bound_by_loops(instance: Instance, prices: np.ndarray) -> int:
+    copies, limit = copies_of(instance), instance.memory_limit
+    total = -sum(maximum_weight(here, copies, limit) for here in prices)
+    for arrival, s, o in rows_of(instance):
+        costs = []
+        for start in range(arrival, max(arrival, len(prices)) + 3):
+            cost = SCALE * (start + o - arrival)
+            for age in range(o):
+                if start + age < len(prices):
+                    cost += int(prices[start + age, s + age, o - age])
+            costs.append(cost)
+        total += min(costs)
+    return -(-total // SCALE)
+
+
+@pytest.mark.parametrize("seed", sweep(range(60)))
+def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
+    instance = tiny(seed)
+    optimum, _ = optimal_total_latency(instance)
+    copies = copies_of(instance)
+    rng = np.random.default_rng([3, seed])
+    for epochs in (0, 1, 4, 9):
+        prices = rng.integers(0, SCALE // 2, (epochs, *copies.shape))
+        prices *= rng.integers(0, 2, prices.shape)
+        bound = exact_bound(prices, instance)
+        assert bound == bound_by_loops(instance, prices)
+        assert bound <= optimum
+
+
+@pytest.mark.parametrize("seed", sweep(range(60)))
+def test_the_smallest_prices_count(seed: int) -> None:
+    """Prices of one unit: the heaviest configuration is then the largest, member by member."""
+    instance = tiny(seed)
+    rows, limit = rows_of(instance), instance.memory_limit
+    copies = copies_of(instance)
+    rng = np.random.default_rng([13, seed])
+    prices = rng.integers(0, 3, (3, *copies.shape)) * (copies > 0)
+    prices[0] = copies > 0
+    expected = [
+        heaviest_configuration(
+            {
+                (int(m), int(r)): Fraction(int(here[m, r]))
+                for m, r in zip(*here.nonzero(), strict=True)
+            },
+            rows,
+            limit,
+        )
+        for here in prices
+    ]
+    assert integer_capacities(prices, copies).tolist() == expected
+
+
+def test_prices_that_could_leave_64_bits_are_refused() -> None:
+    """M = 4 members may pay the sum of all prices: 4 times 2^59 units are too much."""
+    copies = state_copies([1], [2], 4)
+    prices = np.zeros((2, 5, 5), dtype=np.int64)
+    prices[:, 1, 2] = HEADROOM // 8
+    with pytest.raises(ValueError, match="sum of maxima"):
+        integer_capacities(prices, copies)
+    prices[1, 1, 2] -= 1
+    assert integer_capacities(prices, copies).tolist() == [HEADROOM // 8, HEADROOM // 8 - 1]
+
+
+def test_requests_without_a_prompt() -> None:
+    """Four of them fill M = 4 at once: the capacity must count all four."""
+    instance = Instance.from_arrays(
+        [0] * 4, [1] * 4, memory_limit=4, metadata={ALLOW_ZERO_PROMPT_LENGTH: True}
+    )
+    prices = np.zeros((1, 5, 5), dtype=np.int64)
+    prices[0, 0, 1] = SCALE
+    assert integer_capacities(prices, copies_of(instance)).tolist() == [4 * SCALE]
+    assert exact_bound(prices, instance) == 4
+
+
+def test_an_arrival_after_the_last_price_pays_nothing() -> None:
+    instance = Instance.from_arrays([1], [2], [7], memory_limit=4)
+    assert exact_bound(np.zeros((2, 5, 5), dtype=np.int64), instance) == 2
+
+
+def test_bad_prices_are_refused() -> None:
+    instance = Instance.from_arrays([1], [2], memory_limit=4)
+    zero = np.zeros((2, 5, 5), dtype=np.int64)
+    with pytest.raises(ValueError, match="negative"):
+        exact_bound(zero - 1, instance)
+    with pytest.raises(TypeError, match="int64"):
+        exact_bound(zero.astype(float), instance)
+    with pytest.raises(ValueError, match="too large"):
+        exact_bound(zero + 2**60, instance)
+    with pytest.raises(ValueError, match="shape"):
+        exact_bound(zero[:, :4], instance)

@@ -1,0 +1,282 @@
+"""Values of a request under prices of machine time, in fractions, as the numbered proof says.
+
+`hindsight.prices.round_length_values` computes the same in floats, rounded outward. Blocks, the
+grid, lambdas and lengths with a common lambda are choices that any bound may make: they are those
+of the compiled loops, computed here in plain floats. Everything that is proved about them is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+Prices = Sequence[tuple[Fraction, Fraction]]
+"""alpha and beta of each cell; both are 0 after the last."""
+
+SHRINK = Fraction(1 - 1e-12)
+"""Own times are whole steps of the grid after this factor, so that no float is above them."""
+
+FREE = (Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request, the machine and the grid; ``end`` and ``first_token`` are deadlines."""
+
+    arrival: Fraction
+    prompt: int
+    output: int
+    memory: int
+    minorant: tuple[Fraction, Fraction, Fraction]
+    cell: Fraction
+    prices: Prices
+    step: Fraction
+    size: int
+    spread: float
+    allowance: float
+    end: Fraction | None = None
+    first_token: Fraction | None = None
+
+    @property
+    def width(self) -> int:
+        """Steps of a cell."""
+        return int(self.cell / self.step)
+
+    def prices_between(self, first: int, last: int) -> list[tuple[Fraction, Fraction]]:
+        """Prices of the cells of grid points ``first`` to ``last``."""
+        cells = range(max(first, 0) // self.width, last // self.width + 1)
+        return [self.prices[c] if c < len(self.prices) else FREE for c in cells]
+
+
+@dataclass(frozen=True)
+class Block:
+    """(1, 3) The work and the share of each step, and least seconds of all."""
+
+    works: list[Fraction]
+    own: Fraction
+    shares: list[Fraction]
+
+
+def blocks_of(case: Case) -> list[Block]:
+    """(3) The prompt is a block of its own, with (d1 + d2) s where it may come in chunks."""
+    d0, d1, d2 = case.minorant
+    blocks, done = [], 0
+    while done < case.output:
+        steps = 1 if not done else max(1, (case.prompt + done) // 2)
+        steps = min(steps, case.size, case.output - done)
+        held = [case.prompt + done + j for j in range(1, steps + 1)]
+        processed = case.prompt if not done else 1
+        own = sum((d0 + d1 * processed + d2 * kv for kv in held), Fraction(0))
+        works = [d1 * processed + d2 * kv for kv in held]
+        if not done and case.prompt > 1:
+            held, works = [case.prompt], [(d1 + d2) * case.prompt]
+        shares = [d0 * kv / case.memory + w for kv, w in zip(held, works, strict=True)]
+        blocks.append(Block(works, own * SHRINK, shares))
+        done += steps
+    return blocks
+
+
+def conjugate(
+    case: Case, block: Block, rate: Fraction, prices: tuple[Fraction, Fraction]
+) -> tuple[Fraction, Fraction]:
+    """(1) phi*(lambda), and the x that reaches it, with a root in floats."""
+    d0, (alpha, beta) = case.minorant[0], prices
+    rest, priced = rate - alpha * block.shares[0], beta * block.works[0]
+    if rest <= priced:
+        return Fraction(0), Fraction(0)
+    least = block.works[0] / (d0 + block.works[0])
+    slack = max(Fraction(math.sqrt(priced / rest)), least)
+    x = (1 - slack) / d0
+    return x * (rest - priced / slack if slack else rest), x
+
+
+def best_rate(case: Case, block: Block, begin: int, lasts: float) -> Fraction:
+    """A good lambda; every other one would be as valid."""
+    d0, (work, share) = float(case.minorant[0]), (float(block.works[0]), float(block.shares[0]))
+    step, width, steps = float(case.step), case.width, len(block.works)
+    ends = begin + lasts / step
+    cells = range(
+        min(begin // width, len(case.prices)), min(int(ends) // width, len(case.prices)) + 1
+    )
+    prices = [case.prices[c] if c < len(case.prices) else FREE for c in cells]
+    slack = max(work / (d0 + work), 0.02)
+    low = min(float(alpha) * share + float(beta) * work for alpha, beta in prices)
+    high = max(float(alpha) * share + float(beta) * work / slack**2 for alpha, beta in prices)
+    best, most = low, low * steps
+    for _ in range(7):
+        rate = math.sqrt(low * high) if low > 0 else 0.5 * high
+        made, paid = 0.0, rate * steps
+        for c, both in zip(cells, prices, strict=True):
+            until = ends if c == len(case.prices) else min(ends, (c + 1.0) * width)
+            seconds = step * (until - max(begin, c * width))
+            phi, x = conjugate(case, block, Fraction(rate), both)
+            made += seconds * float(x)
+            paid -= seconds * float(phi)
+        if paid > most:
+            best, most = rate, paid
+        low, high = (rate, high) if made < steps else (low, rate)
+    return Fraction(best)
+
+
+def ends_by_tangent(
+    case: Case,
+    block: Block,
+    rate: Fraction,
+    points: range,
+    lengths: tuple[int, int],
+    after: Callable[[int], Fraction],
+) -> list[tuple[Fraction, Fraction]]:
+    """(5) A pair of ends of each step of the grid, for lengths from one to the other."""
+    early, late = lengths
+    last = points[-1] + late + 2
+    phi = dict(
+        zip(
+            range(points[0], last + 1),
+            accumulate(
+                (
+                    case.step * conjugate(case, block, rate, case.prices_between(m, m)[0])[0]
+                    for m in range(points[0], last)
+                ),
+                initial=Fraction(0),
+            ),
+            strict=True,
+        )
+    )
+    pairs = []
+    for m in points:
+        # Blocks that begin in the same cell, as far as it has points of the group.
+        further = min(points[0] + len(points) + late + 2, (m // case.width + 1) * case.width)
+        if m // case.width >= len(case.prices):
+            further = last
+        prices = case.prices_between(m, further + late + 1)
+        alpha, beta = (min(one[k] for one in prices) for k in range(2))
+        constant = rate * len(block.works)
+        constant += alpha * sum(one - block.shares[0] for one in block.shares)
+        constant += beta * sum(one - block.works[0] for one in block.works)
+        # All t + E of a step lie between these grid points.
+        least = min(after(y) - phi[y] for y in range(m + early, m + late + 2))
+        pairs.append((constant + phi[m] + least, constant + phi[m + 1] + least))
+    return pairs
+
+
+def group_ends(
+    case: Case,
+    block: Block,
+    points: range,
+    shortest: int,
+    longest: int,
+    after: Callable[[int], Fraction],
+) -> list[tuple[Fraction, Fraction]]:
+    """(5) The least pairs of all ranges of lengths up to X."""
+    d0, step = float(case.minorant[0]), float(case.step)
+    least, work = len(block.works) * d0, float(block.works[0])
+    lower: list[Any] = [(math.inf, math.inf)] * len(points)
+    early = shortest
+    while early < longest:
+        free = max(step * early - least, len(block.works) * work)
+        longer = free * (case.spread + 0.01 * free / float(block.own))
+        late = min(max(early + 1, int((least + longer) / step)), longest)
+        touch = least + 0.93 * (step * (late + 1) - least)
+        ends = points[0], points[0] + len(points)
+        first, last = (best_rate(case, block, one, touch) for one in ends)
+        middle = Fraction(math.sqrt(first * last))
+        rates = [middle] if max(first, last) <= 1.05 * min(first, last) else [first, last, middle]
+        tangents = [
+            ends_by_tangent(case, block, rate, points, (early, late), after) for rate in rates
+        ]
+        better = [max(pairs, key=sum) for pairs in zip(*tangents, strict=True)]
+        lower = [(min(a, c), min(b, d)) for (a, b), (c, d) in zip(lower, better, strict=True)]
+        early = late
+    return lower
+
+
+def lower_ends(
+    case: Case,
+    block: Block,
+    window: tuple[int, int],
+    shortest: int,
+    longest: int,
+    after: Callable[[int], Fraction],
+) -> dict[int, Any]:
+    """(5) The lower of the two ends of each grid point from the first to the last."""
+    low, high = window
+    values: dict[int, Any] = dict.fromkeys(range(low, high + 2), math.inf)
+    group = int(40.0 * (case.spread - 1) * float(case.minorant[0]) / float(case.step)) + 1
+    m = low
+    while m <= high:
+        wide = case.width if len(block.works) > 1 else shortest // 4
+        count = min(max(min(case.width - m % case.width, wide), group), high + 1 - m)
+        points = range(m, m + count)
+        ends = group_ends(case, block, points, shortest, longest, after)
+        for point, (left_end, right_end) in zip(points, ends, strict=True):
+            values[point] = min(values[point], left_end)
+            values[point + 1] = min(values[point + 1], right_end)
+        m += count
+    return values
+
+
+def value(case: Case) -> Fraction:
+    """(4) The least completion less the arrival and all payments, or of 1 and these, from below."""
+    d0, step = case.minorant[0], case.step
+    cut = float(case.arrival) + case.allowance
+    dearest = max(float(beta) for _, beta in case.prices)
+    blocks = blocks_of(case)
+    begin = int(case.arrival / step)
+    low = begin + sum(int(block.own / step) for block in blocks)
+    known: dict[int, Fraction] = {}
+    remaining, ceiling = Fraction(0), Fraction(0)
+
+    def tail(point: int) -> Fraction:
+        """(7, 8) G_k beyond the window."""
+        earliest = (point - 1) * step + remaining
+        if case.end is not None:
+            return Fraction(1) if earliest >= case.end else ceiling
+        return point * step + remaining if earliest >= ceiling else ceiling
+
+    def after(point: int) -> Fraction:
+        return known[point] if point in known else tail(point)
+
+    for k in reversed(range(len(blocks))):
+        block, steps = blocks[k], len(blocks[k].works)
+        before = low
+        low -= int(block.own / step)
+        shortest = max(int(block.own / step), before - low)
+        best = steps * float(d0 + Fraction(math.sqrt(dearest * block.works[0] * d0)))
+        own = float(block.own)
+        longest = max(int(min(max(8 * own, 6 * best), 40 * own) / float(step)), shortest) + 1
+        left = remaining + block.own
+        high = max(int((cut - float(left)) / float(step)) + 1, low + 1)
+        most = cut if case.end is None else 1 - 1e-8
+        while high > low + 1 and high - 1 in known and known[high - 1] > most:
+            high -= 1
+        values = lower_ends(case, block, (low, high), shortest, longest, after)
+        # (7) A start after the last computed point counts from it.
+        least = high * step + left
+        if case.end is not None:
+            least = Fraction(int(least >= case.end))
+        if high + min(shortest, 1) >= before:
+            least = max(least, after(high + min(shortest, 1)))
+        found = {}
+        for m in range(high, low - 1, -1):
+            # (2, 6) A long block, then all later starts.
+            prices = case.prices_between(m - 1, m + 1 + longest)
+            work, share = sum(block.works), sum(block.shares)
+            paid = min(alpha * share + beta * work for alpha, beta in prices)
+            if block.works[0]:
+                rates = (a * block.shares[0] / block.works[0] + b for a, b in prices)
+                paid = min(rates) * work
+            least = min(least, paid + after(m + longest), values[m])
+            found[m] = least
+        # (8) G_1 is where the first token is out.
+        if k == 1 and case.first_token is not None:
+            for m in found:
+                if (m - 1) * step >= case.first_token:
+                    found[m] = Fraction(1)
+        known, remaining, ceiling = found, left, found[high]
+    part = case.arrival / step - begin
+    inside = (1 - part) * after(begin) + part * after(begin + 1)
+    return inside - (0 if case.end is not None else case.arrival)
