@@ -66,7 +66,26 @@ def njit(
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # "cannot cache function ...: no locator available"
         compiled = numba.njit(**options)(function)
+    index = _index(compiled)
+    if index is not None:
+        index._load_index = known_here(index._load_index)
     return cast(Function, compiled)
+
+
+def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    """Have the list of machine code on disk be empty where another version of the package wrote it.
+
+    numba reads the types of arguments before it looks whether the source is the same, and the
+    module of a type may be gone.
+    """
+
+    def loaded() -> dict[Any, Any]:
+        try:
+            return load()
+        except (ImportError, AttributeError):
+            return {}
+
+    return loaded
 
 
 def step(function: Function) -> Function:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 import pytest
@@ -104,3 +105,12 @@ def test_progress_tells_of_loops_that_are_compiled() -> None:
         "compiling loop 2 (once): [5, 9], gap 44.45 %",
         "heuristics: [5, 9], gap 44.45 %",
     ]
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError, AttributeError])
+def test_machine_code_of_another_version_counts_as_none(error: type[Exception]) -> None:
+    def load() -> dict[Any, Any]:
+        raise error("hindsight.renamed")
+
+    assert compilation.known_here(load)() == {}
+    assert compilation.known_here(lambda: {"here": 1})() == {"here": 1}
