@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .exact.solution_files import read_solution as read_solution
     from .goals import OnTime as OnTime
     from .goals import Tail as Tail
-    from .heuristics.list_scheduling import best_list_schedule as best_list_schedule
-    from .heuristics.list_scheduling import prefix_schedule as prefix_schedule
     from .heuristics.proof_schedules import class_batches as class_batches
     from .heuristics.proof_schedules import one_long_and_units as one_long_and_units
     from .outcomes.errors import ScheduleCheckError as ScheduleCheckError
@@ -48,6 +46,8 @@ if TYPE_CHECKING:
     from .result import Bound as Bound
     from .result import Progress as Progress
     from .result import Result as Result
+    from .schedules.lists import best_list_schedule as best_list_schedule
+    from .schedules.lists import prefix_schedule as prefix_schedule
     from .service.capacity import CapacityResult as CapacityResult
     from .service.capacity import fewest_replicas as fewest_replicas
     from .solver import solve as solve
@@ -71,7 +71,7 @@ _NAMES = {
     "exact.second_opinion": ("second_opinion",),
     "exact.solution_files": ("read_solution",),
     "goals": ("OnTime", "Tail"),
-    "heuristics.list_scheduling": ("best_list_schedule", "prefix_schedule"),
+    "schedules.lists": ("best_list_schedule", "prefix_schedule"),
     "heuristics.proof_schedules": ("class_batches", "one_long_and_units"),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
     "outcomes.results": ("Relaxation", "RelaxationProgress"),

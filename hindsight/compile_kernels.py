@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances import Instance, MemoryRule, ServiceLevel, Workload
+from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
 from .exact.horizon import proved_horizon
 from .exact_search.state_search import StateSearch
 from .goals import OnTime
-from .heuristics.block_schedules import BlockSchedules
-from .heuristics.fleet_schedules import FleetSchedules
-from .heuristics.list_scheduling import best_list_schedule
 from .interval import Interval
 from .relaxation import relax
 from .runtime.clock import Clock, never
 from .runtime.compilation import Heard, heard_compiling, nothing_plain
+from .schedules.cycles import RuinAndRecreate
+from .schedules.improving import BLOCKS
+from .schedules.lists import best_list_schedule
 from .solver import solve
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
@@ -71,14 +71,10 @@ def _preemption() -> None:
     PreemptivePhases(Interval(_instance(), preemption="keep")).run_each_part_once()
 
 
-def _blocks_and_fleets() -> None:
-    instance = _instance()
-    in_blocks = BlockSchedules(instance.under(MemoryRule(block_size=5)))
-    first = in_blocks.in_order(np.arange(len(instance)))
-    in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
-    fleet = FleetSchedules(instance.with_replicas(2))
-    fleet.in_order(np.arange(len(instance)))
-    fleet.cycle(1, never)
+def _moves() -> None:
+    search = RuinAndRecreate(_instance())
+    search.place(np.arange(4))
+    search.cycle(BLOCKS[0], 1, never)
 
 
 def _seconds() -> None:
@@ -97,7 +93,7 @@ PARTS = (
     _beams,
     _relaxation,
     _preemption,
-    _blocks_and_fleets,
+    _moves,
     _seconds,
     _on_time,
 )

@@ -11,7 +11,7 @@
   prices see that a request must fit one replica, which the memory of the one machine hides.
 
 **Schedules** come from ruin and recreate over order and replica
-(`hindsight.heuristics.fleet_schedules`), and last each replica is solved by itself.
+(`hindsight.schedules.improving`), and last each replica is solved by itself.
 
 **Small instances** are proved by the integer program of one timeline with a segment for each
 replica (`hindsight.exact.starts`), over the starts that the prices leave; for the
@@ -29,13 +29,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from instances import FleetSchedule, Instance
+from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import IntArray
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .exact.starts import start_sets, useful_replicas
-from .heuristics.fleet_schedules import FleetSchedules, first_orders
 from .interval import Interval
 from .memory_rules import run_makespan, solve_by_memory_rule
 from .outcomes.proofs import MemoryPrices
@@ -50,6 +49,9 @@ from .result import STATE_PRICES, Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.clock import Clock
 from .runtime.search import Search
+from .schedules.cycles import RuinAndRecreate
+from .schedules.improving import FLEET
+from .schedules.lists import first_orders, round_robin
 from .strategies.program import search_program
 from .strategies.strategy import Problem
 
@@ -143,10 +145,10 @@ class _FleetSearch:
         self._machine = pooled(instance)
         self._methods = {strategy.name for strategy in task.strategies}
         seeds = range(search.seed, search.seed + self._problem.cores)
-        self._searches = [FleetSchedules(instance, seed) for seed in seeds]
+        self._searches = [RuinAndRecreate(instance, seed) for seed in seeds]
         self._moves, self._pace = FIRST_MOVES, 0.0
         self._ascent = Ascent(instance, self._problem.cores)
-        self._idle = self._fruitless = 0
+        self._idle = self._fruitless = self._cycles = 0
 
     def run(self) -> None:
         """Bound the one machine, improve schedules and prices in turn, then search exactly."""
@@ -154,15 +156,18 @@ class _FleetSearch:
         if start is not None:
             self._offer(start)
         first = self._searches[0]
-        self._offer(first.best)
+        dealt = round_robin(self._instance)
+        first.offer(dealt.start_times, dealt.assignment)
+        self._offer(dealt)
         lengths = self._instance.total_output_length if state.optimum != "makespan" else 0
         state.prove(lengths, "output lengths")
         for order in first_orders(self._instance):
-            if not state.is_done():
-                self._offer(first.in_order(order))
+            if not state.is_done() and first.place(order):
+                self._offer(first.schedule)
         if not state.is_done():
             below = self._bound_machine()
-            self._offer(first.in_order(np.argsort(below.start_times, kind="stable")))
+            if first.place(np.argsort(below.start_times, kind="stable")):
+                self._offer(first.schedule)
         is_latency = state.optimum == "latency"
         if is_latency and not state.is_done():
             self._close()
@@ -193,7 +198,7 @@ class _FleetSearch:
                 gained = state.upper_bound - state.lower_bound < before
                 self._idle = 0 if gained else self._idle + 1
 
-    def _offer(self, schedule: FleetSchedule) -> None:
+    def _offer(self, schedule: Schedule | FleetSchedule) -> None:
         self.state.offer(schedule)
 
     @property
@@ -236,15 +241,18 @@ class _FleetSearch:
         begun = clock.seconds()
         moves = clock.affordable(self._moves * len(self._instance), self._pace)
 
-        def cycle(search: FleetSchedules) -> None:
-            search.offer(self._best)
-            search.cycle(moves, clock.must_stop)
+        def cycle(number: int) -> None:
+            search, best = self._searches[number], self._best
+            search.offer(best.start_times, best.assignment)
+            # Cores begin with different temperatures.
+            search.cycle(FLEET[(self._cycles + number) % len(FLEET)], moves, clock.must_stop)
+            search.offer(*search.shift_left(search.starts, search.machines, clock.must_stop))
 
-        if all(search.is_small for search in self._searches):
-            with ThreadPoolExecutor(len(self._searches)) as pool:
-                list(pool.map(cycle, self._searches))
+        with ThreadPoolExecutor(len(self._searches)) as pool:
+            list(pool.map(cycle, range(len(self._searches))))
         for search in self._searches:
-            self._offer(search.best)
+            self._offer(search.schedule)
+        self._cycles += 1
         state.nodes += moves * len(self._searches)
         self._pace = (clock.seconds() - begun) / moves
         self._moves = min(2 * self._moves, MOST_MOVES)

@@ -8,7 +8,7 @@ and is solved as that, exactly. With larger blocks there is one in tokens below 
   schedules that may stop requests, and of the makespan, because the schedules are the same.
 - *Schedules* are those of the instance above, which all fit the blocks, and the orders of those of
   the instance below, placed in blocks. Then they are improved in blocks
-  (`hindsight.heuristics.block_schedules`), and every one is checked in them.
+  (`hindsight.schedules.improving`), and every one is checked in them.
 - *Graphs of paths* (`hindsight.paths`) are built in blocks, under prices of the instance below:
   they prove more than it can, and with every request followed their paths are schedules in blocks.
 - *Small instances* are proved by the integer program with the blocks as coefficients. It contains
@@ -30,8 +30,6 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .exact.starts import start_sets
-from .heuristics.block_schedules import PATIENCE, BlockSchedules
-from .heuristics.list_scheduling import best_list_schedule
 from .interval import Interval
 from .outcomes.proofs import MemoryPrices
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT
@@ -45,6 +43,9 @@ from .result import Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.cores import available_cores
 from .runtime.search import Search
+from .schedules.cycles import RuinAndRecreate
+from .schedules.improving import BLOCKS, PATIENCE, improved
+from .schedules.lists import best_list_schedule
 from .strategies.paths import GraphSearch, Paths
 from .strategies.program import search_program
 from .strategies.strategy import Problem
@@ -107,7 +108,7 @@ class _BlockSearch:
         self._options = search
         self._instance = instance
         self._below = relaxed(instance)
-        self._blocks = BlockSchedules(instance)
+        self._blocks = RuinAndRecreate(instance, search.seed)
 
     def run(self) -> None:
         """Take bounds from below and schedules from above, then search in blocks for both."""
@@ -173,16 +174,15 @@ class _BlockSearch:
         there = with_instance(schedule, self._instance)
         if there.is_feasible:
             self.state.offer(there)
-        if self._blocks.is_small:
-            order = np.argsort(schedule.start_times, kind="stable")
-            self.state.offer(self._blocks.in_order(order))
+        if self._blocks.place(np.argsort(schedule.start_times, kind="stable")):
+            self.state.offer(self._blocks.schedule)
 
     def _improve(self, patience: float = PATIENCE) -> None:
         state = self.state
         state.phase = "heuristics"
-        if self._blocks.is_small:
-            stop = state.clock.must_stop
-            self._blocks.improve(state.schedule, self._options.seed, stop, state.offer, patience)
+        self._blocks.offer(state.schedule.start_times)
+        for found in improved(self._blocks, BLOCKS, state.clock.must_stop, patience):
+            state.offer(found.schedule)
 
     def _follow_paths(self, below: Result) -> None:
         """Build graphs of paths in blocks under the prices below."""

@@ -12,7 +12,6 @@ from hindsight.exact.highs import LinearResult, solve_linear
 from hindsight.exact.horizon import THOROUGH_UP_TO
 from hindsight.exact.program import Program
 from hindsight.exact.starts import StartSets, all_starts, count_starts
-from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Relaxation, RelaxationProgress
@@ -20,7 +19,11 @@ from hindsight.result import Progress, Result
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search
-from hindsight.seconds.solving import refuse_in_seconds, solve_seconds
+from hindsight.schedules.lists import best_list_schedule
+from hindsight.seconds.solving import (
+    refuse_in_seconds,
+    solve_seconds,
+)
 from instances import Instance, InvalidValueError, Workload
 from instances.arrays import FloatArray
 from instances.problem.memory_translation import pooled

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hindsight.heuristics.fleet_schedules import best_fleet_schedule
-from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.prices.tokens import (
     PriceBound,
     bound_without_prices,
@@ -16,6 +14,7 @@ from hindsight.prices.tokens import (
 )
 from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from hindsight.runtime.clock import StoppedEarlyError, never
+from hindsight.schedules.lists import best_fleet_schedule, best_list_schedule
 from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 

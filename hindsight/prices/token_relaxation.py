@@ -17,14 +17,10 @@ from typing import Literal
 
 import numpy as np
 
-from hindsight.heuristics.list_scheduling import (
-    PRIORITIES,
-    one_after_another,
-    prefix_schedule_within,
-)
 from hindsight.outcomes.results import Relaxation, RelaxationProgress, RelaxationStop
 from hindsight.runtime.clock import Clock, StoppedEarlyError
 from hindsight.runtime.memory_use import resident_bytes
+from hindsight.schedules.lists import PRIORITIES, one_after_another, prefix_schedule_within
 from instances import Instance
 from instances.arrays import FloatArray
 

@@ -40,7 +40,6 @@ import numpy as np
 from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import latest_starts, start_sets
-from hindsight.heuristics.schedule_decoder import LONGEST_PROFILE, fit_in_order, hold
 from hindsight.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.ascent import Evaluation, Stage, ascend
@@ -51,12 +50,13 @@ from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
+from hindsight.schedules.cycles import RuinAndRecreate
+from hindsight.schedules.improving import ON_TIME, PATIENCE, improved
+from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_translation import pooled, restricted
-
-from .placing import Placing
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
 """Heats of the ascent, in late requests."""
@@ -104,8 +104,8 @@ def attain_in_rounds(state: Interval, threads: int | None, seed: int) -> None:
 def with_late(state: Interval) -> Schedule | FleetSchedule:
     """Return the best schedule, with each late request at its first start that fits.
 
-    Where rounds are too many to look for one, late requests run one after another at the end.
-    Late requests are dealt to the replicas in turn, by volume.
+    Late requests are placed by volume. Where rounds are too many to look for a start, they are
+    dealt to the replicas in turn and run one after another at the end.
     """
     problem = state.problem
     assert isinstance(problem, Instance)
@@ -122,22 +122,18 @@ def with_late(state: Interval) -> Schedule | FleetSchedule:
     assignment[late] = np.arange(len(late)) % problem.replicas
     rounds = int(beside.arrival_times.max() + beside.output_lengths.sum()) + 2
     rounds += int(starts.max())
-    s, o, _, _ = columns = beside.alone().columns
+    requests = requests_of(beside)
+    if rounds * problem.replicas <= LONGEST_PROFILE:
+        table = timetable(requests, starts, assignment, (problem.replicas, rounds), 1)
+        place(requests, table, late)
+        return _schedule(problem, table.machines, table.starts + moved.shifts)
     for replica, own in enumerate(by_replica(assignment, problem.replicas)):
-        if not len(own):
-            continue
-        served, rest = own[starts[own] >= 0], late[assignment[late] == replica]
-        if rounds > LONGEST_PROFILE:
-            # One after another, when everybody else is done.
-            end = int((starts[served] + o[served]).max(initial=0))
-            for i in rest.tolist():
-                starts[i] = max(end, int(columns.arrival_times[i]))
-                end = int(starts[i] + o[i])
-            continue
-        profile = np.zeros(rounds, dtype=np.int64)
-        for i in served.tolist():
-            hold(profile, starts[i], s[i], o[i], 1)
-        fit_in_order(columns, rest, starts, profile, False)
+        # One after another, when everybody else is done.
+        served = own[starts[own] >= 0]
+        end = int((starts[served] + requests.output[served]).max(initial=0))
+        for i in late[assignment[late] == replica].tolist():
+            starts[i] = max(end, int(requests.arrival[i]))
+            end = int(starts[i] + requests.output[i])
     return _schedule(problem, assignment, starts + moved.shifts)
 
 
@@ -178,7 +174,7 @@ class _Search:
         self._rounds = int((self._last + self._instance.output_lengths).max())
         self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
-        self._placing = Placing(restricted(self._instance), self._last, seed)
+        self._placing = RuinAndRecreate(restricted(self._instance), seed, last=self._last)
 
     def run(self) -> None:
         """Run all phases."""
@@ -186,7 +182,7 @@ class _Search:
         if not len(self._able):
             return
         state.prove(len(state.problem) - self._most_by_volume(), VOLUMES)
-        self._offer(self._placing.openings(), self._placing.rounds)
+        self._place_first()
         # Small instances need only a bound from here on.
         self._place(FIRST_SHARE, patient=False)
         if state.is_done():
@@ -196,7 +192,7 @@ class _Search:
         if state.is_done():
             return
         if prices is not None:
-            self._placing.use(prices.as_floats())
+            self._placing.use_prices(prices.as_floats())
         late = self._ascend_on_states()
         if late is None and self._entries() <= LARGEST_PROGRAM:
             none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
@@ -218,21 +214,27 @@ class _Search:
         left = state.clock.limit_left()
         limited = patient and left is not None
         with state.clock.within(math.inf if left is None else share * left):
-            for starts in self._placing.improved(lambda: state.is_done(), limited=limited):
-                self._offer(starts, self._placing.rounds)
+            patience = math.inf if limited else PATIENCE
+            for found in improved(self._placing, ON_TIME, state.is_done, patience):
+                self._offer(found.starts, found.machines)
 
-    def _offer(self, starts: IntArray, rounds: int) -> None:
-        """Offer the schedule of the requests whose start is not below 0.
+    def _place_first(self) -> None:
+        """Offer the best schedule of some orders."""
+        volumes, a = self._instance.volumes, self._instance.arrival_times
+        last, output = self._last, self._instance.output_lengths
+        for key in (volumes, last, a, volumes / (last + output - a), last - output):
+            if self._placing.place(np.argsort(key, kind="stable")):
+                self._offer(self._placing.starts, self._placing.machines)
 
-        Starts count through the replicas, each of which has so many rounds.
-        """
+    def _offer(self, starts: IntArray, replicas: IntArray) -> None:
+        """Offer the schedule of the requests whose start is not below 0."""
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
             problem = self._state.problem
             assert isinstance(problem, Instance)
-            replicas, within = np.divmod(starts[placed], rounds)
-            part = _schedule(problem.of(served), replicas, within + self._shifts[placed])
+            within = starts[placed] + self._shifts[placed]
+            part = _schedule(problem.of(served), replicas[placed], within)
             self._state.offer(part, served)
 
     def _most_by_volume(self) -> int:
@@ -340,7 +342,10 @@ class _Search:
                 late = min(self._hopeless + least, state.upper_bound)
                 state.prove(late, PROGRAM, certified=False)
             if result.values is not None:
-                self._offer(program.starts(result.values), starts.rounds)
+                # Starts count through the replicas, and are -1 where there is none.
+                found = program.starts(result.values)
+                replicas, within = np.divmod(found, starts.rounds)
+                self._offer(np.where(found < 0, -1, within), replicas)
 
         result = solve_linear(
             program.linear,

@@ -18,14 +18,14 @@ from hindsight.exact.highs import solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import StartSets, all_starts, count_starts
 from hindsight.goals import Optimum
-from hindsight.heuristics.list_scheduling import (
+from hindsight.interval import Interval
+from hindsight.result import PROGRAM
+from hindsight.runtime.clock import never
+from hindsight.schedules.lists import (
     PRIORITIES,
     one_after_another,
     prefix_schedule_within,
 )
-from hindsight.interval import Interval
-from hindsight.result import PROGRAM
-from hindsight.runtime.clock import never
 from instances import Instance, Schedule
 
 from .program import ENTRIES_PER_SECOND

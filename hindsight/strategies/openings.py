@@ -14,18 +14,18 @@ import numpy as np
 
 from hindsight.exact.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
 from hindsight.goals import Optimum
-from hindsight.heuristics.list_scheduling import (
+from hindsight.interval import Interval
+from hindsight.outcomes.proofs import Proof
+from hindsight.prices.idle_gaps import compress
+from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
+from hindsight.schedules.lists import (
     PRIORITIES,
     best_list_schedule,
     one_after_another,
     prefix_schedule,
     prefix_schedule_within,
 )
-from hindsight.interval import Interval
-from hindsight.outcomes.proofs import Proof
-from hindsight.prices.idle_gaps import compress
-from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
 from instances import Instance, PreemptiveSchedule, Schedule
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule

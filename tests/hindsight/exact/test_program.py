@@ -19,8 +19,8 @@ from hindsight.exact.horizon import proved_horizon
 from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, compile_model, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.interval import Interval
+from hindsight.schedules.lists import one_after_another
 from hindsight.strategies import program as program_strategy
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.program import IntegerProgram

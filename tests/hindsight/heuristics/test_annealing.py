@@ -16,8 +16,8 @@ from strategies import schedules
 
 from hindsight.heuristics import annealing
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.heuristics.schedule_decoder import earliest_fit
+from hindsight.schedules.lists import one_after_another
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 

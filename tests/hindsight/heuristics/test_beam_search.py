@@ -17,8 +17,8 @@ from hindsight.heuristics.beam_search import (
     memory_moments,
     most_running,
 )
-from hindsight.heuristics.list_scheduling import PRIORITIES
 from hindsight.runtime.clock import never
+from hindsight.schedules.lists import PRIORITIES
 from instances import Instance, Schedule
 
 

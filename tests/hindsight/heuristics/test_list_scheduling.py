@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from strategies import instances as drawn
 
 from hindsight import prefix_schedule
-from hindsight.heuristics import list_scheduling
-from hindsight.heuristics.list_scheduling import PRIORITIES, prefix_schedule_within
+from hindsight.schedules import lists as list_scheduling
+from hindsight.schedules.lists import PRIORITIES, prefix_schedule_within
 from instances import Instance, Request, generate
 
 

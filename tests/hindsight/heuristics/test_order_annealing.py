@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
 
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.heuristics.order_annealing import annealed_order
 from hindsight.runtime.clock import never
+from hindsight.schedules.lists import one_after_another
 from instances import Instance, Schedule, generate
 
 

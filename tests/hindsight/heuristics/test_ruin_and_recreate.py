@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight.heuristics import ruin_and_recreate as module
-from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
 from hindsight.heuristics.ruin_and_recreate_kernels import (
     Moves,
@@ -32,6 +31,7 @@ from hindsight.heuristics.ruin_and_recreate_kernels import (
 )
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.runtime.clock import never
+from hindsight.schedules.lists import one_after_another
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 

@@ -13,9 +13,9 @@ from empty_cache import printed_without_cache
 
 from hindsight import Progress
 from hindsight.exact.horizon import proved_horizon
-from hindsight.heuristics import list_scheduling
 from hindsight.prices import starts, volume
 from hindsight.runtime import compilation
+from hindsight.schedules import lists as list_scheduling
 from instances import generate
 
 

@@ -12,14 +12,14 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight import best_list_schedule, mean_busy_time_bound, prefix_schedule
-from hindsight.heuristics.list_scheduling import (
+from hindsight.heuristics.schedule_decoder import shift_left
+from hindsight.interval import Interval
+from hindsight.rounds import METHODS
+from hindsight.schedules.lists import (
     PRIORITIES,
     one_after_another,
     prefix_schedule_within,
 )
-from hindsight.heuristics.schedule_decoder import shift_left
-from hindsight.interval import Interval
-from hindsight.rounds import METHODS
 from hindsight.strategies import openings
 from hindsight.strategies.beams import Beams, LargeSearch
 from hindsight.strategies.program import IntegerProgram

@@ -16,8 +16,10 @@ import numpy as np
 
 from hindsight.runtime.clock import Slices
 from hindsight.runtime.compilation import plain_at_first, step
-from instances import Instance, Request, Schedule
+from instances import FleetSchedule, Instance, Request, Schedule
 from instances.arrays import IntArray, RequestColumns
+
+from .cycles import RuinAndRecreate
 
 Priority = Callable[[Request], int | Fraction]
 
@@ -239,3 +241,34 @@ def best_list_schedule(
     if violations:
         raise AssertionError(f"a list schedule is infeasible: {violations[0]}")
     return best
+
+
+def round_robin(instance: Instance) -> FleetSchedule:
+    """Deal requests out by arrival, and run those of a replica one after another."""
+    replicas = np.zeros(len(instance), np.int64)
+    order = np.argsort(instance.arrival_times, kind="stable")
+    replicas[order] = np.arange(len(instance)) % instance.replicas
+    starts = np.zeros(len(instance), np.int64)
+    for replica in range(instance.replicas):
+        own = np.flatnonzero(replicas == replica)
+        if len(own):
+            starts[own] = one_after_another(instance.alone(own)).start_times
+    return FleetSchedule.from_starts(instance, replicas, starts)
+
+
+def first_orders(instance: Instance) -> list[IntArray]:
+    """Return orders for list schedules: by volume, peak, output length and arrival."""
+    weights = instance.weights
+    keys = (instance.volumes, instance.peak_memories, instance.output_lengths)
+    orders = [np.argsort(key / weights, kind="stable") for key in keys]
+    orders.append(np.argsort(instance.arrival_times, kind="stable"))
+    return orders
+
+
+def best_fleet_schedule(instance: Instance) -> FleetSchedule:
+    """Return the best of the schedules by `first_orders`, or that of `round_robin`."""
+    search, dealt = RuinAndRecreate(instance), round_robin(instance)
+    search.offer(dealt.start_times, dealt.assignment)
+    for order in first_orders(instance):
+        search.place(order)
+    return FleetSchedule.from_starts(instance, search.machines, search.starts)

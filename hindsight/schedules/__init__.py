@@ -1,0 +1,1 @@
+"""Feasible schedules: lists, annealed orders, beams, and moves that improve them."""

@@ -1,0 +1,317 @@
+"""Cycles of ruin and recreate, annealed from the best schedule.
+
+Sources: ruin and recreate follows Schrimpf, Schneider, Stamm-Wilbrandt and Dueck (2000), and
+skipping places that fit ("blinks") follows Christiaens and Vanden Berghe (2020);
+`hindsight.schedules.moves` describes the moves.
+
+Threads share one schedule: the rounds are cut into regions, at least one per thread. Moves in a
+region change only requests that live in it. The cuts move after every few thousand moves.
+
+Deterministic: the schedule after a cycle depends on the arguments, the number of moves and the
+number of threads alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from hindsight.runtime.clock import Slices, StoppedEarlyError, timed_slices
+from instances import FleetSchedule, Instance, Schedule
+from instances.arrays import FloatArray, IntArray
+
+from .draws import first_state
+from .moves import Moves, PriceSums, Region, ruin_and_recreate
+from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, timetable
+
+BUCKETS_PER_OUTPUT = 20
+"""Number of buckets in the mean output length."""
+
+MOVES_BETWEEN_CUTS = 4096
+"""Moves of each thread before the rounds are cut again and the best schedule is saved."""
+
+FEWEST_IN_A_REGION = 50
+FEWEST_LIVES_IN_A_REGION = 2
+"""Requests, and rounds in longest output lengths, that one more thread needs to be a gain: requests
+that live across a cut stay where they are until the cuts move."""
+
+IN_A_REGION = 1000
+LIVES_IN_A_REGION = 8
+"""Least requests of a region, and least rounds in longest output lengths: small regions keep the
+data of moves in the processor's cache, and large ones leave requests room to move."""
+
+LEAST_DEPTH = 4
+"""Requests of a bucket among which one is drawn, where most buckets hold less."""
+
+EVERYWHERE = 0.3
+"""Share of moves that remove requests from all machines."""
+
+SPARE_ROUNDS = 1.3
+"""Most rounds of a schedule, as a multiple of those of the first schedule."""
+
+
+@dataclass(frozen=True)
+class CycleSettings:
+    """Parameters of one kind of cycle; lengths and temperatures are in mean output lengths.
+
+    Temperatures also scale with the mean weight; where requests may be left out they are in
+    requests.
+
+    Attributes
+    ----------
+    most : int
+        Most requests removed at once.
+    reach : float
+        Requests are removed that start within this distance of a random moment.
+    weight : float
+        Initial weight of memory prices. A cycle with a weight above 0 is skipped without prices.
+    hot, cold : float
+        First and last temperature.
+    priced_until : float
+        Share of the cycle after which prices have no weight.
+    blink : float
+        Probability that the search for a start passes over one that fits.
+    second : float
+        Probability that a request is also tried at its next start that fits.
+    tried : int
+        Further requests drawn to find some that are left out.
+    """
+
+    most: int = 8
+    reach: float = 1.0
+    weight: float = 0.0
+    hot: float = 0.1
+    cold: float = 0.003
+    priced_until: float = 0.8
+    blink: float = 0.01
+    second: float = 0.3
+    tried: int = 0
+
+
+class RuinAndRecreate:
+    """Ruin and recreate on one schedule, with the best schedule found.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem, with any memory rule and number of replicas.
+    seed : int, default 0
+        Seed of the moves.
+    threads : int, default 1
+        Most threads; fewer are used if requests are few.
+    last : int64 array or None, default None
+        Last start of each request, shape (n,): as many as possible are to have a start. None for
+        the least total latency of all.
+
+    Attributes
+    ----------
+    starts, machines : int64 array
+        The best schedule so far, shape (n,); a start is -1 where a request is left out.
+    cost : float
+        Its weighted starts, or the number of requests left out; infinite before the first schedule.
+    moves : int
+        Moves made so far by all threads.
+    """
+
+    def __init__(
+        self, instance: Instance, seed: int = 0, threads: int = 1, last: IntArray | None = None
+    ) -> None:
+        self.requests, self._most_threads = requests_of(instance, last), threads
+        self._instance = instance
+        self._are_optional, n = last is not None, len(instance)
+        output, arrival = instance.output_lengths, instance.arrival_times
+        self._mean_output, self._longest_output = float(output.mean()), int(output.max())
+        self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
+        # More machines than requests are of no use.
+        self._count = min(instance.replicas, n)
+        # One after another all end by the first, and most schedules by the second.
+        self._most_rounds = int(arrival.max() + output.sum()) + 2
+        if last is not None:
+            self._most_rounds = int((last + output).max()) + 2
+        volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
+        rounds = int(arrival.max()) + 4 * (volume + self._longest_output) + 2
+        self._rounds = min(self._most_rounds, rounds)
+        self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
+        self._prices = np.zeros(0)
+        self._width = max(1, int(self._mean_output / BUCKETS_PER_OUTPUT))
+        self.starts, self.machines = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+        self.cost, self.moves = np.inf, 0
+
+    def use_prices(self, prices: FloatArray) -> None:
+        """Let cycles with a weight follow these prices of rounds 1, 2, ..."""
+        self._prices = prices
+
+    @property
+    def schedule(self) -> Schedule | FleetSchedule:
+        """Return the best schedule of all requests, on one machine or on a fleet."""
+        if self._instance.replicas == 1:
+            return Schedule(self._instance, self.starts)
+        return FleetSchedule.from_starts(self._instance, self.machines, self.starts)
+
+    @property
+    def has_prices(self) -> bool:
+        """Tell whether there are prices that cycles can follow."""
+        return bool(self._prices.any())
+
+    @property
+    def is_too_long(self) -> bool:
+        """Tell whether the profiles of the best schedule do not fit in memory."""
+        return self._count * self._needed_rounds() > LONGEST_PROFILE
+
+    def offer(self, starts: IntArray, machines: IntArray | None = None) -> bool:
+        """Continue from another feasible schedule, shape (n,), if it is better; tell whether."""
+        cost = self._cost_of(starts)
+        if cost < self.cost:
+            self.starts, self.cost = starts.copy(), cost
+            self.machines = np.zeros_like(starts) if machines is None else machines.copy()
+        return cost == self.cost
+
+    def place(self, order: IntArray) -> bool:
+        """Place requests one by one, each as early as it fits beside those before it.
+
+        Offers the schedule, and tells whether it is the best; False also without memory for it.
+        """
+        while self._count * self._rounds <= LONGEST_PROFILE:
+            none = np.full(len(order), -1, np.int64)
+            table = self._table(none, np.zeros_like(none), self._rounds)
+            place(self.requests, table, order)
+            if self._are_optional or table.starts.min() >= 0:
+                return self.offer(table.starts, table.machines)
+            # Some end after the last round.
+            self._rounds = min(self._most_rounds, 2 * self._rounds)
+        return False
+
+    def shift_left(
+        self, starts: IntArray, machines: IntArray, must_stop: Callable[[], bool]
+    ) -> tuple[IntArray, IntArray]:
+        """Move requests, in order of start, to the earliest start that fits beside all others.
+
+        Passes repeat until nothing moves. The schedule is feasible and no worse at every moment.
+        """
+        rounds = self._rounds_of(starts)
+        if self._count * rounds > LONGEST_PROFILE:
+            return starts, machines
+        table, is_moved = self._table(starts, machines, rounds), True
+        while is_moved and not must_stop():
+            before = table.starts.copy()
+            order = np.argsort(np.where(before < 0, rounds, before), kind="stable")
+            try:
+                for part in timed_slices(len(order), must_stop):
+                    place(self.requests, table, order[part])
+            except StoppedEarlyError:
+                break
+            is_moved = bool((table.starts != before).any())
+        return table.starts, table.machines
+
+    def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
+        """Anneal from the best schedule, and save the best one seen between cuts.
+
+        Parameters
+        ----------
+        settings : CycleSettings
+            Parameters of the moves.
+        moves : int
+            Number of moves of all threads together.
+        must_stop : Callable[[], bool]
+            Polled a few times a second.
+
+        Returns
+        -------
+        bool
+            Whether all moves were made.
+        """
+        if self.is_too_long:
+            return False
+        rounds = self._needed_rounds()
+        table, cost = self._table(self.starts, self.machines, rounds), self.cost
+        sums, regions = self._price_sums(rounds), self._regions(table)
+        each = -(-moves // len(regions))
+        plan = self._plan(settings, each)
+        work = partial(ruin_and_recreate, self.requests, table, sums)
+        done, slices = 0, Slices()
+        with ThreadPoolExecutor(min(len(regions), self._most_threads)) as pool:
+            while done < each:
+                until = min(each, done + MOVES_BETWEEN_CUTS)
+                while done < until and not must_stop():
+                    with slices.next(until - done) as length:
+                        last = done + length
+                        tasks = [pool.submit(work, one, plan, done, last) for one in regions]
+                        cost += sum(task.result() for task in tasks)
+                    done = last
+                    self.moves += length * len(regions)
+                if cost < self.cost:
+                    self.offer(table.starts, table.machines)
+                if done < until:
+                    return False
+                regions = self._regions(table)
+        return True
+
+    def _plan(self, settings: CycleSettings, total: int) -> Moves:
+        """Return the parameters of a cycle in rounds and costs."""
+        buckets = self.starts // self._width
+        return Moves(
+            total=total,
+            hot=settings.hot * self._unit,
+            cold=settings.cold * self._unit,
+            most=min(settings.most, max(2, len(self.starts))),
+            tried=settings.tried,
+            reach=max(2.0, settings.reach * self._mean_output),
+            weight=settings.weight,
+            priced_until=settings.priced_until,
+            blink=settings.blink,
+            second=settings.second,
+            depth=max(LEAST_DEPTH, 2 * len(self.starts) // len(np.unique(buckets))),
+            everywhere=EVERYWHERE,
+        )
+
+    def _table(self, starts: IntArray, machines: IntArray, rounds: int) -> Timetable:
+        return timetable(self.requests, starts, machines, (self._count, rounds), self._width)
+
+    def _rounds_of(self, starts: IntArray) -> int:
+        """Return the rounds of a schedule with one behind it."""
+        return int((starts + self.requests.output).max()) + 2
+
+    def _needed_rounds(self) -> int:
+        """Return rounds for the best schedule, with spare ones behind it."""
+        if self._are_optional:
+            return self._most_rounds
+        return int(SPARE_ROUNDS * self._rounds_of(self.starts)) + 2 * self._longest_output
+
+    def _price_sums(self, rounds: int) -> PriceSums:
+        padded = np.zeros(rounds)
+        known = self._prices[: rounds - 1]
+        padded[1 : len(known) + 1] = known
+        return PriceSums(np.cumsum(padded), np.cumsum(padded * np.arange(rounds)))
+
+    def _regions(self, table: Timetable) -> list[Region]:
+        """Cut the rounds, about evenly by requests, so that regions share no bucket."""
+        starts, (_, rounds) = table.starts, table.profiles.shape
+        lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
+        fewest = min(len(starts) // FEWEST_IN_A_REGION, int(lives / FEWEST_LIVES_IN_A_REGION))
+        near = min(len(starts) // IN_A_REGION, int(lives / LIVES_IN_A_REGION))
+        count = 1 if self._are_optional else max(1, min(self._most_threads, fewest), near)
+        while len(self._states) < count:
+            self._states.append(first_state(int(self._random.integers(1 << 32))))
+        order = np.argsort(starts, kind="stable")
+        shares = (np.arange(1, count) + self._random.uniform(-0.25, 0.25, count - 1)) / count
+        cuts = starts[order[(shares * len(order)).astype(np.int64)]] // self._width * self._width
+        ends = [0, *cuts.tolist(), rounds - 1]
+        completions = starts + self.requests.output
+        regions = []
+        for (first, last), state in zip(pairwise(ends), self._states, strict=False):
+            inside = np.flatnonzero((starts >= first) & (completions <= last))
+            if count == 1:
+                inside = np.arange(len(starts))
+            if len(inside):
+                regions.append(Region(first, last, inside, state))
+        return regions
+
+    def _cost_of(self, starts: IntArray) -> float:
+        if self._are_optional:
+            return float((starts < 0).sum())
+        return float(self.requests.weight @ starts) if starts.min() >= 0 else np.inf

@@ -1,0 +1,223 @@
+"""Schedules as arrays: who starts when on which machine, and the memory of every round.
+
+*Fitting test.* P_r is the memory already placed in round r. A request started at t holds
+s + r - t in round r of its life. If round r overflows, P_r + s + r - t > M, the first start worth
+trying is min(r, P_r + s + r - M): an earlier one t' > t still covers round r if t' < r (its life
+t' + 1 .. t' + o begins no later than r and ends after t + o >= r), and overflows it there as long
+as t' < P_r + s + r - M. So the search jumps, and no feasible start is passed over. In blocks of
+b tokens, of which F_r are free in round r, the tokens s + r - t fit where they are at most b F_r.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hindsight.runtime.compilation import inner, njit, step
+from instances import Instance
+from instances.arrays import FloatArray, IntArray
+
+LONGEST_PROFILE = 50_000_000
+"""Most rounds of all machines together for which there is a profile."""
+
+
+class Requests(NamedTuple):
+    """Requests column by column, and the memory of a machine.
+
+    Attributes
+    ----------
+    prompt, output : int64 array, shape (n,)
+        Tokens: those stored before the first round, and the output length.
+    arrival, last : int64 array, shape (n,)
+        First and last start, rounds.
+    weight : int64 array, shape (n,)
+        Cost of each round of a start.
+    penalty : float64 array, shape (n,)
+        Cost of leaving a request out; infinite where that is not allowed.
+    limit, block : int
+        Blocks of a machine, and tokens of a block.
+    """
+
+    prompt: IntArray
+    output: IntArray
+    arrival: IntArray
+    last: IntArray
+    weight: IntArray
+    penalty: FloatArray
+    limit: int
+    block: int
+
+
+class Timetable(NamedTuple):
+    """A feasible schedule, which moves change in place.
+
+    Attributes
+    ----------
+    starts, machines : int64 array, shape (n,)
+        Start, -1 where a request is left out, and machine.
+    profiles : int64 array, shape (machines, rounds)
+        Blocks held; entry (k, r) for round r on machine k.
+    heads : int64 array, shape (buckets,)
+        First request of each bucket of ``width`` rounds, or -1.
+    following, preceding : int64 array, shape (n,)
+        Neighbours of each request in the doubly linked list of its bucket; -1 at the ends.
+    width : int
+        Number of rounds of a bucket.
+    """
+
+    starts: IntArray
+    machines: IntArray
+    profiles: IntArray
+    heads: IntArray
+    following: IntArray
+    preceding: IntArray
+    width: int
+
+
+@step
+def hold(profile: IntArray, start: int, prompt: int, output: int, sign: int, block: int) -> None:
+    """Add the blocks of a run to the profile, or subtract them with ``sign`` -1."""
+    if block == 1:
+        for r in range(start + 1, start + output + 1):
+            profile[r] += sign * (prompt + r - start)
+    else:
+        for r in range(start + 1, start + output + 1):
+            profile[r] += sign * ((prompt + r - start + block - 1) // block)
+
+
+@inner
+def earliest_fit(
+    profile: IntArray, start: int, prompt: int, output: int, limit: int, block: int
+) -> int:
+    """Return the first start >= ``start`` at which a request fits, or -1 past the profile.
+
+    ``profile[r]`` are the blocks already placed in round r; see the module docstring.
+    """
+    size = profile.shape[0]
+    if start + output >= size:
+        return -1
+    r = start + output
+    while r > start:
+        # Fitting test: in round r the request holds r - start more than its prompt.
+        free = limit - profile[r]
+        needed = r + prompt - (free if block == 1 else free * block)
+        if needed > start:
+            start = min(r, needed)
+            r = start + output
+            if r >= size:
+                return -1
+        else:
+            r -= 1
+    return start
+
+
+@inner
+def fit(
+    requests: Requests, profiles: IntArray, i: int, begin: int, first: int, size: int
+) -> tuple[int, int]:
+    """Return the least start from ``begin`` on and its machine, tried from ``first`` on, or -1.
+
+    The request must end before round ``size``, and start by its last start.
+    """
+    prompt, output, last = requests.prompt[i], requests.output[i], requests.last[i]
+    size = min(size, last + output + 1)
+    best, where = -1, first
+    for after in range(profiles.shape[0]):
+        k = (first + after) % profiles.shape[0]
+        # A profile that ends there admits only starts before the best one.
+        at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.limit, requests.block)
+        if at >= 0:
+            best, where, size = at, k, at + output
+        if best == begin:
+            break
+    return best, where
+
+
+@step
+def hold_start(requests: Requests, profiles: IntArray, i: int, at: int, k: int, sign: int) -> None:
+    """Add a request that starts at ``at`` on machine k, or subtract it with ``sign`` -1."""
+    if at >= 0:
+        hold(profiles[k], at, requests.prompt[i], requests.output[i], sign, requests.block)
+
+
+@step
+def link(table: Timetable, i: int) -> None:
+    """Insert a request into the bucket of its start."""
+    bucket = table.starts[i] // table.width
+    head = table.heads[bucket]
+    table.following[i], table.preceding[i] = head, -1
+    if head >= 0:
+        table.preceding[head] = i
+    table.heads[bucket] = i
+
+
+@step
+def unlink(table: Timetable, i: int) -> None:
+    """Take a request out of the bucket of its start."""
+    after, before = table.following[i], table.preceding[i]
+    if before >= 0:
+        table.following[before] = after
+    else:
+        table.heads[table.starts[i] // table.width] = after
+    if after >= 0:
+        table.preceding[after] = before
+
+
+@njit
+def fill(requests: Requests, table: Timetable) -> None:
+    """Write the starts of a timetable into its empty profiles and buckets."""
+    for i in range(len(table.starts)):
+        if table.starts[i] >= 0:
+            hold_start(requests, table.profiles, i, table.starts[i], table.machines[i], 1)
+            link(table, i)
+
+
+@njit
+def place(requests: Requests, table: Timetable, order: IntArray) -> None:
+    """Give each request, in order, its first start at which it fits beside all others, in place.
+
+    A request that has a start already keeps it if no sooner one fits; one that finds none is left
+    out, with start -1.
+    """
+    starts, machines, profiles = table.starts, table.machines, table.profiles
+    for i in order:
+        if starts[i] >= 0:
+            hold_start(requests, profiles, i, starts[i], machines[i], -1)
+            unlink(table, i)
+        at, k = fit(requests, profiles, i, requests.arrival[i], machines[i], profiles.shape[1])
+        starts[i], machines[i] = at, k
+        if at >= 0:
+            hold_start(requests, profiles, i, at, k, 1)
+            link(table, i)
+
+
+def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
+    """Return the columns of an instance under its memory rule.
+
+    With last starts, int64, shape (n,), a request without a start costs 1 and nothing else does.
+    """
+    n, rule = len(instance), instance.memory_rule
+    is_latency = last is None
+    return Requests(
+        np.array(instance.prompt_lengths - rule.unstored),
+        np.array(instance.output_lengths),
+        np.array(instance.arrival_times),
+        np.full(n, 1 << 60) if last is None else np.array(last),
+        np.array(instance.weights) if is_latency else np.zeros(n, np.int64),
+        np.full(n, np.inf if is_latency else 1.0),
+        int(rule.usable_blocks(instance.memory_limit)),
+        int(rule.block_size),
+    )
+
+
+def timetable(
+    requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int], width: int
+) -> Timetable:
+    """Return a timetable of so many machines and rounds; starts of -1 are left out."""
+    heads = np.full(shape[1] // width + 1, -1, np.int64)
+    following, preceding = np.full((2, len(starts)), -1, np.int64)
+    profiles = np.zeros(shape, np.int64)
+    table = Timetable(starts.copy(), machines.copy(), profiles, heads, following, preceding, width)
+    fill(requests, table)
+    return table
