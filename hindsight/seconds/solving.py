@@ -1,7 +1,7 @@
 """The interval around the least total latency in seconds.
 
 *Upper bounds*: checked schedules, from list schedules in seconds and their annealing
-(`hindsight.seconds.order_search`). *Lower bounds*: those of `hindsight.prices.machines`, and
+(`hindsight.schedules.keys`). *Lower bounds*: those of `hindsight.prices.machines`, and
 prices that know a round's length, found by an ascent and evaluated with outward rounding
 (`hindsight.prices.round_lengths`).
 
@@ -33,10 +33,15 @@ from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import SLICE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
-from instances import FleetSchedule, InvalidValueError, SecondsSchedule, Workload
+from hindsight.schedules.keys import KeySearch
+from instances import (
+    FleetSchedule,
+    InvalidValueError,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import FloatArray
 
-from .fleet_orders import orders_of
 from .proof import SecondsProof
 
 MARGIN = 1.1
@@ -55,7 +60,7 @@ STALL_TURNS, STALL_GAIN = 20, 2e-4
 """An ascent that gains less than this share in so many evaluations ends."""
 
 CYCLES = 2
-"""Seconds of annealing without a time limit."""
+"""Cycles of annealing without a time limit."""
 
 FINER_TURNS, FINEST_CELL = 40, 4.0
 """Evaluations after which cells of prices are halved, if there is time for as many more, and the
@@ -180,13 +185,14 @@ class _Search:
         self._threads = threads
         self._anneal = anneal
         recomputes = interval.preemption == "recompute"
-        self._orders = orders_of(interval.problem, seed, recomputes)
-        self._beside: Beside[Any] = Beside(self._anneal_orders, interval.offer)
+        self._keys = KeySearch(interval.problem, seed, recomputes=recomputes)
+        self._beside: Beside[Any] = Beside(self._anneal_keys, interval.offer)
 
     def run(self) -> None:
         """Run all phases until proof, time limit or interruption."""
         interval = self._interval
-        interval.offer(self._orders.openings(interval.clock.must_stop))
+        self._keys.open(interval.clock.must_stop)
+        interval.offer(self._keys.schedule())
         # These run even if there is little time: without them nothing is proved.
         interval.phase = "bounds"
         workload, batch_time = interval.problem, self._batch_time
@@ -211,13 +217,13 @@ class _Search:
     def _is_over(self) -> bool:
         return self._interval.clock.must_stop() or self._interval.is_proved
 
-    def _anneal_orders(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
+    def _anneal_keys(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
         """Anneal in a separate thread, which hands schedules over instead of offering them."""
         limited = self._interval.clock.limit_left() is not None
-        for schedule in self._orders.anneal(
-            lambda: must_stop() or (not limited and self._orders.cycle >= CYCLES)
+        for _ in self._keys.anneal(
+            lambda: must_stop() or (not limited and self._keys.cycle >= CYCLES)
         ):
-            found(schedule)
+            found(self._keys.schedule())
 
     def _ascend(self, pool: Executor) -> tuple[RoundLengthAscent, AffineMinorant] | None:
         """Run price ascents; return the best and its minorant, or None if there are no prices."""

@@ -1,9 +1,8 @@
 """The most requests on time where rounds last as long as their batch takes.
 
-*Schedules*: `hindsight.service.deadline_orders`, and of several replicas
-`hindsight.service.fleet_deadline_orders`. *Upper bounds*: prices of machine time by
-`hindsight.prices.round_lengths`, where being late costs 1 (*Service levels*), and before
-them the requests that no machine serves on time even alone.
+*Schedules*: `hindsight.schedules.keys`, where the cost is the number of late requests. *Upper
+bounds*: prices of machine time by `hindsight.prices.round_lengths`, where being late costs 1
+(*Service levels*), and before them the requests that no machine serves on time even alone.
 
 Late requests served after all others delay nobody, so that as many are on time at best as where
 nobody serves them: see `with_late`.
@@ -12,7 +11,7 @@ nobody serves them: see `with_late`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
@@ -25,7 +24,7 @@ from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_min
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LONGEST_OUTPUT
 from hindsight.runtime.clock import Clock, never
-from hindsight.seconds.fleet_orders import orders_of
+from hindsight.schedules.keys import KeySearch
 from hindsight.seconds.solving import MARGIN, MOST_CELLS, on_grids
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import IntArray
@@ -33,12 +32,7 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 from instances.service_level import Limits
 
-from .deadline_orders import DeadlineOrders, Weighted
-from .fleet_deadline_orders import FleetDeadlineOrders
-
 AnySeconds = SecondsSchedule | FleetSchedule
-
-AnyOrders = DeadlineOrders | FleetDeadlineOrders
 
 OWN_TIME = "own time"
 """Name of the bound by requests that no machine serves on time."""
@@ -58,8 +52,8 @@ OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.35, 0.5
 STALL, FRUITLESS = 1e-3, 20
 """The ascent ends if it gains less, in requests, in so many turns."""
 
-MOVES = 2_000
-"""Moves of the search for schedules without a time limit."""
+CYCLES = 2
+"""Cycles of annealing without a time limit."""
 
 
 def attain_in_seconds(state: Interval, threads: int, seed: int) -> None:
@@ -75,30 +69,18 @@ def attain_in_seconds(state: Interval, threads: int, seed: int) -> None:
         Seed of the search for schedules.
     """
     assert isinstance(state.problem, Workload)
-    kind = DeadlineOrders if state.problem.replicas == 1 else FleetDeadlineOrders
-    batch_time = state.problem.require_batch_time()
     limits = state.limits()
-    orders = kind(state.problem, limits, seed)
+    keys = KeySearch(state.problem, seed, limits=limits)
     with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
-        openings = iter(orders.rules())
-        _open(state, orders, openings)
-        orders.reject()
-        _take(state, orders)
+        _open(state, keys)
     longest = int(state.problem.output_lengths.max())
-    if has_minorants(batch_time) and longest < LONGEST_OUTPUT and not state.is_done():
+    if has_minorants(state.problem.batch_time) and longest < LONGEST_OUTPUT and not state.is_done():
         _bound(state, limits, threads)
     state.phase = "schedules"
-    _open(state, orders, openings)
-    orders.reject()
-    _take(state, orders)
+    _open(state, keys)
     limited = state.clock.limit_left() is not None
-    weight, present, moves = orders.begin(), orders.count, 0
-    while not state.is_done() and (limited or moves < MOVES):
-        before = orders.count
-        present = orders.move(weight, present)
-        moves += 1
-        if orders.count > before:
-            _take(state, orders)
+    for _ in keys.anneal(lambda: state.is_done() or (not limited and keys.cycle >= CYCLES)):
+        _take(state, keys)
 
 
 def with_late(schedule: Any, served: IntArray, workload: Workload) -> AnySeconds:
@@ -117,7 +99,7 @@ def with_late(schedule: Any, served: IntArray, workload: Workload) -> AnySeconds
         return _fleet_with_late(schedule, served, workload)
     rest = np.setdiff1d(np.arange(len(workload)), served)
     tables, rounds = [], 0
-    late = None if not len(rest) else orders_of(workload.of(rest), 0).openings(never)
+    late = None if not len(rest) else _opened(workload.of(rest), never)
     for part, positions in ((schedule, served), (late, rest)):
         if part is None:
             continue
@@ -143,16 +125,21 @@ def _fleet_with_late(schedule: Any, served: IntArray, workload: Workload) -> Fle
     return FleetSchedule(workload, assignment, parts)
 
 
-def _open(state: Interval, orders: AnyOrders, openings: Iterator[Weighted]) -> None:
+def _opened(workload: Workload, should_stop: Callable[[], bool]) -> AnySeconds:
+    """Return a good schedule of all requests, whether on time or not."""
+    keys = KeySearch(workload, 0)
+    keys.open(should_stop)
+    return keys.schedule()
+
+
+def _open(state: Interval, keys: KeySearch) -> None:
     """Try the rules that are left, as long as there is time; the next one always."""
-    for weight, rule in openings:
-        orders.offer(weight, rule)
-        if state.is_done():
-            return
+    keys.open(state.is_done)
+    _take(state, keys)
 
 
-def _take(state: Interval, orders: AnyOrders) -> None:
-    found = orders.schedule()
+def _take(state: Interval, keys: KeySearch) -> None:
+    found = keys.on_time()
     if found is not None:
         state.offer(*found)
 
@@ -165,7 +152,7 @@ def _bound(state: Interval, limits: Limits, threads: int) -> None:
     certified = is_known(batch_time)
     state.phase = "bounds"
     best: tuple[float, RoundLengthAscent, AffineMinorant, Deadlines] | None = None
-    schedule = orders_of(workload, 0).openings(state.clock.must_stop)
+    schedule = _opened(workload, state.clock.must_stop)
     minorants = affine_minorants(batch_time, workload.memory_limit)
     with ThreadPoolExecutor(threads) as pool:
         for minorant in minorants:

@@ -35,8 +35,8 @@ heuristics/test_ruin_and_recreate.py::test_nothing_but_its_region_matters_to_a_m
 paths/test_relaxation.py::test_a_graph_holds_every_schedule_within_its_limit
 paths/test_relaxation.py::test_limits_and_stops
 prices/test_relaxation.py::test_auto_goes_on_by_prices_where_highs_finds_no_optimum
-seconds/test_order_search.py::test_a_stop_leaves_the_first_order
-seconds/test_order_search.py::test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone
+schedules/test_keys.py::test_a_stop_leaves_the_first_schedule
+schedules/test_serving.py
 test_compile_kernels.py::test_each_part_runs_whatever_is_proved_before
 """
 

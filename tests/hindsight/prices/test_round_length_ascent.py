@@ -11,13 +11,15 @@ from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_lengths import priced_bound
 from hindsight.runtime.clock import never
-from hindsight.seconds.order_search import SecondsOrders
+from hindsight.schedules.keys import KeySearch
 from instances import SecondsSchedule, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
 
 
 def listed(workload: Workload, time: AffineTime) -> SecondsSchedule:
-    return SecondsOrders(workload.with_batch_time(time), 0).openings(never)
+    keys = KeySearch(workload.with_batch_time(time), 0)
+    keys.open(never)
+    return keys.schedule()
 
 
 def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -> RoundLengthAscent:

@@ -10,12 +10,13 @@ import pytest
 import hindsight
 from hindsight.prices.machines import machine_bounds
 from hindsight.runtime.clock import never
-from hindsight.seconds.fleet_orders import FleetOrders
+from hindsight.schedules.keys import KeySearch
 from instances import (
     FleetSchedule,
     InvalidTypeError,
     InvalidValueError,
     MemoryRule,
+    SecondsSchedule,
     Workload,
     generate,
 )
@@ -76,10 +77,11 @@ def test_annealing_is_deterministic_and_starts_are_taken() -> None:
     time = LLAMA_2_70B_2XA100.batch_time
     fleet = generate("conversations", 1, n=30, rate=100).replaced(replicas=2, batch_time=time)
 
-    def found() -> list[FleetSchedule]:
-        orders = FleetOrders(fleet, 5)
-        first = orders.openings(never)
-        return [first, *orders.anneal(lambda: orders.cycle > 0)]
+    def found() -> list[SecondsSchedule | FleetSchedule]:
+        keys = KeySearch(fleet, 5)
+        keys.open(never)
+        first = keys.schedule()
+        return [first, *(keys.schedule() for _ in keys.anneal(lambda: keys.cycle > 0))]
 
     schedules = found()
     assert schedules == found()

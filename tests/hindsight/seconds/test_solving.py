@@ -24,7 +24,7 @@ from instances.batch_time import (
 from instances.problem.arrival_source import in_seconds
 
 TIME = AffineTime(0.5, 0.25, 0.125)
-NO_BOUND = "no latency is negative"
+NO_BOUND = "no cost is negative"
 
 
 def tiny(seed: int) -> tuple[Workload, AffineTime]:
@@ -71,8 +71,8 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
 def test_an_instance_counts_its_rounds_as_seconds_in_order_of_arrival() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
     result = hindsight.solve(in_seconds(instance, TIME), 0.2)
-    assert result.workload.ids == (1, 2, 0)
-    assert result.workload.arrival_times.tolist() == [0.0, 1.0, 2.0]
+    assert result.problem.ids == (1, 2, 0)
+    assert result.problem.arrival_times.tolist() == [0.0, 1.0, 2.0]
     assert result.schedule.is_feasible
 
 

@@ -1,4 +1,4 @@
-"""List schedules in seconds: better for being annealed, and the seconds that they take."""
+"""Keys in seconds: better for being annealed, on time, on several machines; seconds of rounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hindsight.runtime.clock import never
-from hindsight.seconds.order_search import SecondsOrders, round_seconds
+from hindsight.schedules.keys import KeySearch
+from hindsight.schedules.machines import round_seconds
 from instances import Workload
 from instances.batch_time import (
     LLAMA_2_70B_2XA100,
@@ -20,6 +21,7 @@ from instances.batch_time import (
     TiledTime,
     UnitTime,
 )
+from instances.problem.schedule import TimedSchedule
 
 
 def drawn(seed: int, n: int, time: BatchTime) -> Workload:
@@ -28,6 +30,12 @@ def drawn(seed: int, n: int, time: BatchTime) -> Workload:
     limit = int((s + o).max()) + int(rng.integers(0, 60))
     arrivals = np.sort(rng.integers(0, 8 * n, n)) / 8
     return Workload(arrivals, s, o, memory_limit=limit, batch_time=time)
+
+
+def opened(workload: Workload) -> TimedSchedule:
+    keys = KeySearch(workload, 0)
+    keys.open(never)
+    return keys.schedule()
 
 
 @pytest.mark.parametrize(("draw", "room"), [((4, 30), 0), ((1, 12), 400)], ids=["tight", "ample"])
@@ -39,10 +47,12 @@ def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone(
     workload = tight.replaced(memory_limit=tight.memory_limit + room)
     found = []
     for _ in range(2):
-        orders = SecondsOrders(workload, 7)
-        first = orders.openings(never)
-        found.append(next(orders.anneal(never)))
-        assert found[-1].total_latency < first.total_latency
+        keys = KeySearch(workload, 7)
+        keys.open(never)
+        first = keys.cost
+        found.append((next(keys.anneal(never)), keys.schedule()))
+        assert found[-1][1].total_latency == pytest.approx(found[-1][0])
+        assert found[-1][0] < first
     assert found[0] == found[1]
 
 
@@ -52,8 +62,7 @@ def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
     prompts, outputs = [10] * 20 + [1000] * 5, [1] * 20 + [5] * 5
     machine = {"memory_limit": 10_000, "batch_time": LLAMA_2_70B_2XA100.batch_time}
     workload = Workload(np.zeros(n), prompts, outputs, **machine)
-    orders = SecondsOrders(workload, 0)
-    best = orders.openings(never)
+    best = opened(workload)
     together = SecondsSchedule.from_start_rounds(workload, [0] * n)
     assert together.is_feasible
     assert best.total_latency < together.total_latency
@@ -64,7 +73,7 @@ def test_two_that_fill_the_memory_to_the_last_token_run_together(
     memory_limit: int, together: bool
 ) -> None:
     machine = {"memory_limit": memory_limit, "batch_time": UnitTime()}
-    best = SecondsOrders(Workload([0.0, 0.0], [3, 3], [2, 2], **machine), 0).openings(never)
+    best = opened(Workload([0.0, 0.0], [3, 3], [2, 2], **machine))
     assert (best.total_latency == 4) is together
 
 
@@ -85,7 +94,8 @@ def test_the_table_of_a_batch_time_is_what_it_says(time: object) -> None:
         assert seconds[tokens] + d2 * resident == time.durations(stretch)[0]  # type: ignore[attr-defined]
 
 
-def test_a_stop_leaves_the_first_order() -> None:
-    orders = SecondsOrders(drawn(0, 10, UnitTime()), 0)
-    assert math.isfinite(orders.openings(lambda: True).total_latency)
-    assert list(orders.anneal(lambda: True)) == []
+def test_a_stop_leaves_the_first_schedule() -> None:
+    keys = KeySearch(drawn(0, 10, UnitTime()), 0)
+    keys.open(lambda: True)
+    assert math.isfinite(keys.cost)
+    assert list(keys.anneal(lambda: True)) == []

@@ -1,0 +1,407 @@
+"""Schedules in seconds of one machine: before each round, serve the requests of least rank.
+
+Before a round the requests that have arrived are tried in ascending rank, and each runs if memory
+and a cap on the prompt tokens of a round allow. A rank is the request's key, times what is left of
+its machine seconds and times the seconds left until it is late, each to a power. Fuller rounds last
+longer for every request in them, so a cap delays prompts and speeds up the requests that run.
+
+*Reserving*, the machine never stops a request: one starts if it fits beside all running ones for
+its whole life. Otherwise a request that does not run leaves the cache, and keeps its tokens or
+recomputes them. Requests that can no longer be on time are dropped.
+
+After a round the same requests run again until one arrives, completes, fits, or no longer fits.
+Those rounds are not decided one by one: running lowers the rank of a request, so that whoever came
+before a request that waits comes before it again. With deadlines ranks also change with the time,
+so at most `REVIEW` rounds follow one another undecided.
+
+Sources: least remaining processing time first (Schrage, 1968); least slack first, and rejection of
+late jobs (Moore, 1968); here with the memory of each round.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from hindsight.runtime.compilation import njit, step
+from instances.arrays import FloatArray, IntArray
+from instances.batch_time.seconds_schedule import ADVANCES
+
+from .machines import Machine
+
+REVIEW = 4
+"""Most rounds without a decision where requests have deadlines."""
+
+LONGEST = 1 << 40
+"""Rounds that no run has."""
+
+LENIENT = 1 + 1e-12
+"""Factor on deadlines on this clock, which is rounded: the schedule's exact times decide."""
+
+RUNNING = -(2.0**52)
+"""Rank of a running request where none is stopped, less its last round."""
+
+
+class Rule(NamedTuple):
+    """Rule that turns keys into a schedule.
+
+    Attributes
+    ----------
+    charge, left : float
+        Powers, in a rank, of the machine seconds left (>= 0) and of the seconds until it is late.
+    begun : float
+        Factor on the rank of requests that have a token.
+    skips : int
+        Number of requests that may be skipped in a round because they do not fit.
+    prompt_cap : float
+        Most prompt tokens of a round; one prompt is always allowed.
+    patience : float
+        Most seconds of a round, in the seconds a token that its requests have left.
+    reserves : bool
+        Whether requests are never stopped, because memory is reserved for their whole lives.
+    recomputes : bool
+        Whether a request that comes back processes its prompt and tokens again.
+    """
+
+    charge: float
+    left: float
+    begun: float
+    skips: int
+    prompt_cap: float
+    patience: float
+    reserves: bool
+    recomputes: bool
+
+
+class State(NamedTuple):
+    """State of a run; every array has a place for each request of the machine.
+
+    Attributes
+    ----------
+    order : int64 array
+        Requests that have arrived and are neither complete nor dropped, least rank first.
+    done, last, row : int64 array
+        Output tokens, latest round, and row of the latest stretch.
+    due, rank : float64 array
+        Deadline of the last token, and rank.
+    """
+
+    order: IntArray
+    done: IntArray
+    last: IntArray
+    row: IntArray
+    due: FloatArray
+    rank: FloatArray
+
+
+class _Round(NamedTuple):
+    """Sums over the requests that run in a round.
+
+    Attributes
+    ----------
+    running, tokens, stored : int
+        Requests, tokens processed, and tokens that count for the duration.
+    span : int
+        Rounds for which the same requests can run.
+    written : int
+        Number of stretches.
+    """
+
+    running: int
+    tokens: int
+    stored: int
+    span: int
+    written: int
+
+
+@step
+def _tokens(i: int, r: int, machine: Machine, rule: Rule, state: State) -> int:
+    """Return the tokens that request i would process in round r + 1."""
+    done: int = state.done[i]
+    if done > 0 and (state.last[i] == r or not rule.recomputes):
+        return 1
+    prompt: int = machine.prompt[i]
+    return prompt + done
+
+
+@step
+def _charge(i: int, r: int, machine: Machine, rule: Rule, state: State) -> float:
+    """Return what is left of the machine seconds of request i, to the power of the rule."""
+    done = state.done[i]
+    steps = machine.output[i] - done
+    processed = _tokens(i, r, machine, rule, state) + steps - 1
+    stored = steps * (machine.held[i] + 0.5 * (done + 1 + machine.output[i]))
+    charge: float = machine.charges[0] * processed + machine.charges[1] * stored
+    return charge if rule.charge == 1 else charge**rule.charge
+
+
+@step
+def _rank(
+    i: int, r: int, t: float, key: FloatArray, machine: Machine, rule: Rule, state: State
+) -> float:
+    """Return the rank of request i after round r at time t, infinite if it cannot be on time."""
+    done = state.done[i]
+    steps = machine.output[i] - done
+    if machine.counts_late:
+        prompt = machine.seconds[_tokens(i, r, machine, rule, state)] - machine.seconds[1]
+        least = machine.seconds[1] + machine.d2 * (machine.stored[i] + done)
+        if t + prompt + steps * least > state.due[i]:
+            return math.inf
+    if rule.reserves and done > 0:
+        return RUNNING + float(r + steps)
+    rank: float = key[i]
+    if done > 0:
+        rank *= rule.begun
+    if rule.charge > 0:
+        rank *= _charge(i, r, machine, rule, state)
+    if rule.left != 0:
+        rank *= min(max(state.due[i] - t, 1e-9), 1e9) ** rule.left
+    return rank
+
+
+@step
+def _insert(order: IntArray, count: int, rank: FloatArray, request: int) -> None:
+    """Insert a request into ``count`` others, least rank first."""
+    x = count
+    while x > 0 and rank[order[x - 1]] > rank[request]:
+        order[x] = order[x - 1]
+        x -= 1
+    order[x] = request
+
+
+@step
+def _wait(i: int, running: int, memory: int, machine: Machine, state: State) -> int:
+    """Return 0 if memory holds request i for its whole life, or rounds that it waits at least.
+
+    The ``running`` requests are first in order, by their last rounds. Memory is largest in rounds
+    in which some request completes, so only those are compared with the limit.
+    """
+    steps: int = machine.output[i]
+    total, count = memory + machine.held[i] + 1, running + 1
+    for y in range(running):
+        j = state.order[y]
+        rounds: int = machine.output[j] - state.done[j]
+        excess: int = total + count * (min(rounds, steps) - 1) - machine.memory_limit
+        if rounds >= steps:
+            # Starting later, request i has all its tokens while these hold no fewer.
+            return rounds - steps + 1 if excess > 0 else 0
+        if excess > 0:
+            # Starting later, request i has as many tokens fewer when request j completes.
+            return min(excess, rounds)
+        total -= machine.held[j] + state.done[j] + 1
+        count -= 1
+    return 0
+
+
+@step
+def _enter(x: int, running: int, r: int, machine: Machine, rule: Rule, state: State) -> None:
+    """Have the request at place x of the order run in round r + 1."""
+    i = state.order[x]
+    if rule.reserves and state.last[i] != r:
+        # Running requests are first, in order of their last rounds.
+        state.rank[i] = RUNNING + float(r + machine.output[i])
+        for y in range(x, running, -1):
+            state.order[y] = state.order[y - 1]
+        _insert(state.order, running, state.rank, i)
+    state.last[i] = r + 1
+
+
+@step
+def _write(i: int, r: int, tokens: int, written: int, state: State, table: IntArray) -> int:
+    """Begin a stretch of request i in round r + 1 unless one goes on; return their number."""
+    if state.last[i] == r and state.done[i] > 0:
+        return written
+    state.row[i] = written
+    if written < len(table):
+        row = table[written]
+        row[0], row[1], row[2], row[3] = i, r + 1, 0, ADVANCES
+        row[4], row[5] = state.done[i], tokens
+    return written + 1
+
+
+@step
+def _choose(
+    r: int,
+    t: float,
+    active: int,
+    written: int,
+    machine: Machine,
+    rule: Rule,
+    state: State,
+    table: IntArray,
+) -> _Round:
+    """Choose the requests that run in round r + 1 from time t, least rank first."""
+    running = tokens = memory = stored = prompts = refused = x = 0
+    span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
+    while x < active and refused <= rule.skips:
+        i = state.order[x]
+        x += 1
+        done = state.done[i]
+        own = _tokens(i, r, machine, rule, state)
+        held = machine.held[i] + done + 1
+        if not rule.reserves:
+            wait = LONGEST if memory + held > machine.memory_limit else 0
+        else:
+            wait = 0 if state.last[i] == r else _wait(i, running, memory, machine, state)
+        if wait > 0:
+            span = min(span, wait)
+            refused += 1
+            continue
+        more = stored + machine.stored[i] + done + 1
+        is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
+        if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
+            # The next round may have a place for it.
+            span = 1
+            continue
+        if machine.counts_late:
+            # A round that lasts longer makes those late that have been admitted to it.
+            allowed = (state.due[i] - t) / (machine.output[i] - done)
+            longest = min(longest, rule.patience * allowed)
+        written = _write(i, r, own, written, state, table)
+        _enter(x - 1, running, r, machine, rule, state)
+        span = min(span, machine.output[i] - done)
+        running += 1
+        memory += held
+        stored = more
+        tokens += own
+        prompts += own if own > 1 else 0
+    if not rule.reserves:
+        span = min(span, (machine.memory_limit - memory) // max(1, running) + 1)
+    return _Round(running, tokens, stored, span, written)
+
+
+@step
+def _advance(
+    i: int,
+    r: int,
+    rounds: int,
+    first: float,
+    machine: Machine,
+    state: State,
+    table: IntArray,
+) -> None:
+    """Let request i run in the rounds after r, whose first one ends at ``first``."""
+    if machine.counts_late and state.done[i] == 0:
+        decoded = (first + machine.decode[i]) * LENIENT
+        is_late = first > machine.first_token[i] * LENIENT
+        state.due[i] = -1.0 if is_late else min(state.due[i], decoded)
+    state.done[i] += rounds
+    state.last[i] = r + rounds
+    if state.row[i] < len(table):
+        table[state.row[i], 2] += rounds
+
+
+@step
+def _arrive(
+    i: int,
+    r: int,
+    t: float,
+    active: int,
+    key: FloatArray,
+    machine: Machine,
+    rule: Rule,
+    state: State,
+) -> int:
+    """Insert request i into the order after round r at time t; return how many there are.
+
+    It is left out if it cannot be on time.
+    """
+    state.rank[i] = _rank(i, r, t, key, machine, rule, state)
+    if state.rank[i] == math.inf:
+        return active
+    _insert(state.order, active, state.rank, i)
+    return active + 1
+
+
+@step
+def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
+    """Return how many rounds follow one another without a decision, and when they end.
+
+    The first one ends at t, and the next request arrives at ``following``.
+    """
+    rounds, stored = 1, chosen.stored
+    while rounds < chosen.span and t < following:
+        rounds += 1
+        stored += chosen.running
+        t += machine.seconds[chosen.running] + machine.d2 * stored
+    return rounds, t
+
+
+@njit
+def serve(
+    machine: Machine,
+    members: IntArray,
+    key: FloatArray,
+    rule: Rule,
+    bound: float,
+    late: IntArray,
+    table: IntArray,
+    state: State,
+) -> tuple[float, int]:
+    """Serve some requests by ``key``; return the cost and the number of stretches.
+
+    Parameters
+    ----------
+    machine : Machine
+        Requests, memory and seconds.
+    members : int64 array, shape (m,)
+        Positions of the requests to serve, ascending.
+    key : float64 array, shape (n,)
+        Key of each request, > 0.
+    rule : Rule
+        The rule.
+    bound : float
+        A cost; the run ends early, with an infinite cost, once its own is certainly above.
+    late : int64 array, shape (n,)
+        Becomes 1 for members that are late or dropped, else 0.
+    table : int64 array, shape (rows, 6)
+        Becomes the stretches, as many as it has rows for, with columns as in
+        `instances.batch_time.seconds_schedule.COLUMNS`.
+    state : State
+        Is overwritten.
+    """
+    active = position = r = written = steps_left = on_time = 0
+    t = total = 0.0
+    for i in members:
+        state.done[i], state.last[i] = 0, -1
+        state.due[i] = machine.end[i] * LENIENT
+        steps_left += machine.output[i]
+        late[i] = 1
+    while active > 0 or position < members.size:
+        if active == 0:
+            t = max(t, machine.arrival[members[position]])
+        while position < members.size and machine.arrival[members[position]] <= t:
+            total += t - machine.arrival[members[position]]
+            active = _arrive(members[position], r, t, active, key, machine, rule, state)
+            position += 1
+        if active == 0:
+            continue
+        chosen = _choose(r, t, active, written, machine, rule, state, table)
+        written = chosen.written
+        first = t + machine.seconds[chosen.tokens] + machine.d2 * chosen.stored
+        following = machine.arrival[members[position]] if position < members.size else math.inf
+        rounds, end = _last(chosen, first, following, machine)
+        total += active * (end - t)
+        steps_left -= chosen.running * rounds
+        t = end
+        kept = 0
+        for x in range(active):
+            # Orders hardly change: who ran has less left, who left the cache may have more.
+            i = state.order[x]
+            is_other = machine.counts_late or state.last[i] >= r
+            if state.last[i] == r + 1:
+                _advance(i, r, rounds, first, machine, state, table)
+            if state.done[i] == machine.output[i]:
+                late[i] = t > state.due[i]
+                on_time += 1 - late[i]
+            elif is_other:
+                kept = _arrive(i, r + rounds, t, kept, key, machine, rule, state)
+            else:
+                _insert(state.order, kept, state.rank, i)
+                kept += 1
+        active = kept
+        r += rounds
+        least = total + machine.least * steps_left
+        if (position - active - on_time if machine.counts_late else least) > bound:
+            return math.inf, written
+    return (float(position - on_time) if machine.counts_late else total), written
