@@ -37,14 +37,10 @@ from instances.problem.preemptive_schedule import AnySchedule
 from .exact.starts import start_sets, useful_replicas
 from .interval import Interval
 from .memory_rules import run_makespan, solve_by_memory_rule
-from .outcomes.proofs import MemoryPrices
 from .prices.state_ascent import StateAscent, fits
 from .prices.state_proofs import StatePrices
 from .prices.state_tables import state_copies
 from .prices.states import SCALE, exact_bound, integer_capacities, start_values
-from .prices.tokens import price_bound, round_prices, useful_starts
-from .prices.volume import fill_by_volume, filling_prices
-from .relaxation import LARGEST_RELAXATION
 from .result import STATE_PRICES, Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.clock import Clock
@@ -52,7 +48,7 @@ from .runtime.search import Search
 from .schedules.cycles import RuinAndRecreate
 from .schedules.improving import FLEET
 from .schedules.lists import first_orders, round_robin
-from .strategies.program import search_program
+from .strategies.program import search_program, starts_by_relaxation
 from .strategies.strategy import Problem
 
 POOLED_SHARE, PRICED_SHARE, PARTS_SHARE = 0.25, 0.1, 0.25
@@ -272,17 +268,11 @@ class _FleetSearch:
 
     def _search_program(self) -> None:
         """Solve the integer program over the starts that the prices leave."""
-        state, machine, instance = self.state, self._machine, self._instance
-        latest = int(instance.arrival_times.max() + instance.output_lengths.sum())
-        latest = max(latest, self._best.makespan)
-        if len(instance) * latest > LARGEST_RELAXATION:
+        state = self.state
+        useful = starts_by_relaxation(state, self._machine, state.proof)
+        if useful is None:
             return
-        known = state.proof
-        if not isinstance(known, MemoryPrices):
-            known = round_prices(filling_prices(fill_by_volume(machine)), machine)
-        bound = price_bound(machine, known)
-        useful = useful_starts(machine, bound, state.upper_bound, latest)
-        program = start_sets(instance, self._ascent.allowed(useful, state.upper_bound))
+        program = start_sets(self._instance, self._ascent.allowed(useful, state.upper_bound))
         if program.count > MOST_PAIRS and len(self._methods) > 1:
             return
         state.horizon = program.rounds

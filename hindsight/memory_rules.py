@@ -31,14 +31,10 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 from .exact.starts import start_sets
 from .interval import Interval
-from .outcomes.proofs import MemoryPrices
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT
 from .prices.state_proofs import StatePrices
 from .prices.state_tables import state_copies
 from .prices.states import exact_bound, integer_capacities
-from .prices.tokens import price_bound, round_prices, useful_starts
-from .prices.volume import fill_by_volume, filling_prices
-from .relaxation import LARGEST_RELAXATION
 from .result import Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.cores import available_cores
@@ -47,7 +43,7 @@ from .schedules.cycles import RuinAndRecreate
 from .schedules.improving import BLOCKS, PATIENCE, improved
 from .schedules.lists import best_list_schedule
 from .strategies.paths import GraphSearch, Paths
-from .strategies.program import search_program
+from .strategies.program import search_program, starts_by_relaxation
 from .strategies.strategy import Problem
 
 SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
@@ -205,19 +201,10 @@ class _BlockSearch:
     def _search(self, below: Result) -> None:
         """Solve the integer program in blocks, over the starts that prices below leave."""
         state, instance = self.state, self._instance
-        latest = max(
-            int(instance.arrival_times.max() + instance.output_lengths.sum()),
-            state.schedule.makespan,
-        )
-        if len(instance) * latest > LARGEST_RELAXATION:
+        useful = starts_by_relaxation(state, self._below, below.proof)
+        if useful is None:
             return
-        if isinstance(below.proof, MemoryPrices):
-            prices = below.proof
-        else:
-            prices = round_prices(filling_prices(fill_by_volume(self._below)), self._below)
-        bound = price_bound(self._below, prices)
-        starts = useful_starts(self._below, bound, state.upper_bound, latest)
-        program = start_sets(instance, starts)
+        program = start_sets(instance, useful)
         state.horizon = program.horizon
         options = self._options
         problem = Problem(instance, self._task.goal, None, options.threads, options.seed)

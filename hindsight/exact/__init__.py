@@ -1,1 +1,1 @@
-"""The integer program of [J25] Equations (1)-(4), and its solvers HiGHS and CBC."""
+"""The integer program of [J25] Equations (1)-(4): its arrays, its solvers, its Pyomo models."""

@@ -175,7 +175,7 @@ def _schedule(
     """Return the schedule of an integer solution."""
     if formulation == "sparse":
         program = Program(starts)
-        return program.schedule(np.array([counts[key] for key in program.labels()]))
+        return program.schedule(np.array([counts[key] for key in program.labels()[0]]))
     chosen = sorted(key for (name, key), count in counts.items() if name == "x" and count > 0.5)
     return from_timeline(starts, np.array([start for _, start in chosen]))
 

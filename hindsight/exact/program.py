@@ -35,8 +35,7 @@ with five non-zeros a start instead of o + 1. This needs a memory that is counte
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,20 +45,6 @@ from instances.arrays import FloatArray, IntArray
 
 from .highs import LinearModel
 from .starts import StartSets, by_arrival, from_timeline, on_timeline, useful_replicas
-
-_KIND = ("x", "running", "memory_used")
-
-
-class Block(NamedTuple):
-    """Rows of the program: entries by row and column, and bounds of the rows."""
-
-    name: str
-    keys: list[Any]
-    rows: IntArray
-    columns: IntArray
-    values: IntArray
-    lower: FloatArray
-    upper: FloatArray
 
 
 def classes_of(instance: Instance, last: IntArray | None = None) -> list[IntArray]:
@@ -100,127 +85,123 @@ class Program:
     Attributes
     ----------
     linear : LinearModel
-        The arrays. Its first columns are the counts X.
+        The arrays. Its first columns are the counts X; with differences N and W follow, a column
+        for each round. Its rows are (2), (4), then (3), by round; with differences first those of
+        N, then those of W.
     classes : list[int64 array]
         Requests of each class in order of arrival.
     owners, epochs : int64 array, shape (counts,)
         Class and start of each count X.
-    blocks : tuple[Block, ...]
-        The rows by subject: ``start_once``, ``arrived``, and those of memory.
     """
 
     def __init__(
         self, starts: StartSets, *, relax: bool = False, differences: bool = False
     ) -> None:
-        self._starts = starts
+        self._starts, self._differences = starts, differences
         instance, lists = starts.instance, starts.starts
         last = np.array([own.max(initial=-1) for own in lists]) if starts.optional else None
         self.classes = classes_of(instance, last)
-        first = np.array([own[0] for own in self.classes])
         together = [np.concatenate([lists[i] for i in own]) for own in self.classes]
         times, allowed = zip(*(np.unique(own, return_counts=True) for own in together), strict=True)
         self.epochs: IntArray = np.concatenate(times)
         self.owners: IntArray = np.repeat(np.arange(len(times)), list(map(len, times)))
-        self._prompts = instance.prompt_lengths[first][self.owners]
-        self._outputs = instance.output_lengths[first][self.owners]
-        self._weights = instance.weights[first][self.owners]
+        first = np.array([own[0] for own in self.classes])[self.owners]
+        self._prompts, self._outputs = (
+            instance.prompt_lengths[first],
+            instance.output_lengths[first],
+        )
         upper = np.concatenate(allowed)
         if not relax:
             rule = instance.memory_rule
             peaks = rule.held(self._prompts - rule.unstored + self._outputs)
             upper = np.minimum(upper, rule.limit(instance.memory_limit) // peaks)
-        memory = self._differences() if differences else self._memory()
-        self.blocks = (self._once(), self._arrived(), *memory)
-        self.linear = self._assemble(upper, relax=relax)
-
-    def _assemble(self, upper: IntArray, *, relax: bool) -> LinearModel:
-        """Join the blocks of rows, and add what bounds and costs the columns."""
-        starts, instance, counts = self._starts, self._starts.instance, len(self.epochs)
-        sizes = np.array([len(block.lower) for block in self.blocks])
-        begins = np.cumsum(sizes) - sizes
-        shape = int(sizes.sum()), counts + 2 * starts.horizon * (len(self.blocks) > 3)
-        rows = [block.rows + begin for block, begin in zip(self.blocks, begins, strict=True)]
-        entries = np.concatenate([block.values for block in self.blocks]).astype(np.float64)
-        places = np.concatenate(rows), np.concatenate([block.columns for block in self.blocks])
-        costs, limits = np.zeros(shape[1]), np.full(shape[1], np.inf)
-        costs[:counts] = -1 if starts.optional else self._weights * (self.epochs % starts.rounds)
-        limits[:counts] = upper
-        limits[counts + starts.horizon :] = instance.memory_limit
+        costs = instance.weights[first] * (self.epochs % starts.rounds)
         latency = instance.weights @ (instance.output_lengths - instance.arrival_times)
-        return LinearModel(
-            costs=costs,
+        matrix, lower, most = self._rows()
+        others = np.zeros(matrix.shape[1] - len(first))
+        limits = np.full(len(others), np.inf)
+        limits[starts.horizon :] = instance.memory_limit
+        self.linear = LinearModel(
+            costs=np.append(np.full(len(first), -1.0) if starts.optional else costs, others),
             offset=len(instance) if starts.optional else int(latency),
-            matrix=sp.csc_array((entries, places), shape=shape),
-            row_lower=np.concatenate([block.lower for block in self.blocks]),
-            row_upper=np.concatenate([block.upper for block in self.blocks]),
-            column_lower=np.zeros(shape[1]),
-            column_upper=limits,
-            integer=np.arange(shape[1]) < (0 if relax else counts),
+            matrix=sp.csc_array(matrix, dtype=np.float64),
+            row_lower=lower,
+            row_upper=most,
+            column_lower=np.zeros(matrix.shape[1]),
+            column_upper=np.append(upper, limits).astype(np.float64),
+            integer=np.arange(matrix.shape[1]) < (0 if relax else len(first)),
         )
 
-    def _once(self) -> Block:
-        """(2): start every request of a class, or at most every one."""
-        sizes = np.array(list(map(len, self.classes)), dtype=np.float64)
-        lower = np.zeros_like(sizes) if self._starts.optional else sizes
-        columns = np.arange(len(self.epochs))
-        keys = [int(own[0]) for own in self.classes]
-        return Block("start_once", keys, self.owners, columns, np.ones_like(columns), lower, sizes)
+    def _rows(self) -> tuple[Any, FloatArray, FloatArray]:
+        """Return all rows, and their bounds."""
+        starts, instance = self._starts, self._starts.instance
+        horizon, columns = starts.horizon, np.arange(len(self.epochs))
+        ones, sizes = np.ones(len(columns)), np.array(list(map(len, self.classes)))
+        once = sp.csr_array((ones, (self.owners, columns)), (len(sizes), len(columns)))
+        arrived, most = self._arrived()
+        lower = np.append(0 * sizes if starts.optional else sizes, np.full(len(most), -np.inf))
+        upper = np.append(sizes, most).astype(np.float64)
+        counted = sp.vstack([once, arrived])
+        if not self._differences:
+            limit = instance.memory_rule.limit(instance.memory_limit)
+            lower, upper = (
+                np.append(lower, np.full(horizon, -np.inf)),
+                np.append(upper, [limit] * horizon),
+            )
+            return sp.vstack([counted, self._memory()]), lower, upper
 
-    def _arrived(self) -> Block:
+        def at(epochs: IntArray, values: FloatArray | IntArray) -> Any:
+            return sp.csr_array((values, (epochs, columns)), (horizon + 1, len(columns)))[:horizon]
+
+        ends, same = self.epochs + self._outputs, sp.eye_array(horizon)
+        step = same - sp.eye_array(horizon, k=-1)
+        running = at(ends, ones) - at(self.epochs, ones)
+        used = at(ends, self._prompts + self._outputs) - at(self.epochs, self._prompts)
+        rows = sp.block_array([[counted, None, None], [running, step, None], [used, -same, step]])
+        return (
+            rows,
+            np.append(lower, np.zeros(2 * horizon)),
+            np.append(upper, np.zeros(2 * horizon)),
+        )
+
+    def _arrived(self) -> tuple[Any, list[int]]:
         """(4): start at most the requests of a class that have arrived, before each arrival."""
-        arrivals, keys, columns, most = self._starts.instance.arrival_times, [], [], []
-        ends = np.cumsum(np.bincount(self.owners, minlength=len(self.classes)))
-        for own, end, begin in zip(self.classes, ends, [0, *ends[:-1]], strict=True):
-            times = self.epochs[begin:end] % self._starts.rounds
-            for count in np.flatnonzero(np.diff(arrivals[own])) + 1:
-                before = begin + np.flatnonzero(times < arrivals[own[count]])
-                if len(before):
-                    keys.append((int(own[0]), int(arrivals[own[count]])))
-                    columns.append(before)
-                    most.append(count)
-        rows = np.repeat(np.arange(len(columns)), list(map(len, columns)))
-        joined = np.array([*chain.from_iterable(columns)], dtype=np.int64)
-        lower, upper = np.full(len(most), -np.inf), np.array(most, dtype=np.float64)
-        return Block("arrived", keys, rows, joined, np.ones_like(joined), lower, upper)
+        arrivals, before, most, self._arrivals = self._starts.instance.arrival_times, [], [], []
+        times = self.epochs % self._starts.rounds
+        for k, own in enumerate(self.classes):
+            mine = np.flatnonzero(self.owners == k)
+            for count in (np.flatnonzero(np.diff(arrivals[own])) + 1).tolist():
+                arrival = int(arrivals[own[count]])
+                before.append(mine[times[mine] < arrival])
+                most.append(count)
+                self._arrivals.append((int(own[0]), arrival))
+        rows = np.repeat(np.arange(len(most)), list(map(len, before)))
+        columns = np.concatenate([*before, np.zeros(0, dtype=np.int64)])
+        shape = len(most), len(times)
+        return sp.csr_array((np.ones(len(columns)), (rows, columns)), shape), most
 
-    def _memory(self) -> tuple[Block]:
-        """(3): hold at most M in every round."""
-        rule, horizon = self._starts.instance.memory_rule, self._starts.horizon
-        columns = np.repeat(np.arange(len(self.epochs)), self._outputs)
-        ends = np.cumsum(self._outputs)
-        ages = np.arange(len(columns)) - np.repeat(ends - self._outputs, self._outputs) + 1
+    def _memory(self) -> Any:
+        """(3): the memory held in every round."""
+        rule, ends = self._starts.instance.memory_rule, np.cumsum(self._outputs)
+        columns = np.repeat(np.arange(len(ends)), self._outputs)
+        ages = np.arange(len(columns)) - (ends - self._outputs)[columns] + 1
         held = rule.held(self._prompts[columns] - rule.unstored + ages)
-        limit = float(rule.limit(self._starts.instance.memory_limit))
-        rows, keys = self.epochs[columns] + ages - 1, list(range(1, horizon + 1))
-        lower, upper = np.full(horizon, -np.inf), np.full(horizon, limit)
-        return (Block("memory", keys, rows, columns, held, lower, upper),)
+        rows = self.epochs[columns] + ages - 1
+        return sp.csr_array((held, (rows, columns)), (self._starts.horizon, len(ends)))
 
-    def _differences(self) -> tuple[Block, Block]:
-        """(3) from round to round: rows of N_r, and rows of W_r."""
-        horizon, counts = self._starts.horizon, np.arange(len(self.epochs))
-        rounds, zero = np.arange(horizon), np.zeros(horizon)
-        keys, ends = list(range(1, horizon + 1)), self.epochs + self._outputs
-        running = len(counts) + rounds
-        used = running + horizon
-        last = ends < horizon
-        rows = np.concatenate([rounds, rounds[1:], self.epochs, ends[last]])
-        ones = np.ones(len(rows), dtype=np.int64)
-        ones[horizon : -int(last.sum()) or None] = -1
-        columns = np.concatenate([running, running[:-1], counts, counts[last]])
-        count_running = Block("count_running", keys, rows, columns, ones, zero, zero)
-        own = np.concatenate([-self._prompts, (self._prompts + self._outputs)[last]])
-        rows = np.concatenate([rows, rounds])
-        columns = np.concatenate([used, used[:-1], counts, counts[last], running])
-        change = np.concatenate([ones[: 2 * horizon - 1], own, -ones[:horizon]])
-        return count_running, Block("memory", keys, rows, columns, change, zero, zero)
-
-    def labels(self) -> list[tuple[str, Any]]:
-        """Return the name and key of each column: a count is named by the first of its class."""
-        first = np.array([own[0] for own in self.classes])[self.owners]
-        counts = zip(first.tolist(), self.epochs.tolist(), strict=True)
-        more = (len(self.linear.costs) - len(self.epochs)) // 2
-        rounds = range(1, more + 1)
-        return [*(("x", key) for key in counts), *((n, r) for n in _KIND[1:] for r in rounds)]
+    def labels(self) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+        """Return name and key of each column and row; a class goes by its first request."""
+        first, rounds = [int(own[0]) for own in self.classes], range(1, self._starts.horizon + 1)
+        owners = [first[k] for k in self.owners]
+        columns: list[tuple[str, Any]] = [
+            ("x", key) for key in zip(owners, self.epochs.tolist(), strict=True)
+        ]
+        rows: list[tuple[str, Any]] = [("start_once", i) for i in first]
+        rows += [("arrived", key) for key in self._arrivals]
+        if self._differences:
+            columns += [(name, r) for name in ("running", "memory_used") for r in rounds]
+            rows += [("count_running", r) for r in rounds]
+        return columns, [*rows, *(("memory", r) for r in rounds)]
 
     def point(self, schedule: Schedule | FleetSchedule) -> FloatArray:
         """Return a schedule as a point of the program without differences, shape (counts,).

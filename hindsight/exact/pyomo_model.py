@@ -279,7 +279,7 @@ def _add_sparse(model: Any, starts: StartSets, *, relax: bool) -> None:
 
     in_tokens = starts.instance.memory_rule == TOKENS
     program = Program(starts, relax=relax, differences=in_tokens)
-    linear, labels = program.linear, program.labels()
+    linear, (labels, row_labels) = program.linear, program.labels()
     bounds: dict[str, dict[Any, tuple[int, float | None]]] = {"x": {}}
     for (name, key), most in zip(labels, linear.column_upper.tolist(), strict=True):
         bounds.setdefault(name, {})[key] = 0, None if most == np.inf else most
@@ -289,18 +289,16 @@ def _add_sparse(model: Any, starts: StartSets, *, relax: bool) -> None:
         model.add_component(name, pyo.Var(list(own), domain=domain, bounds=own))
     _add_objective(model, starts)
     columns = [model.component(name)[key] for name, key in labels]
-    matrix, row = sp.csr_array(linear.matrix), 0
-    for block in program.blocks:
-        rows = {}
-        for key in block.keys:
-            part = slice(matrix.indptr[row], matrix.indptr[row + 1])
-            terms = [columns[place] for place in matrix.indices[part]]
-            if terms:
-                body = LinearExpression(linear_coefs=matrix.data[part].tolist(), linear_vars=terms)
-                lower, upper = linear.row_lower[row], linear.row_upper[row]
-                rows[key] = body == upper if lower == upper else body <= upper
-            row += 1
-        model.add_component(block.name, pyo.Constraint(list(rows), rule=rows))
+    matrix, rows = linear.matrix.tocsr(), dict[str, dict[Any, Any]]()
+    for row, (name, key) in enumerate(row_labels):
+        part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        terms = [columns[place] for place in matrix.indices[part]]
+        if terms:
+            body = LinearExpression(linear_coefs=matrix.data[part].tolist(), linear_vars=terms)
+            lower, upper = linear.row_lower[row], linear.row_upper[row]
+            rows.setdefault(name, {})[key] = body == upper if lower == upper else body <= upper
+    for name, own in rows.items():
+        model.add_component(name, pyo.Constraint(list(own), rule=own))
 
 
 def _add_objective(model: Any, starts: StartSets) -> None:

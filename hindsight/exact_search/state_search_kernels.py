@@ -369,8 +369,61 @@ def _suspend(resume: IntArray, depth: int, chosen: IntArray) -> None:
         resume[k + 1] = chosen[k]
 
 
+@step
+def _price_epoch(tau: int, search: Expansion) -> None:
+    """Compute what each request adds to drift, bound and slack at tau."""
+    (s, o, _, _), (Q, _, P, u) = search.requests.columns, search.prices
+    _, _, _, _, drifts, regrets, weights = search.child
+    T = Q.shape[0]
+    for i in range(len(s)):
+        drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+        if tau <= T:
+            regrets[i] = P[i, tau] - u[i, tau]
+        if tau < T:
+            weights[i] = Q[tau, s[i], o[i]]
+
+
+@step
+def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
+    """Start the requests that were started when the last call stopped, if it stopped within."""
+    resume, candidates, chosen = search.resume, search.candidates, search.chosen
+    depth, k = max(resume[0], 0), 0
+    resume[0] = -1
+    for d in range(depth):
+        chosen[d] = resume[d + 1]
+        k = chosen[d] + 1
+        sums = _toggle(candidates[chosen[d]], tau, 1, search.requests.columns, search.child, sums)
+    return depth, k, sums
+
+
+@step
+def _next_set(
+    tau: int, k: int, some: int, depth: int, sums: _Sums, budget: int, search: Expansion
+) -> tuple[int, int, _Sums]:
+    """Go to the next set: one request more, or one less and a later one in its place.
+
+    Returns
+    -------
+    tuple[int, int, _Sums]
+        The place after the request started last, or -1 after the last set; the number of requests
+        started; and the sums of the child.
+    """
+    candidates, chosen, child = search.candidates, search.chosen, search.child
+    columns = search.requests.columns
+    k = _next_candidate(k, some, candidates, sums.bound, budget, child, search)
+    while k == some and depth > 0:
+        depth -= 1
+        k = chosen[depth]
+        sums = _toggle(candidates[k], tau, -1, columns, child, sums)
+        k = _next_candidate(k + 1, some, candidates, sums.bound, budget, child, search)
+    if k == some:
+        return -1, 0, sums
+    chosen[depth] = k
+    return k + 1, depth + 1, _toggle(candidates[k], tau, 1, columns, child, sums)
+
+
 @njit
-def expand(  # noqa: C901
+def expand(
     tau: int, first: int, last: int, count: int, budget: int, search: Expansion, patience: int
 ) -> tuple[int, int, bool]:
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
@@ -389,56 +442,26 @@ def expand(  # noqa: C901
         The number of children in the following layer, the state at which to resume (``last`` when
         all are done), and whether the arrays are full.
     """
-    (columns, _, _), (Q, _, P, u) = search.requests, search.prices
-    resume, child = search.resume, search.child
-    candidates, chosen = search.candidates, search.chosen
-    s, o, _, _ = columns
-    n, T = len(s), Q.shape[0]
-    drifts, regrets, weights = child.drifts, child.regrets, child.weights
-    for i in range(n):
-        drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
-        if tau <= T:
-            regrets[i] = P[i, tau] - u[i, tau]
-        if tau < T:
-            weights[i] = Q[tau, s[i], o[i]]
+    child, chosen = search.child, search.chosen
+    _price_epoch(tau, search)
     visits = 0
     for q in range(first, last):
-        some, sums = _begin(q, tau, search, child, candidates)
-        depth, k = 0, 0
-        if resume[0] >= 0:
-            # Resume where the last call stopped.
-            depth = resume[0]
-            resume[0] = -1
-            for d in range(depth):
-                chosen[d] = resume[d + 1]
-                k = chosen[d] + 1
-                sums = _toggle(candidates[chosen[d]], tau, 1, columns, child, sums)
-        while True:
+        some, sums = _begin(q, tau, search, child, search.candidates)
+        depth, k, sums = _resume(tau, sums, search)
+        while k >= 0:
             # Emit this child unless its bound exceeds the budget.
             if visits >= patience:
-                _suspend(resume, depth, chosen)
+                _suspend(search.resume, depth, chosen)
                 return count, q, False
             visits += 1
             bound = sums.bound + sums.slack + sums.drift
             if bound <= budget:
                 found = _emit(tau, count, sums.cost, bound, child, search)
                 if found < 0:
-                    _suspend(resume, depth, chosen)
+                    _suspend(search.resume, depth, chosen)
                     return count, q, True
                 count = found
-            # The next set has one request more, or one less and a later one in its place.
-            k = _next_candidate(k, some, candidates, sums.bound, budget, child, search)
-            while k == some and depth > 0:
-                depth -= 1
-                k = chosen[depth]
-                sums = _toggle(candidates[k], tau, -1, columns, child, sums)
-                k = _next_candidate(k + 1, some, candidates, sums.bound, budget, child, search)
-            if k == some:
-                break
-            sums = _toggle(candidates[k], tau, 1, columns, child, sums)
-            chosen[depth] = k
-            depth += 1
-            k += 1
+            k, depth, sums = _next_set(tau, k, some, depth, sums, budget, search)
     return count, last, False
 
 

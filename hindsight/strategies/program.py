@@ -5,9 +5,8 @@
 as good as the best one known can use. The bounds of HiGHS's search are those of floating-point
 arithmetic, so they are not certified.
 
-With beams, schedules are those of `hindsight.strategies.beams`, which follow the prices; those of
-few requests are annealed from there (`hindsight.heuristics.annealing`). They are improved in the
-polls of HiGHS, or in a second thread.
+With beams, schedules are those of `hindsight.strategies.beams`, which follow the prices. They are
+improved in the polls of HiGHS, or in a second thread.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from typing import Any, ClassVar
 from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import StartSets
-from hindsight.heuristics.annealing import LocalSearch
 from hindsight.interval import Interval
 from hindsight.outcomes.errors import SolverError
-from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.proofs import MemoryPrices, Proof
+from hindsight.prices.tokens import price_bound, round_prices, useful_starts
+from hindsight.prices.volume import fill_by_volume, filling_prices
+from hindsight.relaxation import LARGEST_RELAXATION
 from hindsight.result import PROGRAM
 from hindsight.runtime.beside import Beside
-from instances import Schedule
+from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 from .beams import Beams, LargeSearch
@@ -46,11 +47,6 @@ it ends, as its tree has no limit on memory."""
 
 RUIN_CYCLES = 7
 """Cycles of ruin and recreate in a phase."""
-
-FEW_REQUESTS, MOVES, MOVE_SLICE, PATIENCE = 128, 500_000, 10_000, 100_000
-"""Most requests whose schedules are annealed after the first phase; the annealing moves of a phase,
-those between two polls of the clock, and those per request without a better schedule after which
-annealing restarts."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +125,35 @@ class IntegerProgram(Strategy):
                 search_program(problem, state, starts, partial(beside.take_then, state.is_done))
                 state.note_stop()
             state.is_done()
+
+
+def starts_by_relaxation(
+    state: Interval, below: Instance, proof: Proof | None
+) -> list[IntArray] | None:
+    """List the starts on one machine that schedules as good as the state's can use.
+
+    Parameters
+    ----------
+    state : Interval
+        The solve of an instance in blocks or on replicas.
+    below : Instance
+        An instance of one machine, in tokens, of which every schedule of the state's instance is a
+        schedule: a start that is too dear there belongs to worse schedules.
+    proof : Proof or None
+        What proves the bound of ``below``; its prices are used if they are prices of memory.
+
+    Returns
+    -------
+    list[int64 array] or None
+        The starts of each request; None where requests and rounds are too many.
+    """
+    latest = int(below.arrival_times.max() + below.output_lengths.sum())
+    latest = max(latest, state.schedule.makespan)
+    if len(below) * latest > LARGEST_RELAXATION:
+        return None
+    if not isinstance(proof, MemoryPrices):
+        proof = round_prices(filling_prices(fill_by_volume(below)), below)
+    return useful_starts(below, price_bound(below, proof), state.upper_bound, latest)
 
 
 def search_program(
@@ -247,36 +272,4 @@ def _improver(
     search.follow(*guide)
     search.run_whole()
     search.run(RUIN_CYCLES)
-    if len(state.problem) > FEW_REQUESTS or state.problem.is_weighted:
-        return partial(search.run, RUIN_CYCLES, patient=True)
-    return _Annealing(state, seed).run
-
-
-class _Annealing:
-    """Annealings one after another, since some get stuck in a poor local optimum.
-
-    The first starts from the best schedule, the others from list schedules without delays.
-    """
-
-    def __init__(self, state: Interval, seed: int) -> None:
-        self._state, self._seed = state, seed
-        self._times = self._fruitless = 0
-        self._begin(state.schedule.start_times)
-
-    def run(self) -> None:
-        """Run the moves of a phase."""
-        left, state = MOVES, self._state
-        while left > 0 and not state.clock.must_stop():
-            moves, cost = min(MOVE_SLICE, left), self._search.best_cost
-            self._search.run(moves)
-            left -= moves
-            self._fruitless = self._fruitless + moves if self._search.best_cost == cost else 0
-            if self._search.best_cost < state.upper_bound:
-                state.offer(Schedule(state.problem, self._search.best_starts))
-            if self._fruitless >= PATIENCE * len(state.problem):
-                self._begin(None)
-
-    def _begin(self, starts: IntArray | None) -> None:
-        self._search = LocalSearch(self._state.problem, starts, self._seed + self._times)
-        self._times += 1
-        self._fruitless = 0
+    return partial(search.run, RUIN_CYCLES, patient=True)
