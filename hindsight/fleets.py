@@ -76,6 +76,9 @@ ASCENT = 60
 FADES = (1.0, 0.5, 0.25)
 """Heats and steps of the ascents as shares of the first; the last holds for the rest."""
 
+FEW, FIRST_WIDTH = 28, 4
+"""Most requests whose first ascent has a price for each epoch, and epochs that share one of more."""
+
 PRICING = {"paths", "configurations"}
 """Strategies that price what runs together."""
 
@@ -336,12 +339,14 @@ class Ascent:
             self._ascent = StateAscent(
                 self._fleet, makespan, threads=self._threads, must_stop=clock.must_stop
             )
+            self._ascent.share(1 if len(self._fleet) <= FEW else FIRST_WIDTH)
         iterations, begun = ASCENT << min(self._runs, 5), clock.seconds()
         if self._pace and clock.limit_left() is not None:
             iterations = int(max(1, min(clock.seconds_left() / self._pace, MOST_ITERATIONS)))
         fade = FADES[min(self._runs, len(FADES) - 1)]
         self._ascent.improve(iterations, fade, clock.must_stop)
         self._runs += 1
+        self._ascent.share(max(1, self._ascent.width // 2))
         self._pace = (clock.seconds() - begun) / iterations
         self.prices = StatePrices(self._ascent.integer_prices()[0])
         return exact_bound(self.prices.prices, self._fleet)

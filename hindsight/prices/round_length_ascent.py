@@ -230,7 +230,9 @@ class RoundLengthAscent:
         penalty, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
         stop = np.zeros(1, dtype=np.int64)
         given = self._machine, cell, self._lengths, price, gamma, self._row
-        model = Model(*given, penalty, step, stop)
+        part = gamma[self._row]
+        until = [np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part)]
+        model = Model(*given, penalty, step, until[0], until[1], stop)
 
         def evaluate(chosen: IntArray) -> Answer:
             own = Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))

@@ -1,9 +1,9 @@
 """Approximate values of requests under prices of machine time, and their derivatives.
 
 Steps of a request run in blocks of about fifteen alike, lengths of rounds are those of a few
-classes, time has a coarse grid, and a block pays the price of the cell of its middle. The
-recursion's adjoint is a subgradient: seconds of each cell a request pays for, by memory and by
-work.
+classes, time has a coarse grid. A block pays the price of the cell of its middle, or where
+deadlines count, as cells are about as long as these, of each moment. The recursion's adjoint is a
+subgradient: seconds of each cell a request pays for, by memory and by work.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Model(NamedTuple):
         What being late costs, 1; infinite where latency counts.
     step : float
         Seconds between two moments with a value: a cell, or less where deadlines count.
+    by_memory, by_work : float64 array, shape (cells + 1,)
+        Integrals of both prices up to each cell.
     stop : int64 array, shape (1,)
         Not 0 if the answer is not needed any more.
     """
@@ -61,6 +63,8 @@ class Model(NamedTuple):
     row: IntArray
     penalty: float
     step: float
+    by_memory: FloatArray
+    by_work: FloatArray
     stop: IntArray
 
 
@@ -118,38 +122,70 @@ def _block(g: int, prompt: int, output: int, machine: Machine) -> _Block:
 
 
 @step
-def _rounds(block: _Block, j: int, now: float, model: Model) -> tuple[float, float, int, float]:
-    """Return the length of class j's rounds, their total seconds, cell, and work's share."""
-    d0 = model.machine.d0
-    length = max(model.lengths[j], d0 + block.work)
-    lasts = length * block.size
-    # The least of floats first: no integer holds a very long time.
-    cell = int(min((now + 0.5 * lasts) / model.cell, model.price.size - 1.0))
-    free = block.work / (length - d0) if block.work > 0.0 else 0.0
-    return length, lasts, cell, free
+def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
+    """Fill the seconds of a block in rounds of each class, and shares by memory and by work.
+
+    Returns the first class whose rounds hold the block's work.
+    """
+    first, shortest = 0, model.machine.d0 + block.work
+    for j in range(model.lengths.size):
+        length = max(model.lengths[j], shortest)
+        classes[0, j] = length * block.size
+        classes[1, j] = block.shared / length
+        classes[2, j] = block.work / (length - model.machine.d0) if block.work > 0.0 else 0.0
+        if model.lengths[j] <= shortest:
+            first = j
+    return first
+
+
+@step
+def _cell(now: float, model: Model) -> int:
+    """Return the cell of a moment; the least of floats first, as no integer holds a long time."""
+    return int(min(now / model.cell, model.price.size - 1.0))
+
+
+@step
+def _between(until: FloatArray, begin: float, end: float) -> float:
+    """Return the integral of a price from one moment to another, counted in cells."""
+    last = until.size - 2.0
+    first, final = int(min(begin, last)), int(min(end, last))
+    below = until[first] + min(begin - first, 1.0) * (until[first + 1] - until[first])
+    above = until[final] + min(end - final, 1.0) * (until[final + 1] - until[final])
+    return float(above - below)
 
 
 @step
 def _cheapest(
-    block: _Block, best: float, m: int, window: _Window, after: FloatArray, model: Model
+    rest: float,
+    first: int,
+    classes: FloatArray,
+    best: float,
+    m: int,
+    window: _Window,
+    after: FloatArray,
+    model: Model,
 ) -> tuple[float, int]:
     """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
     choice = -1
     now = (window.begin + m) * model.step
-    lengths, shortest = model.lengths, model.machine.d0 + block.work
-    for j in range(lengths.size):
-        if j + 1 < lengths.size and lengths[j + 1] <= shortest:
-            continue
-        length, lasts, cell, free = _rounds(block, j, now, model)
-        part = model.gamma[model.row[cell]]
-        cost = model.price[cell] * lasts * (part * block.shared / length + (1.0 - part) * free)
+    for j in range(first, model.lengths.size):
+        lasts = classes[0, j]
+        if model.penalty == math.inf:
+            cell = _cell(now + 0.5 * lasts, model)
+            part = model.gamma[model.row[cell]]
+            paid = part * classes[1, j] + (1.0 - part) * classes[2, j]
+            cost = model.price[cell] * lasts * paid
+        else:
+            begins, ends = now / model.cell, (now + lasts) / model.cell
+            cost = _between(model.by_memory, begins, ends) * classes[1, j]
+            cost += _between(model.by_work, begins, ends) * classes[2, j]
         if cost >= best:
             continue
         # The value after the block is interpolated; beyond the window it is own time alone.
         place = min(m + lasts / model.step, float(window.width))
         k = int(place)
         if k >= window.width:
-            cost += now + lasts + block.rest if model.penalty == math.inf else model.penalty
+            cost += now + lasts + rest if model.penalty == math.inf else model.penalty
         else:
             f = place - k
             cost += (1.0 - f) * after[k] + f * after[k + 1]
@@ -161,8 +197,7 @@ def _cheapest(
 
 @step
 def _pay(
-    block: _Block,
-    j: int,
+    by_class: FloatArray,
     share: float,
     m: int,
     window: _Window,
@@ -170,13 +205,19 @@ def _pay(
     model: Model,
     answer: Answer,
 ) -> None:
-    """Let a share of the request run the block from m on in class j; add it to ``after``."""
+    """Let a share of the request run the block from m on in a class; add it to ``after``."""
     now = (window.begin + m) * model.step
-    length, lasts, cell, free = _rounds(block, j, now, model)
-    part, price = model.gamma[model.row[cell]], model.price[cell]
-    by_memory = block.shared / length
-    answer.by_price[cell] += share * lasts * (part * by_memory + (1.0 - part) * free)
-    answer.by_gamma[model.row[cell]] += share * lasts * price * (by_memory - free)
+    lasts, by_memory, by_work = by_class[0], by_class[1], by_class[2]
+    first = last = _cell(now + 0.5 * lasts, model)
+    if model.penalty < math.inf:
+        first, last = int(now / model.cell), _cell(now + lasts, model)
+    for c in range(first, last + 1):
+        seconds, row = lasts, model.row[c]
+        if model.penalty < math.inf:
+            seconds = min(now + lasts, (c + 1) * model.cell) - max(now, c * model.cell)
+        part = model.gamma[row]
+        answer.by_price[c] += share * seconds * (part * by_memory + (1.0 - part) * by_work)
+        answer.by_gamma[row] += share * seconds * model.price[c] * (by_memory - by_work)
     place = min(m + lasts / model.step, float(window.width))
     k = int(place)
     if k < window.width:
@@ -201,6 +242,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
     least = np.empty((BLOCKS + 2, widest + 1))
     choice = np.empty((BLOCKS + 1, widest + 1), np.int64)
     flow = np.empty((BLOCKS + 2, widest + 1))
+    classes = np.empty((3, model.lengths.size))
     for i in range(requests.arrival.size):
         arrival = requests.arrival[i]
         window = _Window(int(arrival / h), int(goals.allowance[i] / h) + 2)
@@ -211,12 +253,14 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
             least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
         for g in range(count - 1, -1, -1):
             block = _block(g, requests.prompt[i], requests.output[i], model.machine)
-            after = least[g + 1]
+            first, after = _fill_classes(block, model, classes), least[g + 1]
             if model.stop[0]:
                 return
             best = model.penalty if counts_late else 1e300
             for m in range(width, -1, -1):
-                best, choice[g, m] = _cheapest(block, best, m, window, after, model)
+                best, choice[g, m] = _cheapest(
+                    block.rest, first, classes, best, m, window, after, model
+                )
                 least[g, m] = best
                 if g == 1 and (begin + m) * h > goals.first_token[i]:
                     least[g, m] = model.penalty
@@ -229,13 +273,14 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         flow[0, 1] = f
         for g in range(count):
             block = _block(g, requests.prompt[i], requests.output[i], model.machine)
+            _fill_classes(block, model, classes)
             after = flow[g + 1]
             for m in range(width + 1):
                 share = flow[g, m]
                 if share < 1e-9:
                     continue
                 if choice[g, m] >= 0:
-                    _pay(block, choice[g, m], share, m, window, after, model, answer)
+                    _pay(classes[:, choice[g, m]], share, m, window, after, model, answer)
                 if choice[g, m] < 0 and m < width:
                     # A later start is cheaper: the request waits.
                     flow[g, m + 1] += share

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.runtime.compilation import plain_at_first
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 
@@ -113,26 +112,18 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     return -(-total // SCALE)
 
 
-@plain_at_first
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
     """Return P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
 
     Both are int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is
     defined for t < a_i too; u[i, t] requires a_i <= T.
     """
-    n, T = len(s), Q.shape[0]
-    P = np.zeros((n, T + 1), dtype=np.int64)
-    u = np.zeros((n, T + 1), dtype=np.int64)
-    for i in range(n):
-        for t in range(T + 1):
-            v = (t + o[i] - a[i]) * SCALE
-            for age in range(min(o[i], T - t)):
-                v += Q[t + age, s[i] + age, o[i] - age]
-            P[i, t] = v
-        u[i, T] = P[i, T]
-        for t in range(T - 1, -1, -1):
-            if t >= a[i] and P[i, t] <= u[i, t + 1]:
-                u[i, t] = P[i, t]
-            else:
-                u[i, t] = u[i, t + 1]
-    return P, u
+    T = len(Q)
+    starts = np.arange(T + 1)
+    P = (starts + (o - a)[:, None]) * SCALE
+    for own, prompt, output in zip(P, s.tolist(), o.tolist(), strict=True):
+        for age in range(min(output, T)):
+            own[: T - age] += Q[age:, prompt + age, output - age]
+    allowed = np.where((starts < a[:, None]) & (starts < T), np.iinfo(np.int64).max, P)
+    u = np.minimum.accumulate(allowed[:, ::-1], axis=1)[:, ::-1]
+    return P, np.ascontiguousarray(u)

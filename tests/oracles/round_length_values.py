@@ -225,8 +225,8 @@ def value(case: Case) -> Fraction:
     cut = float(case.arrival) + case.allowance
     dearest = max(float(beta) for _, beta in case.prices)
     blocks = blocks_of(case)
-    begin = int(case.arrival / step)
-    low = begin + sum(int(block.own / step) for block in blocks)
+    low = begin = int(case.arrival / step)
+    low += sum(int(block.own / step) for block in blocks)
     known: dict[int, Fraction] = {}
     remaining, ceiling = Fraction(0), Fraction(0)
 
@@ -256,8 +256,7 @@ def value(case: Case) -> Fraction:
         values = lower_ends(case, block, (low, high), shortest, longest, after)
         # (7) A start after the last computed point counts from it.
         least = high * step + left
-        if case.end is not None:
-            least = Fraction(int(least >= case.end))
+        least = least if case.end is None else Fraction(int(least >= case.end))
         if high + min(shortest, 1) >= before:
             least = max(least, after(high + min(shortest, 1)))
         found = {}
@@ -278,5 +277,5 @@ def value(case: Case) -> Fraction:
                     found[m] = Fraction(1)
         known, remaining, ceiling = found, left, found[high]
     part = case.arrival / step - begin
-    inside = (1 - part) * after(begin) + part * after(begin + 1)
-    return inside - (0 if case.end is not None else case.arrival)
+    late = case.arrival if case.end is None else 0
+    return (1 - part) * after(begin) + part * after(begin + 1) - late
