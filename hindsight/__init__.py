@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .exact.solution_files import read_solution as read_solution
     from .goals import OnTime as OnTime
     from .goals import Tail as Tail
-    from .heuristics.proof_schedules import class_batches as class_batches
-    from .heuristics.proof_schedules import one_long_and_units as one_long_and_units
     from .outcomes.errors import ScheduleCheckError as ScheduleCheckError
     from .outcomes.errors import SolverError as SolverError
     from .outcomes.results import Relaxation as Relaxation
@@ -72,7 +70,6 @@ _NAMES = {
     "exact.solution_files": ("read_solution",),
     "goals": ("OnTime", "Tail"),
     "schedules.lists": ("best_list_schedule", "prefix_schedule"),
-    "heuristics.proof_schedules": ("class_batches", "one_long_and_units"),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
     "outcomes.results": ("Relaxation", "RelaxationProgress"),
     "prices.volume": ("mean_busy_time_bound",),

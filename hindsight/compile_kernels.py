@@ -7,8 +7,6 @@ with a short time limit would overrun it. Run this once after installation to av
 
 from __future__ import annotations
 
-import numpy as np
-
 from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
@@ -17,13 +15,11 @@ from .exact_search.state_search import StateSearch
 from .goals import OnTime
 from .interval import Interval
 from .relaxation import relax
-from .runtime.clock import Clock, never
+from .runtime.clock import Clock
 from .runtime.compilation import Heard, heard_compiling, nothing_plain
-from .schedules.cycles import RuinAndRecreate
-from .schedules.improving import BLOCKS
+from .schedules.improving import Improvement
 from .schedules.lists import best_list_schedule
 from .solver import solve
-from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
 from .strategies.paths import run_graphs_once
 from .strategies.preemptive import PreemptivePhases
@@ -59,8 +55,8 @@ def _graphs() -> None:
     run_graphs_once(instance, best_list_schedule(instance).total_latency)
 
 
-def _beams() -> None:
-    LargeSearch(_open_state(_instance())).run_each_part_once()
+def _schedules() -> None:
+    Improvement(_open_state(_instance())).run_each_part_once()
 
 
 def _relaxation() -> None:
@@ -69,12 +65,6 @@ def _relaxation() -> None:
 
 def _preemption() -> None:
     PreemptivePhases(Interval(_instance(), preemption="keep")).run_each_part_once()
-
-
-def _moves() -> None:
-    search = RuinAndRecreate(_instance())
-    search.place(np.arange(4))
-    search.cycle(BLOCKS[0], 1, never)
 
 
 def _seconds() -> None:
@@ -90,10 +80,9 @@ PARTS = (
     _prices,
     _states,
     _graphs,
-    _beams,
+    _schedules,
     _relaxation,
     _preemption,
-    _moves,
     _seconds,
     _on_time,
 )

@@ -23,7 +23,6 @@ No optimum needs more replicas than requests: the others stay empty.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -45,8 +44,7 @@ from .result import STATE_PRICES, Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.clock import Clock
 from .runtime.search import Search
-from .schedules.cycles import RuinAndRecreate
-from .schedules.improving import FLEET
+from .schedules.improving import Improvement
 from .schedules.lists import first_orders, round_robin
 from .strategies.program import search_program, starts_by_relaxation
 from .strategies.strategy import Problem
@@ -58,11 +56,9 @@ prices of what runs together, and for the replicas by themselves."""
 UNLIMITED_TURN = 30.0
 """Seconds for either of them without a time limit."""
 
-FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Moves per request of the first cycle and of the longest; each has twice as many as the last."""
-
-SEARCHED_MOVES = 800
-"""Moves per request of the longest cycle before the first ascent and the integer program."""
+EARLY_CYCLES, CYCLES = 16, 4
+"""Cycles of moves and orders before the first ascent and the integer program, and between two
+ascents."""
 
 ASCENT_SHARE, PROGRAM_SHARE = 0.6, 0.5
 """Most of the time left that an ascent and the integer program take."""
@@ -77,7 +73,7 @@ FADES = (1.0, 0.5, 0.25)
 """Heats and steps of the ascents as shares of the first; the last holds for the rest."""
 
 FEW, FIRST_WIDTH = 28, 4
-"""Most requests whose first ascent has a price for each epoch, and epochs that share one of more."""
+"""Most requests whose first ascent has a price for each epoch, and epochs that share one else."""
 
 PRICING = {"paths", "configurations"}
 """Strategies that price what runs together."""
@@ -143,18 +139,16 @@ class _FleetSearch:
         self._problem = Problem(instance, task.goal, None, search.threads, search.seed)
         self._machine = pooled(instance)
         self._methods = {strategy.name for strategy in task.strategies}
-        seeds = range(search.seed, search.seed + self._problem.cores)
-        self._searches = [RuinAndRecreate(instance, seed) for seed in seeds]
-        self._moves, self._pace = FIRST_MOVES, 0.0
+        self._search = Improvement(self.state, search.seed, self._problem.cores)
         self._ascent = Ascent(instance, self._problem.cores)
-        self._idle = self._fruitless = self._cycles = 0
+        self._idle = self._fruitless = 0
 
     def run(self) -> None:
         """Bound the one machine, improve schedules and prices in turn, then search exactly."""
         state, start = self.state, self._options.start
         if start is not None:
             self._offer(start)
-        first = self._searches[0]
+        first = self._search.moves
         dealt = round_robin(self._instance)
         first.offer(dealt.start_times, dealt.assignment)
         self._offer(dealt)
@@ -174,8 +168,8 @@ class _FleetSearch:
             self._solve_parts()
         if state.optimum == "makespan":
             run_makespan(self._task, self._problem, state)
-        while is_latency and state.clock.limit_left() is not None and not state.is_done():
-            self._improve()
+        if is_latency and state.clock.limit_left() is not None and not state.is_done():
+            self._search.run(patient=True)
         state.note_stop()
 
     def _close(self) -> None:
@@ -183,8 +177,7 @@ class _FleetSearch:
         state = self.state
         left = state.clock.seconds_left()
         with state.clock.within((1 - PARTS_SHARE) * left):
-            while self._moves < SEARCHED_MOVES and not state.is_done():
-                self._improve()
+            self._search.run(EARLY_CYCLES, patient=True)
             self._raise_prices()
             if "mip" in self._methods and not state.is_done():
                 self._search_program()
@@ -192,7 +185,7 @@ class _FleetSearch:
                 if state.is_done():
                     return
                 before = state.upper_bound - state.lower_bound
-                self._improve()
+                self._search.run(CYCLES, patient=True)
                 self._raise_prices()
                 gained = state.upper_bound - state.lower_bound < before
                 self._idle = 0 if gained else self._idle + 1
@@ -232,29 +225,6 @@ class _FleetSearch:
     def _hear(self, line: Progress) -> None:
         if line.lower_bound > self.state.lower_bound:
             self.state.prove(line.lower_bound, "one machine", certified=False)
-
-    def _improve(self) -> None:
-        """Run one cycle on every core, each longer than the last, and keep the best schedule."""
-        state, clock = self.state, self.state.clock
-        state.phase = "search"
-        begun = clock.seconds()
-        moves = clock.affordable(self._moves * len(self._instance), self._pace)
-
-        def cycle(number: int) -> None:
-            search, best = self._searches[number], self._best
-            search.offer(best.start_times, best.assignment)
-            # Cores begin with different temperatures.
-            search.cycle(FLEET[(self._cycles + number) % len(FLEET)], moves, clock.must_stop)
-            search.offer(*search.shift_left(search.starts, search.machines, clock.must_stop))
-
-        with ThreadPoolExecutor(len(self._searches)) as pool:
-            list(pool.map(cycle, range(len(self._searches))))
-        for search in self._searches:
-            self._offer(search.schedule)
-        self._cycles += 1
-        state.nodes += moves * len(self._searches)
-        self._pace = (clock.seconds() - begun) / moves
-        self._moves = min(2 * self._moves, MOST_MOVES)
 
     def _raise_prices(self) -> None:
         """Improve the prices of what runs together on a replica."""

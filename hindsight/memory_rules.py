@@ -39,8 +39,7 @@ from .result import Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.cores import available_cores
 from .runtime.search import Search
-from .schedules.cycles import RuinAndRecreate
-from .schedules.improving import BLOCKS, PATIENCE, improved
+from .schedules.improving import Improvement
 from .schedules.lists import best_list_schedule
 from .strategies.paths import GraphSearch, Paths
 from .strategies.program import search_program, starts_by_relaxation
@@ -51,6 +50,10 @@ SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
 
 SHARE_BEFORE_GRAPHS = 0.3
 """Share for each where graphs of paths in blocks may follow: these gain more in the same time."""
+
+
+PATIENCE = 12
+"""Cycles without a better schedule after which schedules are left to the other parts."""
 
 
 def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
@@ -104,7 +107,7 @@ class _BlockSearch:
         self._options = search
         self._instance = instance
         self._below = relaxed(instance)
-        self._blocks = RuinAndRecreate(instance, search.seed)
+        self._blocks = Improvement(self.state, search.seed, search.threads or 1)
 
     def run(self) -> None:
         """Take bounds from below and schedules from above, then search in blocks for both."""
@@ -170,15 +173,16 @@ class _BlockSearch:
         there = with_instance(schedule, self._instance)
         if there.is_feasible:
             self.state.offer(there)
-        if self._blocks.place(np.argsort(schedule.start_times, kind="stable")):
-            self.state.offer(self._blocks.schedule)
+        if self._blocks.moves.place(np.argsort(schedule.start_times, kind="stable")):
+            self.state.offer(self._blocks.moves.schedule)
 
     def _improve(self, patience: float = PATIENCE) -> None:
         state = self.state
-        state.phase = "heuristics"
-        self._blocks.offer(state.schedule.start_times)
-        for found in improved(self._blocks, BLOCKS, state.clock.must_stop, patience):
-            state.offer(found.schedule)
+        fruitless = 0
+        while fruitless < patience and not (state.is_done() or self._blocks.moves.is_too_long):
+            before = state.upper_bound
+            self._blocks.run(1, patient=True)
+            fruitless = 0 if state.upper_bound < before else fruitless + 1
 
     def _follow_paths(self, below: Result) -> None:
         """Build graphs of paths in blocks under the prices below."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .adversaries import cascade as _cascade  # registers its generator, as those below do
 from .adversaries import sqrt_n_adversary as _sqrt_n_adversary
 from .adversaries import traps as _traps
+from .adversaries.proof_schedules import class_batches, one_long_and_units
 from .adversaries.reductions import (
     partition_makespan_instance,
     read_partition,
@@ -94,6 +95,7 @@ __all__ = [
     "UnknownNameError",
     "Violation",
     "Workload",
+    "class_batches",
     "generate",
     "generator_documentation",
     "generator_names",
@@ -102,6 +104,7 @@ __all__ = [
     "library",
     "load",
     "load_schedule",
+    "one_long_and_units",
     "open_trace",
     "partition_makespan_instance",
     "read_log",

@@ -14,9 +14,6 @@ prove one by one. All but the first can be switched off (`Rules`), which changes
 
 Why they are sound together is proved in `hindsight.exact_search.state_pruning`. All arithmetic is
 in integers.
-
-With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
-are feasible but which proves nothing.
 """
 
 from __future__ import annotations
@@ -153,10 +150,8 @@ class StateSearch:
     def run(
         self,
         budget: int | None = None,
-        width: int | None = None,
         should_stop: Callable[[], bool] = never,
         state_limit: int | None = None,
-        prices: Prices | None = None,
     ) -> SearchOutcome[IntArray]:
         """Search for schedules of total latency <= ``budget``.
 
@@ -164,16 +159,12 @@ class StateSearch:
         ----------
         budget : int or None, default None
             Largest total latency to search for; None for any.
-        width : int or None, default None
-            States kept per epoch: a beam search. None for all: an exact search.
         should_stop : Callable[[], bool], default never
             Polled throughout, between pieces of work of a small fraction of a second.
         state_limit : int or None, default None
             Most states over all epochs, children of the last one included.
-        prices : Prices or None, default None
-            Prices for this run only, instead of those in force.
         """
-        return _Run(self, budget, width, should_stop, state_limit, prices).search()
+        return _Run(self, budget, should_stop, state_limit).search()
 
     def _layer(self, capacity: int) -> Layer:
         return Layer(
@@ -193,16 +184,13 @@ class _Run:
         self,
         search: StateSearch,
         budget: int | None,
-        width: int | None,
         should_stop: Callable[[], bool],
         state_limit: int | None,
-        prices: Prices | None,
     ) -> None:
         self._search = search
-        self._prices = prices or search.prices
+        self._prices = search.prices
         self._budget = budget
         self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
-        self._width = width
         self._should_stop = should_stop
         self._state_limit = state_limit
         self._current, self._following = search._layers
@@ -216,7 +204,7 @@ class _Run:
 
     def search(self) -> SearchOutcome[IntArray]:
         """Search epoch by epoch until no state is left or a limit is reached."""
-        status: SearchStatus = "beam" if self._width else "exhausted"
+        status: SearchStatus = "exhausted"
         first = (0, 0, self._prices.root, 0, 0, -1)
         for array, value in zip(self._current, first, strict=True):
             array[0] = value
@@ -334,7 +322,7 @@ class _Run:
             self._limit = min(self._limit, self._budget * SCALE)
 
     def _select(self, alive: Flags) -> int:
-        """Drop states that are too expensive, dominated or beyond the width; advance an epoch."""
+        """Drop states that are too expensive or dominated, and advance an epoch."""
         bounds = self._following.bounds[: len(alive)]
         alive &= bounds <= self._limit
         if self._search.rules.dominance:
@@ -342,8 +330,6 @@ class _Run:
             self._dominate(alive)
             self._dominated += before - int(alive.sum())
         kept = np.flatnonzero(alive)
-        if self._width and len(kept) > self._width:
-            kept = kept[np.argpartition(bounds[kept], self._width)[: self._width]]
         count = len(kept)
         self._states, self._peak = self._states + count, max(self._peak, count)
         if count > len(self._current.masks):

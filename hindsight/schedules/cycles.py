@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +25,7 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 from .draws import first_state
-from .moves import Moves, PriceSums, Region, ruin_and_recreate
+from .moves import Moves, PriceSums, Region, Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, timetable
 
 BUCKETS_PER_OUTPUT = 20
@@ -149,9 +148,13 @@ class RuinAndRecreate:
     @property
     def schedule(self) -> Schedule | FleetSchedule:
         """Return the best schedule of all requests, on one machine or on a fleet."""
+        return self.schedule_of(self.starts, self.machines)
+
+    def schedule_of(self, starts: IntArray, machines: IntArray) -> Schedule | FleetSchedule:
+        """Return starts, shape (n,), as a schedule, on one machine or on a fleet."""
         if self._instance.replicas == 1:
-            return Schedule(self._instance, self.starts)
-        return FleetSchedule.from_starts(self._instance, self.machines, self.starts)
+            return Schedule(self._instance, starts)
+        return FleetSchedule.from_starts(self._instance, machines, starts)
 
     @property
     def has_prices(self) -> bool:
@@ -232,15 +235,20 @@ class RuinAndRecreate:
         sums, regions = self._price_sums(rounds), self._regions(table)
         each = -(-moves // len(regions))
         plan = self._plan(settings, each)
-        work = partial(ruin_and_recreate, self.requests, table, sums)
+        most = plan.most + plan.tried + 1
+        spaces = [work_space(most, len(self.starts)) for _ in self._states]
         done, slices = 0, Slices()
         with ThreadPoolExecutor(min(len(regions), self._most_threads)) as pool:
             while done < each:
+                works = [
+                    Work(self.requests, table, sums, region, plan, space)
+                    for region, space in zip(regions, spaces, strict=False)
+                ]
                 until = min(each, done + MOVES_BETWEEN_CUTS)
                 while done < until and not must_stop():
                     with slices.next(until - done) as length:
                         last = done + length
-                        tasks = [pool.submit(work, one, plan, done, last) for one in regions]
+                        tasks = [pool.submit(ruin_and_recreate, work, done, last) for work in works]
                         cost += sum(task.result() for task in tasks)
                     done = last
                     self.moves += length * len(regions)

@@ -16,7 +16,6 @@ promising schedules have similar costs, and waits move to the requests that shou
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -111,7 +110,7 @@ class Moves(NamedTuple):
     everywhere: float
 
 
-class _Removed(NamedTuple):
+class Removed(NamedTuple):
     """Requests that a move removes: the first entries, their places, and the order of return.
 
     ``is_taken``, shape (n,), is 1 for the requests drawn so far; ``keys`` sorts ``order``.
@@ -127,6 +126,24 @@ class _Removed(NamedTuple):
     is_taken: IntArray
 
 
+def work_space(most: int, count: int) -> Removed:
+    """Return work space for so many removed requests of so many."""
+    taken, old, old_machines, new, new_machines, order = np.zeros((6, most), np.int64)
+    keys, is_taken = np.zeros(most), np.zeros(count, np.int64)
+    return Removed(taken, old, old_machines, new, new_machines, order, keys, is_taken)
+
+
+class Work(NamedTuple):
+    """All that moves read and write."""
+
+    requests: Requests
+    table: Timetable
+    prices: PriceSums
+    region: Region
+    moves: Moves
+    removed: Removed
+
+
 @step
 def _cost(requests: Requests, i: int, at: int) -> float:
     """Return what a start costs, or its lack, without prices."""
@@ -134,9 +151,9 @@ def _cost(requests: Requests, i: int, at: int) -> float:
 
 
 @step
-def _paid(requests: Requests, prices: PriceSums, weight: float, i: int, at: int) -> float:
+def _paid(work: Work, weight: float, i: int, at: int) -> float:
     """Return what a start costs, with the weighted price of its memory."""
-    sums, weighted_sums = prices
+    requests, (sums, weighted_sums) = work.requests, work.prices
     cost = _cost(requests, i, at)
     if at >= 0 and weight > 0:
         end = at + requests.output[i]
@@ -146,25 +163,48 @@ def _paid(requests: Requests, prices: PriceSums, weight: float, i: int, at: int)
 
 
 @step
-def _draw_waiting(requests: Requests, table: Timetable, region: Region) -> int:
+def _hold(work: Work, i: int, at: int, k: int, sign: int) -> None:
+    """Add a request that starts at ``at`` on machine k, or subtract it with ``sign`` -1."""
+    hold_start(work.requests, work.table.profiles, i, at, k, sign)
+
+
+@step
+def _earliest(work: Work, i: int, freed: int) -> int:
+    """Return the first start worth trying: a sooner one uses no round in which memory was freed."""
+    requests = work.requests
+    begin = max(requests.arrival[i], freed - requests.output[i] + 1)
+    return int(max(work.region.first, begin))
+
+
+@step
+def _draw_waiting(work: Work) -> int:
     """Draw a request that waits or is left out; after many draws, any."""
-    candidates, state = region.candidates, region.state
+    starts, arrival = work.table.starts, work.requests.arrival
+    candidates, state = work.region.candidates, work.region.state
     i = candidates[int(next_uniform(state) * len(candidates))]
     for _ in range(WAITING_DRAWS):
-        if table.starts[i] < 0 or table.starts[i] > requests.arrival[i]:
+        if starts[i] < 0 or starts[i] > arrival[i]:
             break
         i = candidates[int(next_uniform(state) * len(candidates))]
     return int(i)
 
 
 @step
-def _draw_near(
-    requests: Requests, table: Timetable, region: Region, moves: Moves, removed: _Removed
-) -> int:
-    """Draw requests near an earlier round of the first one's wait; return how many there are."""
-    first, last, _, state = region
+def _take(removed: Removed, count: int, i: int) -> int:
+    """Note a request as removed; return how many there are."""
+    removed.is_taken[i] = 1
+    removed.taken[count] = i
+    return count + 1
+
+
+@step
+def _draw(work: Work) -> int:
+    """Draw a waiting request and others near an earlier round of its wait; return how many."""
+    requests, table, moves, removed = work.requests, work.table, work.moves, work.removed
+    first, last, _, state = work.region
     starts, machines, heads, width = table.starts, table.machines, table.heads, table.width
-    i = removed.taken[0]
+    i = _draw_waiting(work)
+    count = _take(removed, 0, i)
     end = starts[i] if starts[i] >= 0 else requests.last[i]
     begin = max(requests.arrival[i], first, end - int(moves.reach))
     moment = begin + int(next_uniform(state) * (end - begin + 1))
@@ -177,7 +217,6 @@ def _draw_near(
         two = int(next_uniform(state) * total)
         if next_uniform(state) < 0.5:
             one = int(next_uniform(state) * total)
-    count = 1
     for _ in range(DRAWS_PER_REQUEST * wanted):
         if count == wanted:
             break
@@ -193,24 +232,19 @@ def _draw_near(
             steps -= 1
         is_near = everywhere or machines[j] == one or machines[j] == two
         if removed.is_taken[j] == 0 and is_near and starts[j] + requests.output[j] <= last:
-            removed.is_taken[j] = 1
-            removed.taken[count] = j
-            count += 1
+            count = _take(removed, count, j)
     for _ in range(moves.tried):
         j = int(next_uniform(state) * len(starts))
         if starts[j] < 0 and removed.is_taken[j] == 0:
-            removed.is_taken[j] = 1
-            removed.taken[count] = j
-            count += 1
+            count = _take(removed, count, j)
     return count
 
 
 @step
-def _draw_order(
-    requests: Requests, count: int, reach: float, removed: _Removed, state: IntArray
-) -> None:
+def _draw_order(work: Work, count: int) -> None:
     """Draw the order in which the ``count`` removed requests are put back."""
-    order, keys = removed.order, removed.keys
+    requests, removed, state = work.requests, work.removed, work.region.state
+    order, keys, reach = removed.order, removed.keys, work.moves.reach
     kind = next_uniform(state)
     for q in range(count):
         i = removed.taken[q]
@@ -237,112 +271,83 @@ def _draw_order(
 
 
 @step
-def _take_out(
-    requests: Requests,
-    table: Timetable,
-    prices: PriceSums,
-    weight: float,
-    count: int,
-    removed: _Removed,
-) -> tuple[float, int]:
-    """Subtract the first requests of ``removed``; return their cost and the first round freed."""
+def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
+    """Subtract the removed requests; return their cost and the first round freed."""
+    table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
     for q in range(count):
         i = removed.taken[q]
         removed.is_taken[i] = 0
         at, k = table.starts[i], table.machines[i]
         removed.old[q], removed.old_machines[q] = at, k
-        cost += _paid(requests, prices, weight, i, at)
-        freed = min(freed, at if at >= 0 else requests.arrival[i])
-        hold_start(requests, table.profiles, i, at, k, -1)
+        cost += _paid(work, weight, i, at)
+        freed = min(freed, at if at >= 0 else work.requests.arrival[i])
+        _hold(work, i, at, k, -1)
     return cost, freed
 
 
 @step
-def _draw_start(
-    requests: Requests,
-    profiles: IntArray,
-    prices: PriceSums,
-    region: Region,
-    moves: Moves,
-    weight: float,
-    i: int,
-    begin: int,
-) -> tuple[int, int, float]:
+def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int, float]:
     """Return a start, its machine and its cost: the first fit, or a later one if it is passed."""
-    state, size = region.state, region.last + 1
-    first = 0
+    requests, profiles, moves = work.requests, work.table.profiles, work.moves
+    state, size, first = work.region.state, work.region.last + 1, 0
     if profiles.shape[0] > 1:
         first = int(next_uniform(state) * profiles.shape[0])
     at, k = fit(requests, profiles, i, begin, first, size)
     while at >= 0 and next_uniform(state) < moves.blink:
         passed = at + 1 + int(next_uniform(state) * LONGEST_STEP)
         at, k = fit(requests, profiles, i, passed, first, size)
-    paid = _paid(requests, prices, weight, i, at)
+    paid = _paid(work, weight, i, at)
     # Sometimes try a later start, where prices make it cheaper.
     if at >= 0 and moves.second > 0 and next_uniform(state) < moves.second:
         passed = at + 1 + int(next_uniform(state) ** 2 * moves.reach)
         later, machine = fit(requests, profiles, i, passed, first, size)
-        paid_later = _paid(requests, prices, weight, i, later)
+        paid_later = _paid(work, weight, i, later)
         if later >= 0 and paid_later < paid:
             at, k, paid = later, machine, paid_later
     return at, k, paid
 
 
 @step
-def _put_back(
-    requests: Requests,
-    profiles: IntArray,
-    prices: PriceSums,
-    region: Region,
-    moves: Moves,
-    count: int,
-    removed: _Removed,
-    bid: tuple[int, float, float],
-) -> int:
+def _put_back(work: Work, weight: float, count: int, freed: int, most: float) -> int:
     """Put requests back in order while acceptance is possible; return how many were put.
 
-    ``bid``: the first round that was freed, the weight of prices, and the cost to stay below.
+    ``freed`` is the first round that was freed, and ``most`` the cost not to exceed.
     """
-    freed, weight, most = bid
-    # A sooner start uses no round in which memory was freed.
-    least = 0.0
+    requests, removed = work.requests, work.removed
+    cost, least = 0.0, 0.0
     for q in range(count):
         i = removed.taken[q]
-        begin = max(region.first, requests.arrival[i], freed - requests.output[i] + 1)
-        least += min(requests.penalty[i], requests.weight[i] * begin)
-    cost = 0.0
+        least += min(requests.penalty[i], requests.weight[i] * _earliest(work, i, freed))
     for x in range(count):
         q = removed.order[x]
         i = removed.taken[q]
-        begin = max(region.first, requests.arrival[i], freed - requests.output[i] + 1)
+        begin = _earliest(work, i, freed)
         least -= min(requests.penalty[i], requests.weight[i] * begin)
-        at, k, paid = _draw_start(requests, profiles, prices, region, moves, weight, i, begin)
+        at, k, paid = _draw_start(work, weight, i, begin)
         cost += paid
         if cost + least > most:
             return x
         removed.new[q], removed.new_machines[q] = at, k
-        hold_start(requests, profiles, i, at, k, 1)
+        _hold(work, i, at, k, 1)
     return count
 
 
 @step
-def _undo(
-    requests: Requests, profiles: IntArray, placed: int, count: int, removed: _Removed
-) -> None:
+def _undo(work: Work, placed: int, count: int) -> None:
     """Put the removed requests back where they were."""
+    removed = work.removed
     for x in range(placed):
         q = removed.order[x]
-        hold_start(
-            requests, profiles, removed.taken[q], removed.new[q], removed.new_machines[q], -1
-        )
+        _hold(work, removed.taken[q], removed.new[q], removed.new_machines[q], -1)
     for q in range(count):
-        hold_start(requests, profiles, removed.taken[q], removed.old[q], removed.old_machines[q], 1)
+        _hold(work, removed.taken[q], removed.old[q], removed.old_machines[q], 1)
 
 
 @step
-def _accept(requests: Requests, table: Timetable, count: int, removed: _Removed) -> float:
+def _accept(work: Work, count: int) -> float:
     """Write the new starts into the timetable; return the change of the cost without prices."""
+    requests, table, removed = work.requests, work.table, work.removed
     change = 0.0
     for q in range(count):
         i, old, new = removed.taken[q], removed.old[q], removed.new[q]
@@ -356,59 +361,28 @@ def _accept(requests: Requests, table: Timetable, count: int, removed: _Removed)
     return change
 
 
-@partial(njit, makes_arrays=True)
-def ruin_and_recreate(
-    requests: Requests,
-    table: Timetable,
-    prices: PriceSums,
-    region: Region,
-    moves: Moves,
-    first_move: int,
-    last_move: int,
-) -> float:
+@njit
+def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
     """Make moves first_move .. last_move - 1 of a cycle within a region, all in place.
-
-    Parameters
-    ----------
-    requests : Requests
-        The problem.
-    table : Timetable
-        A feasible schedule.
-    prices : PriceSums
-        Prices of memory, for all rounds of the profiles.
-    region : Region
-        The requests that may be moved, and the rounds they may move to.
-    moves : Moves
-        Parameters of the cycle.
-    first_move, last_move : int
-        Range of its moves to make.
 
     Returns
     -------
     float
         The change of the cost without prices.
     """
-    taken, old, old_machines, new, new_machines, order = np.zeros(
-        (6, moves.most + moves.tried + 1), np.int64
-    )
-    keys, is_taken = np.zeros(len(taken)), np.zeros(len(table.starts), np.int64)
-    removed = _Removed(taken, old, old_machines, new, new_machines, order, keys, is_taken)
-    state, change = region.state, 0.0
+    moves, change = work.moves, 0.0
     for move in range(first_move, last_move):
         done = move / moves.total
         weight = moves.weight * max(0.0, 1.0 - done / moves.priced_until)
         # Ruin.
-        taken[0] = _draw_waiting(requests, table, region)
-        is_taken[taken[0]] = 1
-        count = _draw_near(requests, table, region, moves, removed)
-        before, freed = _take_out(requests, table, prices, weight, count, removed)
+        count = _draw(work)
+        before, freed = _take_out(work, weight, count)
         # Recreate, up to a cost drawn beforehand.
-        _draw_order(requests, count, moves.reach, removed, state)
-        most = threshold(before, moves.hot, moves.cold, done, next_uniform(state))
-        bid = (freed, weight, most)
-        placed = _put_back(requests, table.profiles, prices, region, moves, count, removed, bid)
+        _draw_order(work, count)
+        most = threshold(before, moves.hot, moves.cold, done, next_uniform(work.region.state))
+        placed = _put_back(work, weight, count, freed, most)
         if placed < count:
-            _undo(requests, table.profiles, placed, count, removed)
+            _undo(work, placed, count)
         else:
-            change += _accept(requests, table, count, removed)
+            change += _accept(work, count)
     return change

@@ -51,7 +51,7 @@ from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
 from hindsight.schedules.cycles import RuinAndRecreate
-from hindsight.schedules.improving import ON_TIME, PATIENCE, improved
+from hindsight.schedules.improving import improved
 from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -214,8 +214,7 @@ class _Search:
         left = state.clock.limit_left()
         limited = patient and left is not None
         with state.clock.within(math.inf if left is None else share * left):
-            patience = math.inf if limited else PATIENCE
-            for found in improved(self._placing, ON_TIME, state.is_done, patience):
+            for found in improved(self._placing, state.is_done, patient=limited):
                 self._offer(found.starts, found.machines)
 
     def _place_first(self) -> None:

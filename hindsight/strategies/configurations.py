@@ -1,14 +1,12 @@
 """The strong search: annealed schedules, table prices, and an exact search that they prune.
 
 Phase after phase, each with twice the work of the one before: anneal schedules
-(`hindsight.heuristics.annealing`), improve prices of what runs together
-(`hindsight.prices.state_ascent`, begun from a few state tables,
-`hindsight.prices.state_ascent`), which bound the optimum in exact integers
-(`hindsight.prices.states`), search around the best schedule under those prices
-(`hindsight.exact_search.corridor_search`), and exhaust growing budgets of total latency
+(`hindsight.schedules.orders`), improve prices of what runs together
+(`hindsight.prices.state_ascent`, begun from a few state tables), which bound the optimum in exact
+integers (`hindsight.prices.states`), and exhaust growing budgets of total latency
 (`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
 within it, and all of its arithmetic is on integers. Unless requests are few, schedules are ruined
-and recreated in between (`hindsight.strategies.beams`).
+and recreated in between (`hindsight.schedules.improving`).
 
 Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
 takes the same course on every machine. There are two exceptions. Cycles of ruin and recreate have a
@@ -25,9 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
-from hindsight.heuristics.annealing import LocalSearch
 from hindsight.interval import Interval
 from hindsight.outcomes.results import Relaxation
 from hindsight.prices.starts import request_classes
@@ -38,10 +34,11 @@ from hindsight.prices.token_relaxation import TokenRelaxation
 from hindsight.result import MEMORY_PRICES, STATE_PRICES
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock, never
+from hindsight.schedules.improving import Improvement
+from hindsight.schedules.orders import OrderSearch
 from instances import Schedule
 from instances.arrays import IntArray
 
-from .beams import Beams, LargeSearch
 from .strategy import Problem, Strategy
 
 RESUMED = 2
@@ -53,10 +50,6 @@ LEAST_SHARES = 32
 MANY_ALIKE = 4
 """Requests for each kind, in the mean, with which there are few partial schedules: the search then
 proves more under the first prices, in a moment, than prices gain in seconds."""
-
-CORRIDOR_GROWTH = 3
-"""Growth of the beams from phase to phase. They begin small: in ten seconds on 30 to 60 requests,
-prices gain more than a large first beam, which would take the rest of the time."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +70,6 @@ class Configurations(Strategy):
         finds as good ones.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which the linear relaxation ends whose prices these cycles follow.
-    corridor_states : int, default 40_000
-        States of the beams around the best schedule in the first phase.
     states : int, default 150_000
         States of the exact search in its first phase.
     most_states : int, default 1_500_000
@@ -107,7 +98,6 @@ class Configurations(Strategy):
     ruin_shares: tuple[float, float] = (0.05, 0.25)
     fewest_ruined: int = 36
     relaxation_tolerance: float = 1e-3
-    corridor_states: int = 40_000
     states: int = 150_000
     most_states: int = 1_500_000
     few_requests: int = 28
@@ -152,10 +142,10 @@ class ConfigurationSearch:
         self._threads = threads
         self._root: tuple[IntArray, IntArray] | None = None
         self._lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-        self._annealing = LocalSearch(instance, state.schedule.start_times, seed)
+        self._annealing = OrderSearch(instance, state.schedule.start_times, seed)
         self._seed = seed
         self._relaxed: Relaxation | None = None
-        self._ruins: LargeSearch | None = None
+        self._ruins: Improvement | None = None
         self._has_few_requests = len(instance) <= self._parameters.few_requests
         is_ruined = len(instance) >= self._parameters.fewest_ruined
         self._is_ruined = is_ruined and not self._has_few_requests
@@ -166,17 +156,11 @@ class ConfigurationSearch:
         # Each state stores the starts of all requests.
         most_states = max(1, self._parameters.most_states * 64 // max(64, len(instance)))
         self._search = StateSearch(instance.columns, most_states)
-        # Beams in a second thread must not share the layers of the exact search.
-        self._nearby = (
-            self._search if self._is_alone else StateSearch(instance.columns, most_states)
-        )
-        self._corridors = CorridorSearch(self._nearby, seed)
         self._ascent: StateAscent | None = None
         self._priced_bound = state.root_bound or 0
         self._known_prices = prices
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
         self._moves = self._parameters.moves
-        self._corridor_states = self._parameters.corridor_states
         self._ruin_seconds = 0.0
         self._must_stop = self._poll_alone
 
@@ -203,13 +187,10 @@ class ConfigurationSearch:
                     self._exhaust(states)
                 self._relax()
             gain = 0 if state.is_done() else self._improve_prices(price_work)
-            if self._is_alone:
-                self._search_corridors(self._corridor_states, state)
             state.phase = "search"
             if not state.is_done():
                 self._exhaust(states)
             self._moves *= 2
-            self._corridor_states *= CORRIDOR_GROWTH
             states *= growth
             # Prices that have settled are not worth twice the work, but the search is.
             if gain >= parameters.worthwhile_gain * state.upper_bound:
@@ -240,16 +221,14 @@ class ConfigurationSearch:
     def _improve_schedules(
         self, found: Callable[[Schedule], object], must_stop: Callable[[], bool]
     ) -> None:
-        """Anneal, ruin and recreate, and search corridors in turn, in a second thread."""
+        """Anneal, and ruin and recreate, in turn, in a second thread."""
         apart = self.state.apart(found, must_stop)
-        moves, corridor_states = self._moves, self._corridor_states
+        moves = self._moves
         while not apart.clock.must_stop():
             apart.offer(self.state.schedule)
             self._anneal(moves, apart)
             self._ruin_and_recreate(apart)
-            if self._root is not None:
-                self._search_corridors(corridor_states, apart)
-                moves, corridor_states = 2 * moves, CORRIDOR_GROWTH * corridor_states
+            moves *= 2
 
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
@@ -258,7 +237,6 @@ class ConfigurationSearch:
         self._anneal(self._parameters.move_slice, self.state)
         self._start_prices()
         self._improve_prices(1)
-        self._search_corridors(1, self.state)
         self._search.run(self.state.upper_bound)
 
     def _anneal(self, moves: int, state: Interval) -> None:
@@ -291,7 +269,7 @@ class ConfigurationSearch:
         while not state.is_done() and self._is_turn_of_cycles(state):
             phase = state.phase
             if self._ruins is None:
-                self._ruins = LargeSearch(state, self._seed, Beams())
+                self._ruins = Improvement(state, self._seed)
                 self._ruins.run_first()
             elif self._relaxed is not None and not self._ruins.is_guided:
                 self._ruins.follow(self._relaxed.expected_start_times, self._relaxed.memory_prices)
@@ -354,7 +332,6 @@ class ConfigurationSearch:
         Q, W = ascent.integer_prices()
         bound = exact_bound(Q, self.instance)
         self._search.set_prices(Q, W)
-        self._nearby.prices = self._search.prices
         state = self.state
         is_better = state.root_bound is None or bound > state.root_bound
         if is_better:
@@ -369,16 +346,6 @@ class ConfigurationSearch:
         """Return the prices and capacities that prove the most so far."""
         assert self._root is not None
         return self._root
-
-    def _search_corridors(self, states: int, state: Interval) -> None:
-        """Search beams around the best schedule, from which the next annealing starts."""
-        state.phase = "corridors"
-        if state.is_done():
-            return
-        must_stop = self._must_stop if state is self.state else state.clock.must_stop
-        starts = self._corridors.improve(state.schedule.start_times, states, must_stop)
-        if starts is not None:
-            state.offer(Schedule(self.instance, starts))
 
     def _exhaust(self, states: int) -> None:
         """Exhaust growing budgets until ``states`` are spent; the first step adapts."""

@@ -148,12 +148,6 @@ class PathSearch(ConfigurationSearch):
     def _is_settled(self) -> bool:
         return bool(self._gain <= self._paths.settled * self.state.upper_bound)
 
-    def _search_corridors(self, states: int, state: Interval) -> None:
-        """See `ConfigurationSearch`; if graphs are to be built, this runs in a second thread."""
-        beside = state is self.state and self._threads > 1 and self._is_settled
-        if not beside or self._graphs.next_limit(state.upper_bound) is None:
-            super()._search_corridors(states, state)
-
     def _prove_root(self, ascent: StateAscent) -> None:
         """See `ConfigurationSearch`; paths may have proved more."""
         before = self.state.proof

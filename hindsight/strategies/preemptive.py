@@ -17,7 +17,6 @@ import numpy as np
 
 from hindsight.goals import PREEMPTIVE, Optimum
 from hindsight.interval import Interval
-from hindsight.preemption.orders import OrderSearch
 from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.stops import (
@@ -28,6 +27,7 @@ from hindsight.prices.stops import (
 )
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.beside import Beside
+from hindsight.schedules.orders import PreemptiveOrders
 from instances import PreemptiveSchedule
 from instances.arrays import FloatArray
 
@@ -125,7 +125,7 @@ class PreemptivePhases:
         if max(last, tokens) > parameters.largest_order_work:
             interval.note_stop()
             return
-        orders = OrderSearch(self._instance, self._seed)
+        orders = PreemptiveOrders(self._instance, self._seed)
         self._anneal(orders, 1)
         self._linear_prices()
         has_tables = (
@@ -145,7 +145,7 @@ class PreemptivePhases:
                 self._close(None)
             interval.is_done()
 
-    def _close(self, orders: OrderSearch | None) -> None:
+    def _close(self, orders: PreemptiveOrders | None) -> None:
         """Run phases of annealed orders, unless None, prices of tables and the state search."""
         interval, parameters = self._interval, self._parameters
         for phase in range(parameters.most_phases):
@@ -163,7 +163,7 @@ class PreemptivePhases:
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
         instance = self._instance
-        self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
+        self._interval.offer(PreemptiveOrders(instance, self._seed).anneal(10, 1.0, 0.3))
         self._linear_prices()
         rounds, limit = self._interval.schedule.makespan, instance.memory_limit
         stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
@@ -173,14 +173,14 @@ class PreemptivePhases:
         search = PreemptiveSearch(instance, prices)
         search.run(self._interval.upper_bound, 100, self._interval.clock.must_stop)
 
-    def _anneal(self, orders: OrderSearch, work: int) -> None:
+    def _anneal(self, orders: PreemptiveOrders, work: int) -> None:
         self._interval.phase = "heuristics"
         for _ in range(work):
             if self._interval.is_done():
                 return
             self._interval.offer(self._annealed(orders))
 
-    def _annealed(self, orders: OrderSearch) -> PreemptiveSchedule:
+    def _annealed(self, orders: PreemptiveOrders) -> PreemptiveSchedule:
         tokens = int(self._instance.output_lengths.sum())
         moves = max(1, min(self._parameters.most_moves, self._parameters.slice_tokens // tokens))
         hot = float(self._instance.output_lengths.mean())
@@ -188,7 +188,7 @@ class PreemptivePhases:
 
     def _anneal_beside(
         self,
-        orders: OrderSearch,
+        orders: PreemptiveOrders,
         found: Callable[[PreemptiveSchedule], object],
         must_stop: Callable[[], bool],
     ) -> None:

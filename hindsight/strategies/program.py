@@ -31,7 +31,7 @@ from hindsight.runtime.beside import Beside
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
-from .beams import Beams, LargeSearch
+from .beams import Beams
 from .strategy import Problem, Strategy, relaxed, starts_left
 
 ENTRIES_PER_SECOND = 125_000
@@ -88,7 +88,7 @@ class IntegerProgram(Strategy):
             state.stop_reason = "size"
             return
         if self.beams is not None and starts.memory_entries <= LARGEST_WITH_BEAMS:
-            LargeSearch(state, problem.seed, self.beams, problem.cores).run_first()
+            self.beams.search(state, problem.seed, problem.cores).run_first()
         if state.is_done():
             return
         state.phase = "relaxation"
@@ -268,7 +268,7 @@ def _improver(
     beams: Beams, seed: int, guide: tuple[FloatArray, MemoryPrices], state: Interval
 ) -> Callable[[], object]:
     """Run a first phase; return what improves the schedule of ``state`` for a further one."""
-    search = LargeSearch(state, seed, beams)
+    search = beams.search(state, seed)
     search.follow(*guide)
     search.run_whole()
     search.run(RUIN_CYCLES)

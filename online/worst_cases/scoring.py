@@ -146,15 +146,16 @@ def lower_bound(instance: Instance) -> int:
 
 def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
     """Anneal a schedule, which may be a preemptive one; return its total latency."""
-    from hindsight.heuristics.annealing import LocalSearch
-    from hindsight.preemption.orders import OrderSearch
+    from hindsight.schedules.orders import OrderSearch, PreemptiveOrders
 
-    search = LocalSearch(instance)
+    search = OrderSearch(instance)
     search.run(MOVES)
     if not preemptive:
         return search.best_cost
     hot = float(instance.output_lengths.mean())
-    return min(search.best_cost, OrderSearch(instance, 0).anneal(MOVES, hot, 0.3).total_latency)
+    return min(
+        search.best_cost, PreemptiveOrders(instance, 0).anneal(MOVES, hot, 0.3).total_latency
+    )
 
 
 @dataclass

@@ -14,7 +14,8 @@ from numba.core.dispatcher import Dispatcher
 
 from hindsight.compile_kernels import compile_kernels
 from hindsight.runtime.compilation import inner
-from hindsight.strategies import beams, paths, preemptive
+from hindsight.schedules import improving
+from hindsight.strategies import paths, preemptive
 
 PROGRAM = """
 import hindsight
@@ -33,7 +34,7 @@ print(compiled)
 
 def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {
-        beams: ("beam_schedule", "shift_left"),
+        improving: ("beam_schedule", "OrderAnnealing"),
         paths: ("coarsest_graph", "finer_graph"),
         preemptive: ("ascend", "preemptive_price_bound"),
     }

@@ -16,6 +16,8 @@ from instances import (
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
+    class_batches,
+    one_long_and_units,
 )
 
 FLEET = Instance.from_arrays([2, 3, 1, 2], [4, 2, 3, 2], [0, 0, 1, 1], memory_limit=6, replicas=2)
@@ -67,8 +69,8 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
 REFUSED: dict[str, Callable[[], object]] = {
     "best_list_schedule": lambda: hindsight.best_list_schedule(FLEET),
     "prefix_schedule": lambda: hindsight.prefix_schedule(FLEET, lambda one: one.output_length),
-    "class_batches": lambda: hindsight.class_batches(FLEET, lambda one: one.output_length),
-    "one_long_and_units": lambda: hindsight.one_long_and_units(FLEET),
+    "class_batches": lambda: class_batches(FLEET, lambda one: one.output_length),
+    "one_long_and_units": lambda: one_long_and_units(FLEET),
     "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
     "mean_busy_time_bound": lambda: hindsight.mean_busy_time_bound(FLEET),
     "relax_strengthened": lambda: hindsight.relax_strengthened(FLEET),

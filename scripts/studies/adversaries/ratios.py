@@ -289,8 +289,8 @@ def _reference(reference: Reference, instance: Instance) -> tuple[int, int | Non
         total = int(simulate(instance, "h-sf").total_latency)
         return total, total
     # Loaded here because the policies do without: hindsight comes after what runs online.
-    from hindsight.heuristics.proof_schedules import class_batches, one_long_and_units
     from hindsight.prices.volume import mean_busy_time_bound
+    from instances.adversaries.proof_schedules import class_batches, one_long_and_units
 
     if reference == "optimum":
         best = one_long_and_units(instance)

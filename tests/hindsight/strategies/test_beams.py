@@ -12,16 +12,17 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight import best_list_schedule, mean_busy_time_bound, prefix_schedule
-from hindsight.heuristics.schedule_decoder import shift_left
 from hindsight.interval import Interval
 from hindsight.rounds import METHODS
+from hindsight.schedules.cycles import RuinAndRecreate
+from hindsight.schedules.improving import Improvement
 from hindsight.schedules.lists import (
     PRIORITIES,
     one_after_another,
     prefix_schedule_within,
 )
 from hindsight.strategies import openings
-from hindsight.strategies.beams import Beams, LargeSearch
+from hindsight.strategies.beams import Beams
 from hindsight.strategies.program import IntegerProgram
 from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule, generate
@@ -38,10 +39,10 @@ SOON_STALLED = replace(BRIEF, patience=2)
 """One that gives up after two of them that found nothing."""
 
 
-def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[Interval, LargeSearch]:
+def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[Interval, Improvement]:
     interval = Interval(instance)
     interval.offer(one_after_another(instance))
-    return interval, LargeSearch(interval, seed, BRIEF, threads)
+    return interval, BRIEF.search(interval, seed, threads)
 
 
 def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -> Interval:
@@ -56,7 +57,8 @@ def test_shifted_schedules_leave_nothing_to_shift(schedule: Schedule) -> None:
     if not schedule.is_feasible:
         return
     instance = schedule.instance
-    starts = shift_left(instance, schedule.start_times, never)
+    nowhere = np.zeros_like(schedule.start_times)
+    starts, _ = RuinAndRecreate(instance).shift_left(schedule.start_times, nowhere, never)
     assert is_feasible_by_definition(instance, starts.tolist())
     assert (starts <= schedule.start_times).all()
     for i, request in enumerate(instance):

@@ -12,20 +12,18 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
-from hindsight.heuristics.annealing import LocalSearch
 from hindsight.interval import Interval
 from hindsight.paths.graph import TooLargeError
 from hindsight.paths.refinement import PathOutcome
 from hindsight.paths.relaxation import Climb
 from hindsight.runtime.beside import BESIDE
 from hindsight.runtime.clock import Clock
+from hindsight.schedules.orders import OrderSearch
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import GraphSearch, Paths, PathSearch
 from instances import Instance, generate
 
-LITTLE = Configurations(
-    moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
-)
+LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1)
 """Leaves nearly everything to the graphs."""
 
 
@@ -108,15 +106,15 @@ def test_what_is_found_beside_graphs_is_kept(
 
 
 def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, anneal = [], LocalSearch.run
+    wanted, anneal = [], OrderSearch.run
 
-    def fail(self: LocalSearch, moves: int) -> None:
+    def fail(self: OrderSearch, moves: int) -> None:
         if not is_beside():
             return anneal(self, moves)
         wanted.append(1)
         raise MemoryError
 
-    monkeypatch.setattr(LocalSearch, "run", fail)
+    monkeypatch.setattr(OrderSearch, "run", fail)
     few = [generate("arrival-model-1", seed, n=9) for seed in range(4)]
     for instance in few:
         result = hindsight.solve(

@@ -165,7 +165,7 @@ def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Tri
 
 def bound_ratio(task: tuple[int, int, int]) -> Bounded:
     """MC-SF against the schedule that local search finds: (model, seed, moves), n as published."""
-    from hindsight.heuristics.annealing import LocalSearch
+    from hindsight.schedules.orders import OrderSearch
 
     model, seed, moves = task
     instance = instances.generate(f"arrival-model-{model}", seed)
@@ -173,7 +173,7 @@ def bound_ratio(task: tuple[int, int, int]) -> Bounded:
         raise TypeError(f"arrival-model-{model} is no instance")
     schedule = simulate(instance, "mc-sf").schedule
     # From the policy's own schedule, so that no bound falls below 1.
-    search = LocalSearch(instance, schedule.start_times)
+    search = OrderSearch(instance, schedule.start_times)
     search.run(moves)
     found = instances.Schedule(instance, search.best_starts)
     if not found.is_feasible:

@@ -11,7 +11,7 @@ import pytest
 
 import hindsight
 import online
-from instances import Instance, ServiceLevel, generate
+from instances import Instance, ServiceLevel, generate, one_long_and_units
 from studies.adversaries.ratios import (
     Construction,
     Measurement,
@@ -50,7 +50,7 @@ def test_theorem_4_1_against_every_policy(policy: str) -> None:
         begun = int(run.attempts.start_round[run.attempts.request == 0][0])
         if run.evictions == 0:
             assert set(run.instance.arrival_times.tolist()) == {0, begun + memory_limit - half}
-        optimum = hindsight.one_long_and_units(run.instance)
+        optimum = one_long_and_units(run.instance)
         ratio = run.total_latency / optimum.total_latency
         assert ratio >= math.sqrt(memory_limit) / 28
 

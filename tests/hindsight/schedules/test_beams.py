@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight import prefix_schedule
-from hindsight.heuristics.beam_kernels import Best, take_slot
-from hindsight.heuristics.beam_search import (
+from hindsight.runtime.clock import never
+from hindsight.schedules.beam_kernels import Best, take_slot
+from hindsight.schedules.beams import (
     BeamSettings,
     beam_schedule,
     memory_moments,
     most_running,
 )
-from hindsight.runtime.clock import never
 from hindsight.schedules.lists import PRIORITIES
 from instances import Instance, Schedule
 

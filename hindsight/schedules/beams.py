@@ -2,7 +2,7 @@
 
 The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` most
 promising partial schedules and places one more request in each at a time;
-`hindsight.heuristics.beam_kernels` defines "promising". Unlike the prefix rule it may pick, at each
+`hindsight.schedules.beam_kernels` defines "promising". Unlike the prefix rule it may pick, at each
 start, whichever of the next requests leaves the least memory unused later. Time and memory grow
 with n times the width, and hardly with the horizon.
 """
@@ -35,7 +35,7 @@ class BeamSettings:
     choices : int
         Number of requests tried next in each partial schedule, >= 1.
     preference : float
-        The parameter g of `hindsight.heuristics.beam_kernels`.
+        The parameter g of `hindsight.schedules.beam_kernels`.
     efficiency : float
         Share of the memory that the fluid of unplaced requests can use.
     """

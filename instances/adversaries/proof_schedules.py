@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instances import Instance, InvalidValueError, Request, Schedule
+from instances.errors import InvalidValueError
+from instances.problem.instance import Instance
+from instances.problem.request import Request
+from instances.problem.schedule import Schedule
 
 Key = Callable[[Request], int]
 

@@ -14,8 +14,14 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hindsight
-from instances import Instance, InvalidValueError, Schedule, generate
+from instances import (
+    Instance,
+    InvalidValueError,
+    Schedule,
+    class_batches,
+    generate,
+    one_long_and_units,
+)
 
 
 def by_volume(request: object) -> int:
@@ -43,7 +49,7 @@ def test_one_long_and_units_is_the_optimum(data: st.DataObject) -> None:
         prompt,
         data.draw(st.integers(1, memory - 1)),
     )
-    schedule = hindsight.one_long_and_units(instance)
+    schedule = one_long_and_units(instance)
     assert is_feasible_by_definition(instance, schedule.start_times.tolist())
     assert schedule.total_latency == optimal_total_latency(instance)[0]
 
@@ -55,7 +61,7 @@ def test_the_proof_of_theorem_4_1_bounds_it(memory_limit: int) -> None:
     for begun in (0, memory_limit):
         release = begun + memory_limit - math.ceil(math.sqrt(memory_limit) / 2)
         instance = long_and_units(memory_limit, release, memory_limit // 2, memory_limit - 1, 1, 1)
-        schedule = hindsight.one_long_and_units(instance)
+        schedule = one_long_and_units(instance)
         assert schedule.is_feasible
         assert schedule.total_latency <= 3.5 * memory_limit
 
@@ -73,21 +79,19 @@ def test_the_proof_of_theorem_4_1_bounds_it(memory_limit: int) -> None:
 def test_other_instances_are_refused(rows: list[tuple[int, int, int]]) -> None:
     arrivals, prompts, outputs = zip(*rows, strict=True)
     with pytest.raises(InvalidValueError, match="one long one"):
-        hindsight.one_long_and_units(
-            Instance.from_arrays(prompts, outputs, arrivals, memory_limit=9)
-        )
+        one_long_and_units(Instance.from_arrays(prompts, outputs, arrivals, memory_limit=9))
 
 
 def test_class_batches_is_the_proofs_schedule() -> None:
     # [W25] Theorem 1 at M = 36: R = 6; types 2 in batches of 12 for 2 rounds, type 1 of 6 for 1.
     instance = generate("mc-sf-trap", memory_limit=36)
-    schedule = hindsight.class_batches(instance, by_volume)
+    schedule = class_batches(instance, by_volume)
     assert is_feasible_by_definition(instance, schedule.start_times.tolist())
     second = sum(2 * j * 12 for j in range(1, 19))
     first = sum(6 * (36 + j) for j in range(1, 7))
     assert schedule.total_latency == second + first
     # The policy's order of classes gives the proof's other figure.
-    other = hindsight.class_batches(instance, lambda request: request.output_length)
+    other = class_batches(instance, lambda request: request.output_length)
     assert other.total_latency == sum(6 * j for j in range(1, 7)) + sum(
         12 * (6 + 2 * j) for j in range(1, 19)
     )
@@ -102,7 +106,7 @@ def test_class_batches_is_feasible_and_costs_what_it_says(
 ) -> None:
     prompts, outputs = zip(*rows, strict=True)
     instance = Instance.from_arrays(prompts, outputs, memory_limit=memory_limit)
-    schedule = hindsight.class_batches(instance, by_volume)
+    schedule = class_batches(instance, by_volume)
     starts = schedule.start_times.tolist()
     assert is_feasible_by_definition(instance, starts)
     assert schedule.total_latency == total_latency_by_definition(instance, starts)
@@ -112,4 +116,4 @@ def test_class_batches_is_feasible_and_costs_what_it_says(
 def test_a_late_arrival_is_refused() -> None:
     late = Instance.from_arrays([1, 1], [1, 1], [0, 2], memory_limit=4)
     with pytest.raises(InvalidValueError, match="request 1: arrival_time = 2"):
-        hindsight.class_batches(late, by_volume)
+        class_batches(late, by_volume)

@@ -1,1 +1,0 @@
-"""Heuristics for feasible schedules: lists, beams, annealing, ruin and recreate, papers' proofs."""

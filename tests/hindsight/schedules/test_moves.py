@@ -1,0 +1,322 @@
+"""Ruin and recreate: feasible in every state, in regions and threads, until it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from brute_force import (
+    is_feasible_by_definition,
+    optimal_total_latency,
+    total_latency_by_definition,
+)
+from drawn_instances import drawn_instance
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instances, schedules
+
+from hindsight.runtime.clock import never
+from hindsight.schedules import cycles as module
+from hindsight.schedules.cycles import CycleSettings, RuinAndRecreate
+from hindsight.schedules.lists import one_after_another
+from hindsight.schedules.moves import Moves, PriceSums, Region, Work, ruin_and_recreate, work_space
+from hindsight.schedules.timetables import (
+    Requests,
+    Timetable,
+    earliest_fit,
+    fit,
+    hold,
+    requests_of,
+    timetable,
+)
+from instances import FleetSchedule, Instance, MemoryRule, Schedule
+from instances.arrays import IntArray
+
+
+def assert_feasible(requests: Requests, table: Timetable) -> None:
+    """By definition, on every machine; and the profiles are the memory of the requests."""
+    starts, machines = table.starts.tolist(), table.machines.tolist()
+    blocks = np.zeros_like(table.profiles)
+    for i, (start, k) in enumerate(zip(starts, machines, strict=True)):
+        if start < 0:
+            assert np.isfinite(requests.penalty[i])
+            continue
+        assert requests.arrival[i] <= start <= requests.last[i]
+        for age in range(1, int(requests.output[i]) + 1):
+            blocks[k, start + age] += -(-int(requests.prompt[i] + age) // requests.block)
+    assert blocks.max() <= requests.limit
+    assert table.profiles.tolist() == blocks.tolist()
+
+
+def requests_in(table: Timetable) -> dict[int, list[int]]:
+    """Of each bucket, read in both directions."""
+    found = {}
+    for at, head in enumerate(table.heads.tolist()):
+        forwards, i, before = [], head, -1
+        while i >= 0:
+            assert table.preceding[i] == before
+            forwards.append(i)
+            assert len(forwards) <= len(table.following)
+            i, before = int(table.following[i]), i
+        if forwards:
+            found[at] = forwards
+    return found
+
+
+def assert_state(requests: Requests, table: Timetable) -> None:
+    assert_feasible(requests, table)
+    found = requests_in(table)
+    placed = np.flatnonzero(table.starts >= 0).tolist()
+    assert sorted(i for inside in found.values() for i in inside) == placed
+    for at, inside in found.items():
+        assert (table.starts[inside] // table.width == at).all()
+
+
+class Watched(RuinAndRecreate):
+    """Keeps the timetable of the last cycle."""
+
+    def _table(self, starts: IntArray, machines: IntArray, rounds: int) -> Timetable:
+        self.table = super()._table(starts, machines, rounds)
+        return self.table
+
+
+def assert_sound(instance: Instance, search: Watched) -> None:
+    assert_state(search.requests, search.table)
+    best = search.starts
+    cost = total_latency_by_definition(instance, best.tolist())
+    assert search.cost == cost + int(
+        instance.weights @ (instance.arrival_times - instance.output_lengths)
+    )
+    assert Schedule(instance, best).is_feasible
+
+
+@contextmanager
+def every_request_its_region() -> Iterator[pytest.MonkeyPatch]:
+    """As many threads as are asked for, however few requests there are; cuts come soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "FEWEST_IN_A_REGION", 1)
+        patch.setattr(module, "FEWEST_LIVES_IN_A_REGION", 1e-6)
+        patch.setattr(module, "MOVES_BETWEEN_CUTS", 16)
+        yield patch
+
+
+cycle_settings = st.builds(
+    CycleSettings,
+    most=st.integers(2, 12),
+    tried=st.integers(0, 3),
+    reach=st.sampled_from((0.01, 1.0, 10.0, 1e300)),
+    weight=st.sampled_from((0.0, 0.5, 1.0, 10.0)),
+    hot=st.sampled_from((0.001, 0.1, 10.0)),
+    cold=st.sampled_from((0.001, 0.1, 10.0)),
+    priced_until=st.sampled_from((0.01, 0.8, 2.0)),
+    blink=st.sampled_from((0.0, 0.1, 0.9)),
+    second=st.sampled_from((0.0, 0.3, 1.0)),
+)
+
+
+@given(st.data())
+@settings(max_examples=examples(100, 40))
+def test_any_cycles_leave_a_sound_state(data: st.DataObject) -> None:
+    schedule = data.draw(schedules(instances(max_requests=9)))
+    instance = schedule.instance
+    with every_request_its_region():
+        threads = data.draw(st.integers(1, 3))
+        search = Watched(instance, 7, threads)
+        search.offer(schedule.start_times)
+        reached = search.cost
+        for _ in range(3):
+            if data.draw(st.booleans()):
+                numerators = data.draw(st.lists(st.integers(0, 9), max_size=60))
+                search.use_prices(np.array(numerators) / 8)
+            assert search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 90)), never)
+            assert_sound(instance, search)
+            assert search.cost <= reached
+            reached = search.cost
+    assert is_feasible_by_definition(instance, search.starts.tolist())
+
+
+@given(st.data())
+def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
+    """Others write there meanwhile; outputs may be longer than the region is."""
+    schedule = data.draw(schedules(instances(min_requests=2, max_requests=9)))
+    instance, requests = schedule.instance, requests_of(schedule.instance)
+    width = data.draw(st.integers(1, 3))
+    rounds = schedule.makespan + data.draw(st.integers(1, 12))
+    first = width * data.draw(st.integers(0, rounds // width))
+    last = min(first + width * data.draw(st.integers(1, 10)), rounds - 1)
+    ends = schedule.completion_times
+    inside = np.flatnonzero((schedule.start_times >= first) & (ends <= last))
+    if not len(inside):
+        return
+    prices = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rounds, max_size=rounds)))
+    sums = PriceSums(
+        np.cumsum(prices / 8.0),
+        np.cumsum(prices / 8.0 * np.arange(rounds, dtype=np.float64)),
+    )
+    weight = data.draw(st.sampled_from((0.0, 1.0)))
+    moves = Moves(60, 5.0, 0.1, 4, 0, 6.0, weight, 0.8, 0.1, 0.5, 4, 0.3)
+    reached = []
+    for strange in (False, True):
+        nowhere = np.zeros_like(schedule.start_times)
+        table = timetable(requests, schedule.start_times, nowhere, (1, rounds), width)
+        starts, profile = table.starts, table.profiles[0]
+        outside = np.ones(rounds, dtype=bool)
+        outside[first + 1 : last + 1] = False
+        elsewhere = np.ones(len(table.heads), dtype=bool)
+        elsewhere[first // width : -(-last // width)] = False
+        if strange:
+            profile[outside] = data.draw(st.integers(0, 2 * instance.memory_limit))
+            table.heads[elsewhere] = -7
+        kept = profile[outside].copy(), table.heads[elsewhere].copy()
+        region = Region(first, last, inside, np.array([5], np.int64))
+        work = Work(requests, table, sums, region, moves, work_space(5, 9))
+        change = ruin_and_recreate(work, 0, 60)
+        assert change == instance.weights @ (starts - schedule.start_times)
+        assert (profile[outside] == kept[0]).all()
+        assert (table.heads[elsewhere] == kept[1]).all()
+        untouched = np.setdiff1d(np.arange(len(starts)), inside)
+        assert (starts[untouched] == schedule.start_times[untouched]).all()
+        assert (starts[inside] >= first).all()
+        assert (starts[inside] + instance.output_lengths[inside] <= last).all()
+        if not strange:
+            assert_state(requests, table)
+        reached.append(starts.tolist())
+    assert reached[0] == reached[1]
+
+
+def crowd(seed: int, n: int = 160, *, longest: int = 40, last_arrival: int = 150) -> Instance:
+    rng = np.random.default_rng([89, seed])
+    outputs = np.where(rng.random(n) < 0.1, longest, rng.integers(1, 20, n))
+    prompts, arrivals = rng.integers(1, 30, n), rng.integers(0, last_arrival + 1, n)
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=200 + longest)
+
+
+def begun(instance: Instance, seed: int = 3, threads: int = 1) -> Watched:
+    search = Watched(instance, seed, threads)
+    search.offer(one_after_another(instance).start_times)
+    return search
+
+
+class ForcedSlices:
+    """Of lengths drawn from a seed, whatever the clock says."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    @contextmanager
+    def next(self, most: int) -> Iterator[int]:
+        yield min(most, int(self._random.integers(1, 300)))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_and_slices_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = crowd(1, n=240)
+    monkeypatch.setattr(module, "MOVES_BETWEEN_CUTS", 700)
+    prices = np.arange(300, 0, -1) / 10_000
+    reached = []
+    for repeat in range(6):
+        if repeat:
+            monkeypatch.setattr(module, "Slices", lambda repeat=repeat: ForcedSlices(repeat))
+        search = begun(instance, threads=threads)
+        search.use_prices(prices)
+        for weight in (1.0, 0.0):
+            assert search.cycle(CycleSettings(weight=weight, hot=0.5), 6_000, never)
+        assert_sound(instance, search)
+        reached.append((search.cost, search.starts.tolist(), search.table.starts.tolist()))
+    assert all(one == reached[0] for one in reached)
+    other = begun(instance, seed=4, threads=threads)
+    other.cycle(CycleSettings(hot=0.5), 6_000, never)
+    assert other.starts.tolist() != reached[0][1]
+
+
+def test_a_stopped_cycle_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = crowd(4)
+    monkeypatch.setattr(module, "Slices", lambda: ForcedSlices(1))
+    polls = iter([False] * 9)
+    search = begun(instance)
+    before = search.cost
+    assert not search.cycle(CycleSettings(), 10**9, lambda: next(polls, True))
+    # Before the first cut, when nothing but the stop makes it look.
+    assert 9 <= search.moves < module.MOVES_BETWEEN_CUTS
+    assert search.cost < before
+    assert_sound(instance, search)
+    made, reached = search.moves, search.cost
+    assert not search.cycle(CycleSettings(), 10**9, lambda: True)
+    assert (search.moves, search.cost) == (made, reached)
+
+
+def tiny(seed: int) -> Instance:
+    last = 6 if seed % 2 else None
+    return drawn_instance([59, seed], (5, 5), (6, 11), prompts=(1, 3), outputs=7, last_arrival=last)
+
+
+def test_small_optima_are_reached() -> None:
+    reached = 0
+    for seed in range(40):
+        instance = tiny(seed)
+        search = begun(instance)
+        for cycle in (CycleSettings(20, 10.0, second=0.0), CycleSettings(hot=0.03)):
+            search.cycle(cycle, 2_000, never)
+        assert Schedule(instance, search.starts).is_feasible
+        optimum = optimal_total_latency(instance)[0]
+        found = Schedule(instance, search.starts).total_latency
+        assert found >= optimum
+        reached += found == optimum
+    assert reached >= 36
+
+
+@given(st.data())
+@settings(max_examples=examples(100, 40))
+def test_the_first_fit_is_the_first_start_that_fits(data: st.DataObject) -> None:
+    block = data.draw(st.integers(1, 4))
+    profile = np.array(data.draw(st.lists(st.integers(0, 9), min_size=4, max_size=20)))
+    begin, prompt = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 9))
+    output, limit = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 14))
+
+    def fits(start: int) -> bool:
+        alone = np.zeros_like(profile)
+        hold(alone, start, prompt, output, 1, block)
+        held = [-(-(prompt + age) // block) for age in range(1, output + 1)]
+        assert alone[start + 1 : start + output + 1].tolist() == held
+        return bool((profile + alone)[alone > 0].max() <= limit)
+
+    starts = range(begin, len(profile) - output)
+    first = next((start for start in starts if fits(start)), -1)
+    assert earliest_fit(profile, begin, prompt, output, limit, block) == first
+
+
+@given(st.data())
+@settings(max_examples=examples(60, 30))
+def test_any_axes_leave_a_sound_state(data: st.DataObject) -> None:
+    schedule = data.draw(schedules(instances(max_requests=7)))
+    last = None
+    if data.draw(st.booleans()):
+        waits = data.draw(st.lists(st.integers(0, 6), min_size=len(schedule.instance)))
+        last = schedule.instance.arrival_times + np.array(waits[: len(schedule.instance)])
+    rule = MemoryRule(block_size=data.draw(st.sampled_from((1, 2))))
+    loose = Instance(schedule.instance.requests, 2 * schedule.instance.memory_limit + 4)
+    instance = loose.under(rule).with_replicas(data.draw(st.integers(1, 3)))
+    search = Watched(instance, 7, last=last)
+    search.place(np.array(data.draw(st.permutations(range(len(instance))))))
+    for _ in range(2):
+        before = search.cost
+        if search.cost:
+            search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 60)), never)
+        assert_state(search.requests, search.table)
+        search.offer(*search.shift_left(search.starts, search.machines, never))
+        assert_state(search.requests, search.table)
+        assert search.cost <= before
+    if last is None:
+        found = search.schedule
+        assert found.is_feasible
+        assert isinstance(found, FleetSchedule if instance.replicas > 1 else Schedule)
+    else:
+        assert search.cost == (search.starts < 0).sum()
+        # Whoever is left out has no start beside the others.
+        table = search.table
+        for i in np.flatnonzero(table.starts < 0).tolist():
+            begin, size = int(instance.arrival_times[i]), table.profiles.shape[1]
+            assert fit(search.requests, table.profiles, i, begin, 0, size)[0] < 0

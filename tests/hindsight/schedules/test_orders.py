@@ -1,0 +1,218 @@
+"""Annealing of order and delays: every schedule has them, and small optima are reached."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from brute_force import (
+    is_feasible_by_definition,
+    optimal_total_latency,
+    total_latency_by_definition,
+)
+from drawn_instances import drawn_instance
+from effort import examples, sweep
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instances, schedules
+
+from hindsight.schedules import orders
+from hindsight.schedules.draws import first_state
+from hindsight.schedules.lists import one_after_another
+from hindsight.schedules.orders import (
+    OrderAnnealing,
+    OrderSearch,
+    OrderSettings,
+    PreemptiveOrders,
+)
+from instances import Instance, MemoryRule, Schedule, generate
+from instances.arrays import IntArray
+
+FREE = OrderSettings(0.5, 0.01)
+IN_ORDER = OrderSettings(0.5, 0.1, 0.2, in_order=True, by_volume=False)
+
+
+def tiny(seed: int) -> Instance:
+    last = 5 if seed % 2 else None
+    return drawn_instance([53, seed], (5, 5), (6, 11), prompts=(1, 3), outputs=7, last_arrival=last)
+
+
+def crowd(n: int) -> Instance:
+    rng = np.random.default_rng(n)
+    prompts, outputs, arrivals = (rng.integers(1, top, n) for top in (6, 30, 50))
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=40)
+
+
+def annealing_of(
+    instance: Instance, starts: IntArray, settings: OrderSettings, moves: int = 60, seed: int = 1
+) -> OrderAnnealing:
+    nowhere = np.zeros(len(instance), np.int64)
+    return OrderAnnealing(instance, starts, nowhere, settings, moves, first_state(seed))
+
+
+def placed_in(
+    instance: Instance, order: list[int], delay: list[int] | None = None, *, in_order: bool = False
+) -> list[int]:
+    """The first start at which each fits beside those before it, round by round."""
+    starts = [0] * len(instance)
+    memory: dict[int, int] = {}
+    now = 0
+    for i in order:
+        request = instance[i]
+        lives = range(1, request.output_length + 1)
+
+        def first_fit(t: int, request=request, lives=lives) -> int:
+            while any(
+                memory.get(t + j, 0) + request.prompt_length + j > instance.memory_limit
+                for j in lives
+            ):
+                t += 1
+            return t
+
+        t = first_fit(max(request.arrival_time, now if in_order else 0))
+        if delay is not None and delay[i]:
+            t = first_fit(t + delay[i])
+        for j in lives:
+            memory[t + j] = memory.get(t + j, 0) + request.prompt_length + j
+        starts[i] = now = t
+    return starts
+
+
+@given(schedules(), st.booleans())
+def test_every_feasible_schedule_has_an_order_with_delays(
+    schedule: Schedule, in_order: bool
+) -> None:
+    changed = replace(IN_ORDER, in_order=in_order)
+    work = annealing_of(schedule.instance, schedule.start_times, changed).work
+    assert work.best.tolist() == schedule.start_times.tolist()
+    order, delay = work.order.tolist(), work.delay.tolist()
+    found = placed_in(schedule.instance, order, delay, in_order=in_order)
+    assert found == schedule.start_times.tolist()
+
+
+@given(
+    instances(8, min_requests=3, max_weight=3),
+    st.sampled_from((FREE, IN_ORDER, replace(IN_ORDER, in_order=False))),
+    st.integers(1, 99),
+    st.integers(1, 60),
+)
+@settings(max_examples=examples(60, 40))
+def test_after_any_moves_the_order_leads_to_the_schedule(instance, kind, seed, moves) -> None:
+    first = one_after_another(instance).start_times
+    annealing = annealing_of(instance, first, kind, moves, seed)
+    assert annealing.run(moves) == moves
+    assert annealing.is_done
+    work = annealing.work
+    began = np.array(placed_in(instance, np.argsort(first, kind="stable").tolist()))
+    if kind is not FREE:
+        began = first
+    assert Schedule(instance, work.best).is_feasible
+    assert instance.weights @ work.best <= instance.weights @ began
+    in_order = bool(kind.in_order)
+    found = placed_in(instance, work.order.tolist(), work.delay.tolist(), in_order=in_order)
+    assert work.rounds.tolist() == found
+    # The profile holds those before the present place.
+    before = work.order[: work.counts[0]]
+    held = sum(int(instance.volumes[i]) for i in before)
+    assert work.profiles.sum() == held
+    again = annealing_of(instance, first, kind, moves, seed)
+    for _ in range(moves):
+        assert again.run(1) == 1
+    assert again.work.best.tolist() == work.best.tolist()
+
+
+def test_free_orders_find_the_optimum_of_few_requests() -> None:
+    instance = generate("arrival-model-1", seed=1, n=4)
+    annealing = annealing_of(instance, one_after_another(instance).start_times, FREE, 500)
+    annealing.run(500)
+    best = Schedule(instance, annealing.work.best)
+    assert best.total_latency == optimal_total_latency(instance)[0]
+
+
+def test_it_stops_when_told_to() -> None:
+    instance = generate("arrival-model-1", seed=1, n=5)
+    first = one_after_another(instance).start_times
+    annealing = annealing_of(instance, first, FREE, 500)
+    assert annealing.run(500, lambda: True) == 0
+    assert annealing.placed == 0
+    began = placed_in(instance, np.argsort(first, kind="stable").tolist())
+    assert annealing.work.best.tolist() == began
+
+
+def test_machines_and_blocks_are_those_of_the_instance() -> None:
+    one = crowd(20)
+    fleet = one.under(MemoryRule(block_size=4)).with_replicas(2)
+    search = OrderSearch(fleet)
+    before = search.best_cost
+    search.run(20_000)
+    assert search.best_cost < before
+    for k in range(2):
+        own = np.flatnonzero(search.best_machines == k)
+        assert len(own)
+        assert Schedule(fleet.alone(own), search.best_starts[own]).is_feasible
+
+
+def searched(instance: Instance, *slices: int, starts: IntArray | None = None) -> OrderSearch:
+    """What a search holds after some calls of ``run`` is feasible and no worse than before."""
+    search = OrderSearch(instance, starts, 3)
+    for moves in slices:
+        before = search.best_cost
+        search.run(moves)
+        assert search.best_cost <= before
+        reached = search.best_starts.tolist()
+        assert is_feasible_by_definition(instance, reached)
+        assert total_latency_by_definition(instance, reached) == search.best_cost
+    return search
+
+
+@pytest.mark.parametrize("seed", sweep(range(24)))
+def test_small_optima_are_reached(seed: int) -> None:
+    search = searched(tiny(seed), 20_000)
+    assert search.best_cost == optimal_total_latency(tiny(seed))[0]
+
+
+@pytest.mark.parametrize(("n", "slices"), [(20, 10), (400, 3)])
+def test_deterministic_and_independent_of_slices(n: int, slices: int) -> None:
+    first = one_after_another(crowd(n)).start_times
+    whole, parts = [1_000 * slices], [1_000] * slices
+    one, two = (searched(crowd(n), *moves, starts=first) for moves in (whole, parts))
+    assert one.best_starts.tolist() == two.best_starts.tolist()
+    assert one.moves == two.moves == 1_000 * slices
+    assert one.best_cost < total_latency_by_definition(crowd(n), first.tolist())
+
+
+def test_a_longer_schedule_that_is_better_is_followed() -> None:
+    instance = Instance.from_arrays([1] * 10, [1] * 10, None, memory_limit=20)
+    search = OrderSearch(instance, np.array([20] * 10))
+    search.offer(np.array([0] * 9 + [150]))
+    assert search.best_cost == 160
+    search.run(1)
+    assert search.best_cost == 160
+
+
+def test_a_search_goes_on_after_it_found_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = OrderSearch(tiny(0), None)
+
+    def fails(*_: object) -> float:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(orders, "anneal", fails)
+        with pytest.raises(MemoryError):
+            search.run(10)
+    moves = search.moves
+    search.run(10)
+    assert search.moves == moves + 10
+
+
+@given(instances(5))
+@settings(max_examples=examples(30, 15))
+def test_preemptive_orders_are_feasible_and_independent_of_their_seeds_past(instance) -> None:
+    search = PreemptiveOrders(instance, 3)
+    for _ in range(2):
+        found = search.anneal(40, 2.0, 0.3)
+        assert found.violations() == []
+    again = PreemptiveOrders(instance, 3)
+    again.anneal(40, 2.0, 0.3)
+    assert again.anneal(40, 2.0, 0.3) == found
