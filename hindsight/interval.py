@@ -35,7 +35,7 @@ from .goals import (
     on_time,
 )
 from .outcomes.errors import ScheduleCheckError
-from .result import Bound, Progress, Result, StopReason, interval_text, relative_gap
+from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 from .runtime.clock import SPARE_SECONDS, Clock
 
 NEAR = 1e-6
@@ -401,4 +401,6 @@ class Interval:
         if isinstance(self.problem, Workload) and self._limits is None:
             lower, upper = float(lower) / len(self.problem), float(upper) / len(self.problem)
         text, gap = told
+        if self._limits is None:
+            text = f"{text}, gap {percent(gap)}"
         return Progress(self.clock.seconds(), self.phase, lower, upper, gap, self.nodes, text)

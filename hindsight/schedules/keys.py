@@ -50,14 +50,16 @@ SHORTLIST = 12
 NOBODY = -1
 """Machine of a request that is not served."""
 
-FRUITLESS = 3
+FRUITLESS = 5
 """Consecutive annealings without a better schedule after which the search ends."""
 
-FIRST_CYCLE = 500
-"""Moves of the first annealing; each later one has twice as many."""
+FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
+"""Fewest and most moves of the first annealing, and requests times moves between them. The k-th one
+has k times as many."""
 
-HOT, COOLING = 0.1, 0.05
-"""First temperature, in mean latencies, and the last as a share of it; 0 with deadlines."""
+HOT, COOLING = 0.15, 0.05
+"""First temperature, in mean latencies times the root of the number of machines, and the last as a
+share of it. With deadlines it is 0."""
 
 REACH = 0.6
 """Standard deviation of a move, in the logarithm of a key."""
@@ -136,6 +138,8 @@ class KeySearch:
 
     Attributes
     ----------
+    cost : float
+        Total latency of the best schedule so far, or its late requests; infinite before one.
     cycle : int
         Number of annealings completed.
     """
@@ -160,13 +164,9 @@ class KeySearch:
         # More machines than requests are of no use.
         self._machines = min(workload.replicas, len(workload))
         self._best: _Plan | None = None
+        self.cost = math.inf
         self._untried = self._open()
         self.cycle = 0
-
-    @property
-    def cost(self) -> float:
-        """Total latency of the best schedule so far, or its late requests; infinite before one."""
-        return math.inf if self._best is None else self._best.cost
 
     def open(self, should_stop: Callable[[], bool]) -> None:
         """Try the assignments and rules that are left, in time; the first is always tried."""
@@ -179,10 +179,11 @@ class KeySearch:
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
         """Yield better and better costs; end after `FRUITLESS` cycles without any."""
         fruitless, known = 0, self.cost
+        first = sorted((*FIRST_CYCLE, FIRST_WORK // len(self._workload)))[1]
         moves_in_slice = max(1, SLICE_WORK // len(self._workload))
         while fruitless < FRUITLESS and not should_stop():
             fruitless += 1
-            for move, _ in enumerate(self._moves(FIRST_CYCLE << self.cycle)):
+            for move, _ in enumerate(self._moves(first * (1 + self.cycle))):
                 stops = should_stop()
                 if self.cost < known and (stops or move % moves_in_slice == 0):
                     known, fruitless = self.cost, 0
@@ -241,12 +242,11 @@ class KeySearch:
                 yield _Way(charge**power, rule)
             return
         caps = [cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS]
-        plain = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, False, again)
-        kinds = [(charge**power, plain) for power in EXPONENTS]
-        if again:
-            plain = plain._replace(charge=0.0, reserves=True)
-            lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
-            kinds = [(key, plain) for key in (charge, self._volume, lengths)] + kinds
+        stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, False, again)
+        reserves = stops._replace(charge=0.0, reserves=True)
+        lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
+        kinds = [(charge**power, stops) for power in EXPONENTS]
+        kinds += [(key, reserves) for key in (charge, self._volume, lengths)]
         for (key, rule), cap, skips in product(kinds, dict.fromkeys(caps), SKIPS):
             yield _Way(key, rule._replace(skips=skips, prompt_cap=cap))
 
@@ -269,6 +269,7 @@ class KeySearch:
                     costs[k], late[parts[k]] = found[k], trial[parts[k]]
                 if costs.sum() < self.cost:
                     self._best = _Plan(machine, factor, chosen, costs.copy(), late.copy())
+                    self.cost = self._best.cost
                 yield
             if number == 0:
                 ways = [ways[place] for place in np.argsort(sums, kind="stable")[:SHORTLIST]]
@@ -278,30 +279,31 @@ class KeySearch:
         while True:
             best = self._best
             assert best is not None
-            machine = np.where(best.late > 0, NOBODY, best.machine)
-            plan = best.copy()._replace(machine=machine)
-            self._serve_again(plan, range(self._machines), math.inf)
-            if plan.cost <= best.cost:
+            plan = best.copy()._replace(machine=np.where(best.late > 0, NOBODY, best.machine))
+            cost = self._serve_again(plan, range(self._machines), math.inf)
+            if cost <= self.cost:
                 self._best = plan
-            if plan.cost >= best.cost:
+            if cost >= self.cost:
                 return
+            self.cost = cost
 
     def _moves(self, moves: int) -> Iterator[None]:
         """Run one annealing from the best plan; yield after each move."""
         plan = self._best
         assert plan is not None
         n, rng = len(plan.machine), self._rng
-        hot = 0.0 if self._limits is not None else HOT * plan.cost / n / (1 + self.cycle)
+        hot = HOT * math.sqrt(self._machines) * plan.cost / n / (1 + self.cycle)
+        if self._limits is not None:
+            hot = 0.0
+        cost = plan.cost
         for move in range(moves):
-            heat = hot * COOLING ** (move / moves) * rng.exponential()
-            allowed = plan.cost + heat
+            allowed = cost + hot * COOLING ** (move / moves) * rng.exponential()
             trial, touched = self._proposal(plan)
-            if touched:
-                self._serve_again(trial, touched, allowed)
-                if trial.cost <= allowed:
-                    plan = trial
-                    if plan.cost < self.cost:
-                        self._best = plan
+            trial_cost = self._serve_again(trial, touched, allowed) if touched else math.inf
+            if trial_cost <= allowed:
+                plan, cost = trial, trial_cost
+                if cost < self.cost:
+                    self._best, self.cost = plan, cost
             yield
 
     def _proposal(self, plan: _Plan) -> tuple[_Plan, list[int]]:
@@ -327,14 +329,17 @@ class KeySearch:
         trial.machine[i] = there
         return trial, [k for k in (here, there) if k != NOBODY and here != there]
 
-    def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> None:
-        """Put the costs of some machines into a plan, infinite where the sum is above allowed."""
-        plan.late[plan.machine == NOBODY] = 1
+    def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> float:
+        """Put the costs of some machines into a plan; return its own, infinite if above allowed."""
         plan.costs[list(touched)] = 0.0
+        if self._limits is not None:
+            plan.late[plan.machine == NOBODY] = 1
+        cost = plan.cost
         for k in touched:
             own = np.flatnonzero(plan.machine == k)
-            bound = allowed - plan.cost
-            plan.costs[k] = self._cost(own, plan.ways[k], plan.factor, bound, plan.late)
+            plan.costs[k] = self._cost(own, plan.ways[k], plan.factor, allowed - cost, plan.late)
+            cost += float(plan.costs[k])
+        return cost
 
     def _cost(
         self, own: IntArray, way: _Way, factor: FloatArray, bound: float, late: IntArray

@@ -94,6 +94,16 @@ class State(NamedTuple):
     rank: FloatArray
 
 
+class _Run(NamedTuple):
+    """A run: machine, rule, keys, state, and the table of stretches."""
+
+    machine: Machine
+    rule: Rule
+    key: FloatArray
+    state: State
+    table: IntArray
+
+
 class _Round(NamedTuple):
     """Sums over the requests that run in a round.
 
@@ -115,53 +125,52 @@ class _Round(NamedTuple):
 
 
 @step
-def _tokens(i: int, r: int, machine: Machine, rule: Rule, state: State) -> int:
+def _tokens(i: int, r: int, run: _Run) -> int:
     """Return the tokens that request i would process in round r + 1."""
-    done: int = state.done[i]
-    if done > 0 and (state.last[i] == r or not rule.recomputes):
+    done: int = run.state.done[i]
+    if done > 0 and (run.state.last[i] == r or not run.rule.recomputes):
         return 1
-    prompt: int = machine.prompt[i]
+    prompt: int = run.machine.prompt[i]
     return prompt + done
 
 
 @step
-def _charge(i: int, r: int, machine: Machine, rule: Rule, state: State) -> float:
+def _charge(i: int, r: int, run: _Run) -> float:
     """Return what is left of the machine seconds of request i, to the power of the rule."""
-    done = state.done[i]
-    steps = machine.output[i] - done
-    processed = _tokens(i, r, machine, rule, state) + steps - 1
-    stored = steps * (machine.held[i] + 0.5 * (done + 1 + machine.output[i]))
-    charge: float = machine.charges[0] * processed + machine.charges[1] * stored
-    return charge if rule.charge == 1 else charge**rule.charge
+    done, output = run.state.done[i], run.machine.output[i]
+    processed = _tokens(i, r, run) + output - done - 1
+    held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
+    charge: float = run.machine.charges[0] * processed + run.machine.charges[1] * held
+    return charge if run.rule.charge == 1 else charge**run.rule.charge
 
 
 @step
-def _rank(
-    i: int, r: int, t: float, key: FloatArray, machine: Machine, rule: Rule, state: State
-) -> float:
+def _rank(i: int, r: int, t: float, run: _Run) -> float:
     """Return the rank of request i after round r at time t, infinite if it cannot be on time."""
-    done = state.done[i]
+    machine, rule = run.machine, run.rule
+    done, due = run.state.done[i], run.state.due[i]
     steps = machine.output[i] - done
     if machine.counts_late:
-        prompt = machine.seconds[_tokens(i, r, machine, rule, state)] - machine.seconds[1]
+        prompt = machine.seconds[_tokens(i, r, run)] - machine.seconds[1]
         least = machine.seconds[1] + machine.d2 * (machine.stored[i] + done)
-        if t + prompt + steps * least > state.due[i]:
+        if t + prompt + steps * least > due:
             return math.inf
     if rule.reserves and done > 0:
         return RUNNING + float(r + steps)
-    rank: float = key[i]
+    rank: float = run.key[i]
     if done > 0:
         rank *= rule.begun
     if rule.charge > 0:
-        rank *= _charge(i, r, machine, rule, state)
+        rank *= _charge(i, r, run)
     if rule.left != 0:
-        rank *= min(max(state.due[i] - t, 1e-9), 1e9) ** rule.left
+        rank *= min(max(due - t, 1e-9), 1e9) ** rule.left
     return rank
 
 
 @step
-def _insert(order: IntArray, count: int, rank: FloatArray, request: int) -> None:
+def _insert(count: int, request: int, state: State) -> None:
     """Insert a request into ``count`` others, least rank first."""
+    order, rank = state.order, state.rank
     x = count
     while x > 0 and rank[order[x - 1]] > rank[request]:
         order[x] = order[x - 1]
@@ -170,12 +179,13 @@ def _insert(order: IntArray, count: int, rank: FloatArray, request: int) -> None
 
 
 @step
-def _wait(i: int, running: int, memory: int, machine: Machine, state: State) -> int:
+def _wait(i: int, running: int, memory: int, run: _Run) -> int:
     """Return 0 if memory holds request i for its whole life, or rounds that it waits at least.
 
     The ``running`` requests are first in order, by their last rounds. Memory is largest in rounds
     in which some request completes, so only those are compared with the limit.
     """
+    machine, state = run.machine, run.state
     steps: int = machine.output[i]
     total, count = memory + machine.held[i] + 1, running + 1
     for y in range(running):
@@ -194,55 +204,48 @@ def _wait(i: int, running: int, memory: int, machine: Machine, state: State) -> 
 
 
 @step
-def _enter(x: int, running: int, r: int, machine: Machine, rule: Rule, state: State) -> None:
+def _enter(x: int, running: int, r: int, run: _Run) -> None:
     """Have the request at place x of the order run in round r + 1."""
+    state = run.state
     i = state.order[x]
-    if rule.reserves and state.last[i] != r:
+    if run.rule.reserves and state.last[i] != r:
         # Running requests are first, in order of their last rounds.
-        state.rank[i] = RUNNING + float(r + machine.output[i])
+        state.rank[i] = RUNNING + float(r + run.machine.output[i])
         for y in range(x, running, -1):
             state.order[y] = state.order[y - 1]
-        _insert(state.order, running, state.rank, i)
+        _insert(running, i, state)
     state.last[i] = r + 1
 
 
 @step
-def _write(i: int, r: int, tokens: int, written: int, state: State, table: IntArray) -> int:
+def _write(i: int, r: int, tokens: int, written: int, run: _Run) -> int:
     """Begin a stretch of request i in round r + 1 unless one goes on; return their number."""
-    if state.last[i] == r and state.done[i] > 0:
+    if run.state.last[i] == r and run.state.done[i] > 0:
         return written
-    state.row[i] = written
-    if written < len(table):
-        row = table[written]
+    run.state.row[i] = written
+    if written < len(run.table):
+        row = run.table[written]
         row[0], row[1], row[2], row[3] = i, r + 1, 0, ADVANCES
-        row[4], row[5] = state.done[i], tokens
+        row[4], row[5] = run.state.done[i], tokens
     return written + 1
 
 
 @step
-def _choose(
-    r: int,
-    t: float,
-    active: int,
-    written: int,
-    machine: Machine,
-    rule: Rule,
-    state: State,
-    table: IntArray,
-) -> _Round:
+def _choose(r: int, t: float, active: int, written: int, run: _Run) -> _Round:
     """Choose the requests that run in round r + 1 from time t, least rank first."""
+    machine, rule, state = run.machine, run.rule, run.state
     running = tokens = memory = stored = prompts = refused = x = 0
     span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
     while x < active and refused <= rule.skips:
         i = state.order[x]
         x += 1
         done = state.done[i]
-        own = _tokens(i, r, machine, rule, state)
+        own = _tokens(i, r, run)
         held = machine.held[i] + done + 1
         if not rule.reserves:
             wait = LONGEST if memory + held > machine.memory_limit else 0
         else:
-            wait = 0 if state.last[i] == r else _wait(i, running, memory, machine, state)
+            wait = 0 if state.last[i] == r else _wait(i, running, memory, run)
         if wait > 0:
             span = min(span, wait)
             refused += 1
@@ -257,8 +260,8 @@ def _choose(
             # A round that lasts longer makes those late that have been admitted to it.
             allowed = (state.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
-        written = _write(i, r, own, written, state, table)
-        _enter(x - 1, running, r, machine, rule, state)
+        written = _write(i, r, own, written, run)
+        _enter(x - 1, running, r, run)
         span = min(span, machine.output[i] - done)
         running += 1
         memory += held
@@ -271,45 +274,29 @@ def _choose(
 
 
 @step
-def _advance(
-    i: int,
-    r: int,
-    rounds: int,
-    first: float,
-    machine: Machine,
-    state: State,
-    table: IntArray,
-) -> None:
+def _advance(i: int, r: int, rounds: int, first: float, run: _Run) -> None:
     """Let request i run in the rounds after r, whose first one ends at ``first``."""
+    machine, state = run.machine, run.state
     if machine.counts_late and state.done[i] == 0:
         decoded = (first + machine.decode[i]) * LENIENT
         is_late = first > machine.first_token[i] * LENIENT
         state.due[i] = -1.0 if is_late else min(state.due[i], decoded)
     state.done[i] += rounds
     state.last[i] = r + rounds
-    if state.row[i] < len(table):
-        table[state.row[i], 2] += rounds
+    if state.row[i] < len(run.table):
+        run.table[state.row[i], 2] += rounds
 
 
 @step
-def _arrive(
-    i: int,
-    r: int,
-    t: float,
-    active: int,
-    key: FloatArray,
-    machine: Machine,
-    rule: Rule,
-    state: State,
-) -> int:
+def _arrive(i: int, r: int, t: float, active: int, run: _Run) -> int:
     """Insert request i into the order after round r at time t; return how many there are.
 
     It is left out if it cannot be on time.
     """
-    state.rank[i] = _rank(i, r, t, key, machine, rule, state)
-    if state.rank[i] == math.inf:
+    run.state.rank[i] = _rank(i, r, t, run)
+    if run.state.rank[i] == math.inf:
         return active
-    _insert(state.order, active, state.rank, i)
+    _insert(active, i, run.state)
     return active + 1
 
 
@@ -360,6 +347,7 @@ def serve(
     state : State
         Is overwritten.
     """
+    run = _Run(machine, rule, key, state, table)
     active = position = r = written = steps_left = on_time = 0
     t = total = 0.0
     for i in members:
@@ -372,11 +360,11 @@ def serve(
             t = max(t, machine.arrival[members[position]])
         while position < members.size and machine.arrival[members[position]] <= t:
             total += t - machine.arrival[members[position]]
-            active = _arrive(members[position], r, t, active, key, machine, rule, state)
+            active = _arrive(members[position], r, t, active, run)
             position += 1
         if active == 0:
             continue
-        chosen = _choose(r, t, active, written, machine, rule, state, table)
+        chosen = _choose(r, t, active, written, run)
         written = chosen.written
         first = t + machine.seconds[chosen.tokens] + machine.d2 * chosen.stored
         following = machine.arrival[members[position]] if position < members.size else math.inf
@@ -390,14 +378,14 @@ def serve(
             i = state.order[x]
             is_other = machine.counts_late or state.last[i] >= r
             if state.last[i] == r + 1:
-                _advance(i, r, rounds, first, machine, state, table)
+                _advance(i, r, rounds, first, run)
             if state.done[i] == machine.output[i]:
                 late[i] = t > state.due[i]
                 on_time += 1 - late[i]
             elif is_other:
-                kept = _arrive(i, r + rounds, t, kept, key, machine, rule, state)
+                kept = _arrive(i, r + rounds, t, kept, run)
             else:
-                _insert(state.order, kept, state.rank, i)
+                _insert(kept, i, state)
                 kept += 1
         active = kept
         r += rounds

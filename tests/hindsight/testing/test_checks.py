@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 from brute_force import (
-    is_feasible_by_definition,
     optimal_makespan,
     optimal_total_latency,
     rows_of,
@@ -20,7 +19,7 @@ from preemptive_by_definition import preemptive_optimum
 import hindsight
 from hindsight import CheckError, check_bound
 from hindsight.testing.cases import drawn_instances
-from hindsight.testing.enumeration import fits, optimum
+from hindsight.testing.enumeration import optimum
 from instances import (
     Instance,
 )
@@ -49,12 +48,6 @@ def test_optima_are_those_of_the_oracles() -> None:
         if instance.arrival_times.max() < 9:  # that oracle goes round by round
             preempted = preemptive_optimum(rows_of(instance), instance.memory_limit)
             assert optimum(instance, "preemptive_total_latency") == preempted
-
-
-def test_feasibility_is_that_of_the_definition() -> None:
-    instance = Instance.from_arrays([1, 2], [3, 2], [0, 1], memory_limit=6)
-    for starts in ((0, 1), (0, 2), (0, 3), (1, 0), (5, 1)):
-        assert fits(instance, starts) == is_feasible_by_definition(instance, starts)
 
 
 def test_many_drawn_instances_need_more_than_a_list_schedule() -> None:
