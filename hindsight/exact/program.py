@@ -104,7 +104,10 @@ class Program:
         together = [np.concatenate([lists[i] for i in own]) for own in self.classes]
         times, allowed = zip(*(np.unique(own, return_counts=True) for own in together), strict=True)
         self.epochs: IntArray = np.concatenate(times)
-        self.owners: IntArray = np.repeat(np.arange(len(times)), list(map(len, times)))
+        sizes = list(map(len, times))
+        self.owners: IntArray = np.repeat(np.arange(len(times)), sizes)
+        ends = np.cumsum(sizes).tolist()
+        self._spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         first = np.array([own[0] for own in self.classes])[self.owners]
         self._prompts, self._outputs = (
             instance.prompt_lengths[first],
@@ -142,37 +145,23 @@ class Program:
         lower = np.append(0 * sizes if starts.optional else sizes, np.full(len(most), -np.inf))
         upper = np.append(sizes, most).astype(np.float64)
         counted = sp.vstack([once, arrived])
-        if not self._differences:
+        if self._differences:
+            rows = sp.block_array([[counted, None, None], *self._memory_differences()])
+            least = most_held = np.zeros(2 * horizon)
+        else:
+            rows = sp.vstack([counted, self._memory()])
             limit = instance.memory_rule.limit(instance.memory_limit)
-            lower, upper = (
-                np.append(lower, np.full(horizon, -np.inf)),
-                np.append(upper, [limit] * horizon),
-            )
-            return sp.vstack([counted, self._memory()]), lower, upper
-
-        def at(epochs: IntArray, values: FloatArray | IntArray) -> Any:
-            return sp.csr_array((values, (epochs, columns)), (horizon + 1, len(columns)))[:horizon]
-
-        ends, same = self.epochs + self._outputs, sp.eye_array(horizon)
-        step = same - sp.eye_array(horizon, k=-1)
-        running = at(ends, ones) - at(self.epochs, ones)
-        used = at(ends, self._prompts + self._outputs) - at(self.epochs, self._prompts)
-        rows = sp.block_array([[counted, None, None], [running, step, None], [used, -same, step]])
-        return (
-            rows,
-            np.append(lower, np.zeros(2 * horizon)),
-            np.append(upper, np.zeros(2 * horizon)),
-        )
+            least, most_held = np.full(horizon, -np.inf), np.full(horizon, limit)
+        return rows, np.append(lower, least), np.append(upper, most_held)
 
     def _arrived(self) -> tuple[Any, list[int]]:
         """(4): start at most the requests of a class that have arrived, before each arrival."""
         arrivals, before, most, self._arrivals = self._starts.instance.arrival_times, [], [], []
         times = self.epochs % self._starts.rounds
-        for k, own in enumerate(self.classes):
-            mine = np.flatnonzero(self.owners == k)
+        for own, span in zip(self.classes, self._spans, strict=True):
             for count in (np.flatnonzero(np.diff(arrivals[own])) + 1).tolist():
                 arrival = int(arrivals[own[count]])
-                before.append(mine[times[mine] < arrival])
+                before.append(span.start + np.flatnonzero(times[span] < arrival))
                 most.append(count)
                 self._arrivals.append((int(own[0]), arrival))
         rows = np.repeat(np.arange(len(most)), list(map(len, before)))
@@ -188,6 +177,20 @@ class Program:
         held = rule.held(self._prompts[columns] - rule.unstored + ages)
         rows = self.epochs[columns] + ages - 1
         return sp.csr_array((held, (rows, columns)), (self._starts.horizon, len(ends)))
+
+    def _memory_differences(self) -> list[list[Any]]:
+        """(3) from round to round: rows of N and rows of W, over X, N and W."""
+        horizon, counts = self._starts.horizon, len(self.epochs)
+
+        def at(epochs: IntArray, values: Any) -> Any:
+            places = epochs, np.arange(counts)
+            return sp.csr_array((values, places), (horizon + 1, counts))[:horizon]
+
+        ends, ones, same = self.epochs + self._outputs, np.ones(counts), sp.eye_array(horizon)
+        step = same - sp.eye_array(horizon, k=-1)
+        running = at(ends, ones) - at(self.epochs, ones)
+        used = at(ends, self._prompts + self._outputs) - at(self.epochs, self._prompts)
+        return [[running, step, None], [used, -same, step]]
 
     def labels(self) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
         """Return name and key of each column and row; a class goes by its first request."""
@@ -228,11 +231,9 @@ class Program:
     def starts(self, values: FloatArray) -> IntArray:
         """Return the starts of an integer point on the timeline, -1 of requests left out, (n,)."""
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
-        chosen = np.repeat(
-            np.arange(len(self.epochs)), np.rint(values[: len(self.epochs)]).astype(int)
-        )
-        for k, own in enumerate(self.classes):
-            times = self.epochs[chosen[self.owners[chosen] == k]]
+        counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
+        for own, span in zip(self.classes, self._spans, strict=True):
+            times = np.repeat(self.epochs[span], counts[span])
             times = times[np.argsort(times % self._starts.rounds, kind="stable")]
             if len(times) != len(own) and not (self._starts.optional and len(times) < len(own)):
                 name = f"request {self._starts.instance.ids[int(own[0])]!r}"
@@ -251,16 +252,15 @@ class Program:
         share theirs.
         """
         means = np.empty(len(self._starts.instance))
-        for k, own in enumerate(self.classes):
-            mine = self.owners == k
-            shares = np.maximum(values[: len(mine)][mine], 0.0)
+        for own, span in zip(self.classes, self._spans, strict=True):
+            shares = np.maximum(values[span], 0.0)
             # Interior solutions leave tiny weights; the average is still a weighted mean.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))
             passed = (
                 np.append(0, np.cumsum(shares)),
-                np.append(0, np.cumsum(shares * self.epochs[mine])),
+                np.append(0, np.cumsum(shares * self.epochs[span])),
             )
             totals = np.diff(np.interp(ends, *passed), prepend=0)
             sizes = np.diff(ends, prepend=0)

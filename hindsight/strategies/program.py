@@ -34,8 +34,9 @@ from instances.arrays import FloatArray, IntArray
 from .beams import Beams
 from .strategy import Problem, Strategy, relaxed, starts_left
 
-ENTRIES_PER_SECOND = 125_000
-"""Most memory entries of a program for each second left: HiGHS gains nothing from larger ones."""
+ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
+"""Most memory entries of a program for each second left, and of any: HiGHS gains nothing from
+larger ones."""
 
 LARGEST_WITH_BEAMS = 500_000
 """Most memory entries of a program beside which schedules are searched for."""
@@ -184,7 +185,7 @@ def search_program(
     """
     state.phase = "search"
     clock = state.clock
-    if starts.memory_entries > ENTRIES_PER_SECOND * clock.seconds_left():
+    if starts.memory_entries > min(MOST_ENTRIES, ENTRIES_PER_SECOND * clock.seconds_left()):
         state.stop_reason = "size"
         return
     if state.is_done():
