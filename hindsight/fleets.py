@@ -73,7 +73,7 @@ FADES = (1.0, 0.5, 0.25)
 """Heats and steps of the ascents as shares of the first; the last holds for the rest."""
 
 FEW, FIRST_WIDTH = 28, 4
-"""Most requests whose first ascent has a price for each epoch, and epochs that share one else."""
+"""Most requests whose first ascent has a price for each epoch; of more, some epochs share one."""
 
 PRICING = {"paths", "configurations"}
 """Strategies that price what runs together."""

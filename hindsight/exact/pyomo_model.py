@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hindsight.goals import Goal, OnTime, Tail, checked_goal
-from hindsight.prices.volume import makespan_lower_bound
+from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray

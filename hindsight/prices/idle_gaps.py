@@ -65,18 +65,18 @@ class CompressedInstance:
         return schedule.moved(self.instance, -self.shifts)
 
 
-def compress(instance: Instance, room: int = 1) -> CompressedInstance:
+def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     """Remove idle gaps; the optimum stays the same.
 
     Parameters
     ----------
     instance : Instance
         The problem.
-    room : int, default 1
+    kept : int, default 1
         Rounds that a block keeps after its latest arrival, for each round of its work. More than 1
         leaves some of the gap.
     """
-    arrivals, work = instance.arrival_times, room * instance.output_lengths
+    arrivals, work = instance.arrival_times, kept * instance.output_lengths
     shifts = _shifts(arrivals, work, np.argsort(arrivals, kind="stable"))
     if not shifts.any():
         return CompressedInstance(instance, instance, shifts)

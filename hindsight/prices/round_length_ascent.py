@@ -33,9 +33,9 @@ from .round_length_values import Goals
 from .round_lengths import RoundLengthPrices
 
 SLICES = 8
-"""Number of parts of a hand, fixed so that sums do not depend on the number of threads."""
+"""Number of parts of a subset, fixed so that sums do not depend on the number of threads."""
 
-HAND = 2_500
+SUBSET = 2_500
 """About the number of requests that a turn of the ascent evaluates, instead of all."""
 
 FIRST_WINDOW = 4.0
@@ -131,7 +131,7 @@ class RoundLengthAscent:
     ----------
     cell : float
         Seconds with one price now.
-    hands : int
+    subsets : int
         Turns that evaluate every request once.
     estimate : float
         Bound on the mean latency that the best prices would give, not certified.
@@ -180,11 +180,11 @@ class RoundLengthAscent:
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
             self.values = np.nan_to_num(known)
         self._given = Requests(a, s, o)
-        # Deal requests out, so that hands and their parts are alike.
-        self.hands, unknown = max(1, round(n / HAND)), np.flatnonzero(np.isnan(known))
+        # Deal requests out, so that subsets and their parts are alike.
+        self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
         self._slices = [
-            [unknown[hand :: self.hands][part::SLICES] for part in range(SLICES)]
-            for hand in range(self.hands)
+            [unknown[subset :: self.subsets][part::SLICES] for part in range(SLICES)]
+            for subset in range(self.subsets)
         ]
         self.estimate, self.turns = -math.inf, 0
 
@@ -224,8 +224,8 @@ class RoundLengthAscent:
         price[-1] = 0.0
         gamma = 1 / (1 + np.exp(-self._logit))
         n = len(self.values)
-        slices = [one for one in self._slices[self.turns % self.hands] if len(one)]
-        weight = sum(len(one) for hand in self._slices for one in hand) / sum(map(len, slices))
+        slices = [one for one in self._slices[self.turns % self.subsets] if len(one)]
+        weight = sum(len(one) for subset in self._slices for one in subset) / sum(map(len, slices))
         by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
         penalty, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
         stop = np.zeros(1, dtype=np.int64)
@@ -254,10 +254,10 @@ class RoundLengthAscent:
                 self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
         capacity = cell * self._replicas
         estimate = float(self.values.sum() - capacity * price.sum()) / n
-        # Of several hands some values are of earlier prices: then the last prices count.
-        if estimate > self.estimate or self.hands > 1:
+        # Of several subsets some values are of earlier prices: then the last prices count.
+        if estimate > self.estimate or self.subsets > 1:
             self.estimate, self._best = estimate, (price, gamma)
-        done = min(1.0, self.turns / (self._iterations * self.hands))
+        done = min(1.0, self.turns / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         self.turns += 1
         # Shares that change fast from 0 to 1 make prices that the evaluation bounds badly.

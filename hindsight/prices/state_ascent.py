@@ -324,22 +324,22 @@ class StateAscent:
             self._dual.width = width
             self.prices = self._dual.mean(prices)
 
-    def improve(self, steps: int, fade: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
+    def improve(self, steps: int, heat: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
         """Run a stage of Adam from the best prices, and keep the best that it evaluates.
 
         Parameters
         ----------
         steps : int
             Number of steps.
-        fade : float, default 1.0
-            Heats and steps as a share of the largest.
+        heat : float, default 1.0
+            Heats and steps, relative to `HEATS` and `RATES`.
         must_stop : Callable[[], bool], default never
             Polled at every step, which takes some milliseconds.
         """
         best = Best(self.prices)
         hot, cold = HEATS
         fast, slow = RATES
-        stage = Stage(steps + 1, (hot * fade, cold * fade), (fast * fade, slow * fade))
+        stage = Stage(steps + 1, (hot * heat, cold * heat), (fast * heat, slow * heat))
         self._dual.begin()
         ascend(self._dual, self.prices, (stage,), stepped=best, must_stop=must_stop)
         self.prices = best.x

@@ -39,7 +39,7 @@ from instances.arrays import FloatArray, IntArray, RequestColumns
 from .state_tables import ordered_states
 
 MAX_EXPONENT = 1200.0
-"""exp(600) and exp(-600) both fit into a double, with room for drift since the last level."""
+"""exp(600) and exp(-600) both fit into a double, also if the level has changed since."""
 
 SELDOM = 3e-4
 """Expected number of members below which a state is left out until the next refresh."""
@@ -235,7 +235,7 @@ def _listed_items(
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
-    """List the copies of the states in use; return their number and the room for prefixes."""
+    """List the copies of the states in use; return their number and that of prefixes."""
     item_states, roots, offsets, _ = items
     _, rounds, copies, memory_limit = states
     count, size = 0, 0

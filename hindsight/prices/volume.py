@@ -167,7 +167,7 @@ def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
     """Return memory prices of the volume relaxation: good first prices for `memory_prices`.
 
     The price falls by w / v from one full round to the next, where v / w is that of the last unit
-    served, and is 0 in a round with room: the dual of the transportation of units to rounds.
+    served, and is 0 in a round that is not full: the dual of the transportation of units to rounds.
     No round beyond `LONGEST_PRICES` has a price.
     """
     rounds = filling.rounds
@@ -188,20 +188,3 @@ def _ahead(falling: FloatArray, counts: IntArray, rounds: int) -> FloatArray:
             ahead = ahead + falling[run] if falling[run] > 0 else 0.0
             prices[r] = ahead
     return prices
-
-
-def makespan_lower_bound(instance: Instance) -> int:
-    """Return the larger of two exact lower bounds on the last completion round.
-
-    A request completes no sooner than a + o. And for every arrival time a, the requests that
-    arrive at a or later hold their volumes s o + o (o + 1) / 2 in rounds after a, M a round: so
-    the makespan is at least a + ceil(volume / M).
-    """
-    instance.require_tokens()
-    bound = 0
-    volume = 0
-    for request in sorted(instance, key=lambda request: -request.arrival_time):
-        volume += request.volume
-        filled = request.arrival_time - (-volume // instance.memory_limit)
-        bound = max(bound, request.arrival_time + request.output_length, filled)
-    return bound

@@ -18,8 +18,8 @@ from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.goals import exact_total_latency
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.machines import machine_bounds
+from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.prices.minorants import affine_minorants
-from hindsight.prices.volume import makespan_lower_bound
 from hindsight.result import rounded_down
 from instances import (
     Instance,
@@ -234,7 +234,7 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     """Compute a lower bound that needs no certificate; return it and its name.
 
     For total latency in rounds this is the sum of output lengths. For the makespan it is a bound by
-    volumes (`hindsight.prices.volume.makespan_lower_bound`), or, if two rounds would have to hold
+    volumes (`hindsight.prices.makespan.makespan_lower_bound`), or, if two rounds would have to hold
     all requests, a test whether any subset fills one. In seconds it is the best of
     `hindsight.prices.machines`, rounded down. Late requests are at least those that are late
     alone on the machine, in rounds with those that `late_by_volume` adds.

@@ -251,7 +251,7 @@ class _Search:
                 continue
             stalls = ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate)
             reached = ascent.estimate
-            turns, enough = ascent.turns - first, FINER_TURNS * ascent.hands
+            turns, enough = ascent.turns - first, FINER_TURNS * ascent.subsets
             lasts = 2 * enough * (share.seconds() - begun) / turns
             if (stalls or turns >= enough) and self._may_refine(ascent, minorant, share, lasts):
                 ascent.refine()

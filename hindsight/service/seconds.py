@@ -202,11 +202,11 @@ def _climb(
 
     reached = -math.inf
     requests = len(ascent.values)
-    for turn in range(1, TURNS * ascent.hands + 1):
+    for turn in range(1, TURNS * ascent.subsets + 1):
         ascent.climb(1, should_stop, pool)
         if should_stop():
             return
-        if turn % (FRUITLESS * ascent.hands) == 0:
+        if turn % (FRUITLESS * ascent.subsets) == 0:
             if (ascent.estimate - reached) * requests < STALL:
                 return
             reached = ascent.estimate

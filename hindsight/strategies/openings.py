@@ -17,8 +17,9 @@ from hindsight.goals import Optimum
 from hindsight.interval import Interval
 from hindsight.outcomes.proofs import Proof
 from hindsight.prices.idle_gaps import compress
+from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
+from hindsight.prices.volume import fill_by_volume, mean_busy_time_bound
 from hindsight.schedules.lists import (
     PRIORITIES,
     best_list_schedule,

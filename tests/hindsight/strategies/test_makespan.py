@@ -10,7 +10,7 @@ from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
 from hindsight.interval import Interval
-from hindsight.prices.volume import makespan_lower_bound
+from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.schedules.lists import one_after_another
 from hindsight.strategies import makespan
 from hindsight.strategies.makespan import Makespan, makespan_schedules
