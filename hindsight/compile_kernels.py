@@ -11,7 +11,7 @@ from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
 from .exact.horizon import proved_horizon
-from .exact_search.state_search import StateSearch
+from .exact.states import StateSearch
 from .goals import OnTime
 from .interval import Interval
 from .relaxation import relax

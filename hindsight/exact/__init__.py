@@ -1,1 +1,1 @@
-"""The integer program of [J25] Equations (1)-(4): its arrays, its solvers, its Pyomo models."""
+"""Exact methods: the integer program and its solvers, and searches through states."""

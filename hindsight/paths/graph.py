@@ -69,7 +69,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact_search.state_search_kernels import Flags
+from hindsight.exact.state_kernels import Flags
 from hindsight.prices.starts import request_classes
 from hindsight.prices.states import SCALE, start_values
 from instances import Instance

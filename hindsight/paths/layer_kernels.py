@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact_search.state_search_kernels import Flags, Masks
+from hindsight.exact.state_kernels import Flags, Masks
 from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 

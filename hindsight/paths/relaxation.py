@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.exact_search.state_search_kernels import Flags
+from hindsight.exact.state_kernels import Flags
 from hindsight.prices.ascent import Adam, Settings
 from hindsight.prices.state_proofs import PathStage
 from hindsight.prices.states import SCALE

@@ -22,8 +22,6 @@ end before it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -64,17 +62,6 @@ ON_FLEETS = tuple(
     for hot, cold in ((0.3, 0.05), (0.3, 0.02), (0.1, 0.01))
 )
 """Cycles on several machines."""
-
-ON_TIME = tuple(
-    CycleSettings(most, reach, weight, hot, 0.01, math.inf, second=0.0, tried=8)
-    for most, reach, weight, hot in (
-        (6, 1.0, 0.0, 0.3),
-        (12, 2.0, 0.5, 0.15),
-        (20, 10.0, 0.0, 0.3),
-        (8, 1.0, 0.25, 0.08),
-    )
-)
-"""Cycles for as many requests as possible by their last start."""
 
 WHOLE = (
     ("volume", BeamSettings(4, 16)),
@@ -122,9 +109,6 @@ many as the one before."""
 
 PATIENCE = 6
 """Cycles of the longest kind without a better schedule after which a search ends."""
-
-ROUNDS_WITHOUT_GAIN = 3
-"""Rounds of cycles without a better schedule after which a search on time ends."""
 
 
 def volume_order_key(instance: Instance) -> FloatArray:
@@ -377,26 +361,3 @@ class Improvement:
         if ranking not in self._keys:
             self._keys[ranking] = volume_order_key(self._instance)
         return self._keys[ranking]
-
-
-def improved(
-    search: RuinAndRecreate, must_stop: Callable[[], bool], *, patient: bool
-) -> Iterator[RuinAndRecreate]:
-    """Run cycles for requests on time; yield the search after each that found a better schedule.
-
-    Each round of cycles has twice as many moves as the one before. Unless ``patient``, the search
-    ends after `ROUNDS_WITHOUT_GAIN`.
-    """
-    share, fruitless = FIRST_MOVES, 0
-    while (patient or fruitless < ROUNDS_WITHOUT_GAIN) and search.cost and not search.is_too_long:
-        fruitless += 1
-        for settings in ON_TIME:
-            if must_stop():
-                return
-            cost = search.cost
-            if settings.weight == 0 or search.has_prices:
-                search.cycle(settings, share * len(search.starts), must_stop)
-            if search.cost < cost:
-                fruitless = 0
-                yield search
-        share = min(2 * share, MOST_MOVES)

@@ -51,7 +51,7 @@ from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
 from hindsight.schedules.cycles import RuinAndRecreate
-from hindsight.schedules.improving import improved
+from hindsight.schedules.on_time import improved
 from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray

@@ -4,7 +4,7 @@ Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.schedules.orders`), improve prices of what runs together
 (`hindsight.prices.state_ascent`, begun from a few state tables), which bound the optimum in exact
 integers (`hindsight.prices.states`), and exhaust growing budgets of total latency
-(`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
+(`hindsight.exact.states`): an exhausted budget is a proof that no schedule stays
 within it, and all of its arithmetic is on integers. Unless requests are few, schedules are ruined
 and recreated in between (`hindsight.schedules.improving`).
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from hindsight.exact_search.state_search import StateSearch
+from hindsight.exact.states import StateSearch
 from hindsight.interval import Interval
 from hindsight.outcomes.results import Relaxation
 from hindsight.prices.starts import request_classes

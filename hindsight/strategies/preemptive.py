@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from hindsight.exact.stops import PreemptiveSearch
 from hindsight.goals import PREEMPTIVE, Optimum
 from hindsight.interval import Interval
-from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.stops import (
     PreemptivePrices,

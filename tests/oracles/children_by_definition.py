@@ -1,7 +1,7 @@
 """Children of a state of the forward search, from the definitions and without its kernels.
 
 A state at epoch tau is written as the starts of its requests, -1 where not started; everything
-else follows from them. Twin of `hindsight.exact_search.state_search_kernels.expand`.
+else follows from them. Twin of `hindsight.exact.state_kernels.expand`.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ ratios --demo --batch-time affine:0.1,0.2 | three numbers, the seconds of a roun
 ratios --demo --batch-time affine:1,0,0 --preemptive | goes without --batch-time
 ratios generator:uniform(faster=0) --batch-time affine:1,0,0 | factor = 0 is not above 0
 ratios trace:../azure.csv --batch-time affine:1,0,0 | needs memory_limit
-ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | goes without
+ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
 ratios --demo --jobs two | unable to parse string as an integer (given: 'two')
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not

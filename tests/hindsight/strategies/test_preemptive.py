@@ -9,7 +9,7 @@ from drawn_instances import drawn_instance
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
-from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.exact.stops import PreemptiveSearch
 from hindsight.prices.stops import (
     PreemptivePrices,
     preemptive_price_bound,

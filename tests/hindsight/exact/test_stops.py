@@ -9,8 +9,8 @@ from drawn_instances import drawn_instance
 from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
 
 import hindsight
-from hindsight.exact_search.state_search import SearchOutcome
-from hindsight.preemption.state_search import PreemptiveSearch
+from hindsight.exact.states import SearchOutcome
+from hindsight.exact.stops import PreemptiveSearch
 from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.stops import PreemptivePrices, StopDual, round_preemptive_prices
 from hindsight.runtime.clock import never

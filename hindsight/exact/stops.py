@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact_search.state_search import SearchOutcome, SearchStatus
+from hindsight.exact.states import SearchOutcome, SearchStatus
 from hindsight.prices.stops import PreemptivePrices, costs_to_go, heaviest_sets
 from hindsight.runtime.compilation import njit, step
 from instances import Instance, PreemptiveSchedule

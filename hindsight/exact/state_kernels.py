@@ -1,4 +1,4 @@
-"""Compiled kernels of the forward search (`state_search`): bounds, expansion, merging.
+"""Compiled kernels of the forward search (`states`): bounds, expansion, merging.
 
 A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
 set of started requests (a bit mask, in as many words as n requests take), the memory the active
@@ -31,7 +31,7 @@ must reach past the last arrival.
 **Merge.** Two states at tau with the same started set and the same profile have the same
 completions, at the same additional cost; the cheaper one stays.
 
-**Dominance** and **Improvable** states: `hindsight.exact_search.state_pruning`.
+**Dominance** and **Improvable** states: `hindsight.exact.state_pruning`.
 
 **Twins.** Requests of the same lengths start in order of arrival, and in index order where they
 arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. To exchange the
@@ -55,7 +55,7 @@ start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a st
 unstarted past its latest start is pruned by its bound; and so is one with j started and i, which
 may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau > t_j.
 
-Why all of these are sound *together* is proved in `hindsight.exact_search.state_pruning`.
+Why all of these are sound *together* is proved in `hindsight.exact.state_pruning`.
 
 (Sharper look-aheads were tried and dropped. Bounds from starts that fit beside the active requests
 and from the slack of the memory they leave free: a tenth fewer states at twice the time. Capacities

@@ -1,6 +1,6 @@
 """Pruning of states that others make redundant: dominance, and strictly cheaper variants.
 
-States, costs and symbols are those of `hindsight.exact_search.state_search_kernels`.
+States, costs and symbols are those of `hindsight.exact.state_kernels`.
 
 **Dominance.** Of two states at tau with the same started set, let c cost no more than b and hold no
 more memory than b in any later round. Every completion of b is one of c: the requests left are the
@@ -91,7 +91,7 @@ COST_SHIFT = 26
 
 
 class Rules(NamedTuple):
-    """Switches of the pruning rules here and in `state_search_kernels`; no rule changes an optimum.
+    """Switches of the pruning rules here and in `state_kernels`; no rule changes an optimum.
 
     Attributes
     ----------

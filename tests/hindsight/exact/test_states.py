@@ -13,8 +13,8 @@ from brute_force import (
 )
 from drawn_instances import drawn_instance, drawn_prices, parts_apart
 
-from hindsight.exact_search.state_pruning import Rules
-from hindsight.exact_search.state_search import SearchOutcome, StateSearch
+from hindsight.exact.state_pruning import Rules
+from hindsight.exact.states import SearchOutcome, StateSearch
 from hindsight.prices.states import SCALE
 from instances import Instance
 from instances.arrays import IntArray

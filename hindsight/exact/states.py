@@ -2,7 +2,7 @@
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
-`hindsight.exact_search.state_search_kernels` and `hindsight.exact_search.state_pruning` state and
+`hindsight.exact.state_kernels` and `hindsight.exact.state_pruning` state and
 prove one by one. All but the first can be switched off (`Rules`), which changes no optimum:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
@@ -12,7 +12,7 @@ prove one by one. All but the first can be switched off (`Rules`), which changes
 * *improvable* (*earlier*, *fits*, *exchange*): every extension has a strictly cheaper variant;
 * *twins*: requests of the same lengths start in order of arrival.
 
-Why they are sound together is proved in `hindsight.exact_search.state_pruning`. All arithmetic is
+Why they are sound together is proved in `hindsight.exact.state_pruning`. All arithmetic is
 in integers.
 """
 
@@ -28,8 +28,7 @@ from hindsight.prices.states import SCALE, start_values
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import COST_SHIFT, Flags, Layer, Rules, dominate
-from .state_search_kernels import (
+from .state_kernels import (
     NO_BUDGET,
     Child,
     Expansion,
@@ -38,6 +37,7 @@ from .state_search_kernels import (
     expand,
     insert_states,
 )
+from .state_pruning import COST_SHIFT, Flags, Layer, Rules, dominate
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 

@@ -9,9 +9,8 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, drawn_prices
 from effort import sweep
 
-from hindsight.exact_search import state_search
-from hindsight.exact_search.state_pruning import COST_SHIFT
-from hindsight.exact_search.state_search import StateSearch, _Run
+from hindsight.exact.state_pruning import COST_SHIFT
+from hindsight.exact.states import StateSearch, _Run
 from hindsight.prices.states import SCALE
 from hindsight.runtime.clock import never
 
@@ -34,7 +33,7 @@ def found_by(run: _Run, count: int) -> list[oracle.Found]:
 def test_children_are_those_of_the_definition(
     seed: int, patience: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_search, "PATIENCE", patience)
+    monkeypatch.setattr("hindsight.exact.states.PATIENCE", patience)
     instance = drawn_instance(
         [53, seed], (2, 5), (5, 9), prompts=(1, 3), outputs=4, last_arrival=seed % 3 or None
     )

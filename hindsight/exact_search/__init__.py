@@ -1,1 +1,0 @@
-"""Enumeration of partial schedules, pruned by prices."""
