@@ -1,23 +1,24 @@
-"""Solution of an instance's program with user-defined rows."""
+"""Pyomo models as arrays, and the solution of an instance's program with user-defined rows."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from hindsight.goals import GOAL_NAMES, Optimum, cost_of
 from hindsight.runtime.search import Search
 from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.user_modules import described
 
-from .highs import BOUND_TOLERANCE, LinearResult, solve_linear
+from .highs import BOUND_TOLERANCE, LinearModel, LinearResult, solve_linear
 from .program import Program
-from .pyomo_model import CompiledModel, compile_model, model_of
+from .pyomo_model import model_of
 from .starts import StartSets, from_timeline
 
 if TYPE_CHECKING:
@@ -238,3 +239,50 @@ def _named(key: tuple[str, Any]) -> str:
     if index is None:
         return name
     return f"{name}[{', '.join(map(str, index if isinstance(index, tuple) else (index,)))}]"
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
+
+    Attributes
+    ----------
+    linear : LinearModel
+        The arrays.
+    columns, rows : Sequence[tuple[str, Any]]
+        Component name and index of the variable of each column, and of the constraint of each row.
+    """
+
+    linear: LinearModel
+    columns: Sequence[tuple[str, Any]]
+    rows: Sequence[tuple[str, Any]]
+
+
+def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
+    """Turn a Pyomo model into arrays, by Pyomo's standard-form compiler."""
+    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
+    form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    rhs = np.asarray(form.rhs, dtype=np.float64)
+    # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
+    kinds = np.array([row.bound_type for row in form.rows])
+    linear = LinearModel(
+        costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),
+        offset=float(np.asarray(form.c_offset).ravel()[0]),
+        matrix=sp.csc_array(form.A),
+        row_lower=np.where(kinds == 1, -np.inf, rhs),
+        row_upper=np.where(kinds == -1, np.inf, rhs),
+        column_lower=np.array([-np.inf if v.lb is None else float(v.lb) for v in form.columns]),
+        column_upper=np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns]),
+        integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
+    )
+    # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
+    return CompiledModel(
+        linear,
+        [_key(variable) for variable in form.columns],
+        [_key(row.constraint) for row in form.rows],
+    )
+
+
+def _key(component: Any) -> tuple[str, Any]:
+    return component.parent_component().local_name, component.index()

@@ -1,4 +1,4 @@
-"""The integer program as a Pyomo model: built, exported, and compiled into arrays.
+"""The integer program as a Pyomo model, built and exported.
 
 The *dense* model is [J25] Equations (1)-(4) as the paper writes them, with a variable for each
 request and start and o + 1 non-zeros a start. The *sparse* model is the program by classes
@@ -13,13 +13,10 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from hindsight.goals import Goal, OnTime, Tail, checked_goal
 from hindsight.prices.makespan import makespan_lower_bound
@@ -32,7 +29,6 @@ from instances.problem.memory_translation import pooled
 from instances.service_level import limits_of
 from instances.validation import as_integer
 
-from .highs import LinearModel
 from .horizon import proved_horizon
 from .program import Program, classes_of
 from .starts import StartSets, all_starts, latest_starts, starts_until, useful_replicas
@@ -348,50 +344,3 @@ def _export(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None:
         draft = Path(folder) / f"model{Path(path).suffix.lower()}"
         model.write(str(draft), io_options={"symbolic_solver_labels": True})
         write_atomically(path, draft.read_bytes())
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledModel:
-    """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
-
-    Attributes
-    ----------
-    linear : LinearModel
-        The arrays.
-    columns, rows : Sequence[tuple[str, Any]]
-        Component name and index of the variable of each column, and of the constraint of each row.
-    """
-
-    linear: LinearModel
-    columns: Sequence[tuple[str, Any]]
-    rows: Sequence[tuple[str, Any]]
-
-
-def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
-    """Turn a Pyomo model into arrays, by Pyomo's standard-form compiler."""
-    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
-
-    form = LinearStandardFormCompiler().write(model, mixed_form=True)
-    rhs = np.asarray(form.rhs, dtype=np.float64)
-    # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
-    kinds = np.array([row.bound_type for row in form.rows])
-    linear = LinearModel(
-        costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),
-        offset=float(np.asarray(form.c_offset).ravel()[0]),
-        matrix=sp.csc_array(form.A),
-        row_lower=np.where(kinds == 1, -np.inf, rhs),
-        row_upper=np.where(kinds == -1, np.inf, rhs),
-        column_lower=np.array([-np.inf if v.lb is None else float(v.lb) for v in form.columns]),
-        column_upper=np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns]),
-        integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
-    )
-    # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
-    return CompiledModel(
-        linear,
-        [_key(variable) for variable in form.columns],
-        [_key(row.constraint) for row in form.rows],
-    )
-
-
-def _key(component: Any) -> tuple[str, Any]:
-    return component.parent_component().local_name, component.index()

@@ -306,8 +306,9 @@ class StateAscent:
             given = known.prices[:, states[:, 0], states[:, 1]]
             self.prices[: len(given)] = given / known.scale
             return
-        tables = TableDual(first_tables(states, s, limit), requests, instance.replicas)
-        best = Best(np.zeros((len(tables._tables), epochs)))
+        rows = first_tables(states, s, limit)
+        tables = TableDual(rows, requests, instance.replicas)
+        best = Best(np.zeros((len(rows), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
         ascend(tables, best.x, (stage,), stepped=best, must_stop=must_stop)
         self.prices = np.ascontiguousarray(tables.state_prices(best.x).T)

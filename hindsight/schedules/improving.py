@@ -310,9 +310,11 @@ class Improvement:
         def anneal(draw: FloatArray) -> OrderAnnealing:
             hot = float(np.exp(low + draw[0] * (np.log(ORDER_HEAT[1]) - low)))
             settings, state = OrderSettings(hot, ORDER_COLD), first_state(int(draw[1] * (1 << 32)))
-            schedule = self.moves.starts, self.moves.machines
-            annealing = OrderAnnealing(self._instance, *schedule, settings, moves, state)
-            annealing.run(moves, interval.clock.must_stop)
+            schedule, stop = (self.moves.starts, self.moves.machines), interval.clock.must_stop
+            annealing = OrderAnnealing(
+                self._instance, *schedule, settings, moves, state, must_stop=stop
+            )
+            annealing.run(moves, stop)
             return annealing
 
         with ThreadPoolExecutor(self._threads) as pool:

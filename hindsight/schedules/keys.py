@@ -35,6 +35,9 @@ SKIPS = (0, 3, 10)
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
 """Caps on prompt tokens of a round, in units of those that double the length of a small round."""
 
+WAITS = (0.0, 0.2)
+"""Seconds that a round waits for a request, in lengths of a small round."""
+
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
 """Powers of the machine seconds of a whole request in its key, where requests are stopped."""
 
@@ -238,17 +241,18 @@ class KeySearch:
             for begun, cap, power, patience, (share, left) in product(
                 BEGUN, DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
             ):
-                rule = Rule(share, -left, begun, n, cap * unit, patience, False, again)
+                rule = Rule(share, -left, begun, n, cap * unit, patience, 0.0, False, again)
                 yield _Way(charge**power, rule)
             return
         caps = [cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS]
-        stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, False, again)
+        stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, False, again)
         reserves = stops._replace(charge=0.0, reserves=True)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = [(charge**power, stops) for power in EXPONENTS]
         kinds += [(key, reserves) for key in (charge, self._volume, lengths)]
-        for (key, rule), cap, skips in product(kinds, dict.fromkeys(caps), SKIPS):
-            yield _Way(key, rule._replace(skips=skips, prompt_cap=cap))
+        for share, (key, rule), cap, skips in product(WAITS, kinds, dict.fromkeys(caps), SKIPS):
+            wait = share * float(seconds[1])
+            yield _Way(key, rule._replace(skips=skips, prompt_cap=cap, wait=wait))
 
     def _open(self) -> Iterator[None]:
         """Try all rules with the first assignment, those that were best with the others."""

@@ -176,13 +176,13 @@ def _keep(requests: Requests, plan: Annealing, work: Sequence, i: int) -> int:
 
 
 @njit
-def begin_order(requests: Requests, plan: Annealing, work: Sequence) -> bool:
-    """Place all requests in order for the first time; False if the profiles are too short.
+def begin_order(requests: Requests, plan: Annealing, work: Sequence, first: int, last: int) -> bool:
+    """Place requests first .. last - 1 of the order; False if the profiles are too short.
 
     With delays the schedule stays as it is: the delays are those that lead to it.
     """
-    now = 0
-    for i in work.order:
+    now = _end(requests, plan, work, work.order[first - 1]) if first > 0 else 0
+    for i in work.order[first:last]:
         work.delay[i] = 0
         at = _find(requests, plan, work, i, now)
         if at < 0:
@@ -193,10 +193,6 @@ def begin_order(requests: Requests, plan: Annealing, work: Sequence) -> bool:
             _keep(requests, plan, work, i)
         _hold(requests, plan, work, work.rounds, work.machines, i, 1)
         now = _end(requests, plan, work, i)
-    for i in work.order:
-        _hold(requests, plan, work, work.rounds, work.machines, i, -1)
-    overwrite(work.best, work.rounds)
-    overwrite(work.best_machines, work.machines)
     return True
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.runtime.clock import Slices, never
+from hindsight.runtime.clock import Slices, StoppedEarlyError, never, timed_slices
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray
 
@@ -87,13 +87,15 @@ class OrderAnnealing:
         State of the random numbers, advanced in place.
     stops : bool, default False
         Whether requests may stop and go on, on one machine counted in tokens.
+    must_stop : Callable[[], bool], default never
+        Polled while the first schedule is built.
 
     Attributes
     ----------
     work : Sequence
         The order, the present schedule and the best one.
     is_possible : bool
-        Whether the schedule that the order leads to fits in memory.
+        Whether the schedule that the order leads to fits in memory, and there was time for it.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class OrderAnnealing:
         state: IntArray,
         *,
         stops: bool = False,
+        must_stop: Callable[[], bool] = never,
     ) -> None:
         self._requests, n, output = requests_of(instance), len(instance), instance.output_lengths
         unit = float(output.mean() * instance.weights.mean())
@@ -148,8 +151,21 @@ class OrderAnnealing:
             counts=np.zeros(4, np.int64),
             state=state,
         )
-        self.is_possible = self.is_possible and begin_order(self._requests, self._plan, self.work)
+        self.is_possible = self.is_possible and self._begin(must_stop)
         self._done = 0
+
+    def _begin(self, must_stop: Callable[[], bool]) -> bool:
+        """Build the schedule that the order leads to; tell whether that was possible."""
+        work = self.work
+        try:
+            for part in timed_slices(len(work.order), must_stop):
+                if not begin_order(self._requests, self._plan, work, part.start, part.stop):
+                    return False
+        except StoppedEarlyError:
+            return False
+        work.profiles[:] = 0
+        work.best[:], work.best_machines[:] = work.rounds, work.machines
+        return True
 
     @property
     def placed(self) -> int:

@@ -14,8 +14,7 @@ Those rounds are not decided one by one: running lowers the rank of a request, s
 before a request that waits comes before it again. With deadlines ranks also change with the time,
 so at most `REVIEW` rounds follow one another undecided.
 
-Sources: least remaining processing time first (Schrage, 1968); least slack first, and rejection of
-late jobs (Moore, 1968); here with the memory of each round.
+Sources: least remaining time first (Schrage, 1968); rejection of late jobs (Moore, 1968).
 """
 
 from __future__ import annotations
@@ -57,6 +56,8 @@ class Rule(NamedTuple):
         Most prompt tokens of a round; one prompt is always allowed.
     patience : float
         Most seconds of a round, in the seconds a token that its requests have left.
+    wait : float
+        A round does not start if a request arrives within so many seconds.
     reserves : bool
         Whether requests are never stopped, because memory is reserved for their whole lives.
     recomputes : bool
@@ -69,6 +70,7 @@ class Rule(NamedTuple):
     skips: int
     prompt_cap: float
     patience: float
+    wait: float
     reserves: bool
     recomputes: bool
 
@@ -206,8 +208,7 @@ def _wait(i: int, running: int, memory: int, run: _Run) -> int:
 @step
 def _enter(x: int, running: int, r: int, run: _Run) -> None:
     """Have the request at place x of the order run in round r + 1."""
-    state = run.state
-    i = state.order[x]
+    state, i = run.state, run.state.order[x]
     if run.rule.reserves and state.last[i] != r:
         # Running requests are first, in order of their last rounds.
         state.rank[i] = RUNNING + float(r + run.machine.output[i])
@@ -304,7 +305,7 @@ def _arrive(i: int, r: int, t: float, active: int, run: _Run) -> int:
 def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
     """Return how many rounds follow one another without a decision, and when they end.
 
-    The first one ends at t, and the next request arrives at ``following``.
+    The first one ends at t; the last is the first to end at ``following`` or later.
     """
     rounds, stored = 1, chosen.stored
     while rounds < chosen.span and t < following:
@@ -362,13 +363,17 @@ def serve(
             total += t - machine.arrival[members[position]]
             active = _arrive(members[position], r, t, active, run)
             position += 1
+        following = machine.arrival[members[position]] if position < members.size else math.inf
         if active == 0:
+            continue
+        if following - t < rule.wait:
+            total += active * (following - t)
+            t = following
             continue
         chosen = _choose(r, t, active, written, run)
         written = chosen.written
         first = t + machine.seconds[chosen.tokens] + machine.d2 * chosen.stored
-        following = machine.arrival[members[position]] if position < members.size else math.inf
-        rounds, end = _last(chosen, first, following, machine)
+        rounds, end = _last(chosen, first, following - rule.wait, machine)
         total += active * (end - t)
         steps_left -= chosen.running * rounds
         t = end

@@ -66,7 +66,7 @@ FINER_TURNS, FINEST_CELL = 40, 4.0
 """Evaluations after which cells of prices are halved, if there is time for as many more, and the
 shortest cell in d0."""
 
-ASCENT_SHARE = 0.45
+ASCENT_SHARE = 0.33
 """Share of the time left after the first schedules; the rest evaluates the prices."""
 
 GRIDS = (

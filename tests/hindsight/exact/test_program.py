@@ -16,8 +16,9 @@ import hindsight
 import online
 from hindsight.exact.highs import LinearModel, solve_linear
 from hindsight.exact.horizon import proved_horizon
+from hindsight.exact.own_models import compile_model
 from hindsight.exact.program import Program
-from hindsight.exact.pyomo_model import FORMULATIONS, compile_model, model_of
+from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
 from hindsight.interval import Interval
 from hindsight.schedules.lists import one_after_another

@@ -13,7 +13,8 @@ from brute_force import optimal_total_latency
 from pyomo.contrib.solver.common.factory import SolverFactory
 
 import hindsight
-from hindsight.exact.pyomo_model import compile_model, model_size
+from hindsight.exact.own_models import compile_model
+from hindsight.exact.pyomo_model import model_size
 from hindsight.exact.starts import count_starts
 from instances import Instance, Request
 

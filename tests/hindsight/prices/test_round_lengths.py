@@ -21,8 +21,9 @@ from instances import InvalidValueError, Workload
 def drawn(seed: int) -> tuple[Case, float]:
     """A request under prices on a coarse grid, its value by the compiled loops, and own time."""
     rng = np.random.default_rng([37, seed])
-    works = (Fraction(int(rng.integers(0, 3)), unit) for unit in (64, 256))
-    minorant = AffineMinorant(Fraction(1, 4), *works)
+    d1, d2 = (Fraction(int(rng.integers(0, 3)), unit) for unit in (64, 256))
+    # Where rounds have no work, the best lambda is a tie, which floats break either way.
+    minorant = AffineMinorant(Fraction(1, 4), d1, d2 if d1 or d2 else Fraction(1, 256))
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
     arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
     workload = Workload([arrival], [s], [o], memory_limit=s + o + int(rng.integers(0, 60)))

@@ -208,7 +208,7 @@ def test_a_search_goes_on_after_it_found_no_memory(monkeypatch: pytest.MonkeyPat
 
 @given(instances(5))
 @settings(max_examples=examples(30, 15))
-def test_preemptive_orders_are_feasible_and_independent_of_their_seeds_past(instance) -> None:
+def test_preemptive_orders_are_feasible_and_repeatable(instance) -> None:
     search = PreemptiveOrders(instance, 3)
     for _ in range(2):
         found = search.anneal(40, 2.0, 0.3)

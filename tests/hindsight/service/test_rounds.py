@@ -8,7 +8,8 @@ from tiny_problems import most_on_time
 
 import hindsight
 from hindsight import build_model
-from hindsight.exact.pyomo_model import compile_model, model_size
+from hindsight.exact.own_models import compile_model
+from hindsight.exact.pyomo_model import model_size
 from hindsight.exact.starts import latest_starts
 from hindsight.service import rounds
 from instances import Instance, MemoryRule, ServiceLevel
