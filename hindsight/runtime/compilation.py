@@ -250,10 +250,10 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
         latest: Any = None
         count = 0
 
-        def tell(news: Any) -> None:
+        def tell(news: Any) -> Any:
             nonlocal latest
             latest = news
-            progress(news)
+            return progress(news)
 
         def begin(name: str) -> None:
             nonlocal count

@@ -170,6 +170,7 @@ class ProblemSource(FixedArrivals):
     """The requests of an instance or workload at their arrival times, ties in its order."""
 
     def __init__(self, problem: Instance | Workload) -> None:
+        self.problem = problem
         self.name, self.memory_limit = problem.name, problem.memory_limit
         self.memory_rule, self.batch_time = problem.memory_rule, batch_time_of(problem)
         weights = problem.weights.tolist() if isinstance(problem, Instance) else [1] * len(problem)

@@ -62,7 +62,7 @@ def test_figures_are_well_formed_escaped_and_small(shown: dict[str, Any]) -> Non
 def test_reprs_are_one_short_line(shown: dict[str, Any]) -> None:
     anonymous = len(HOSTILE)
     bounds = shown["result"].known_bounds()
-    few = shown["result"].instance
+    few = shown["result"].problem
     records = compare(few, ["mc-sf", "fcfs"])
     more = {
         "relaxation": hindsight.relax(few),

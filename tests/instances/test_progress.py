@@ -42,7 +42,7 @@ def test_a_new_phase_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with listener(True) as told:
         assert told is not None
         for phase in ("heuristics", "compiling loop 1 (once)", "heuristics", "heuristics"):
-            told(hindsight.Progress(0.0, phase, 9, 5))
+            told(hindsight.Progress(0.0, phase, 5, 9, 4 / 9, 0, "[5, 9]"))
         shown = [line.partition(":")[0] for line in terminal.getvalue().split("\r")[1:]]
     assert shown == ["heuristics", "compiling loop 1 (once)", "heuristics"]
 
@@ -83,7 +83,7 @@ def test_a_solve_of_the_users_model_shows_no_line(monkeypatch: pytest.MonkeyPatc
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     model = hindsight.build_model(INSTANCE)
-    assert hindsight.solve(INSTANCE, model=model).status == "optimal"
+    assert hindsight.solve_model(model).status == "optimal"
     assert terminal.getvalue() == ""
 
 

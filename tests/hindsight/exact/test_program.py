@@ -162,8 +162,8 @@ def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     poor = one_after_another(instance)
     state = Interval(instance)
     state.offer(poor)
-    blind = IntegerProgram(Beams(first_rounds=(), first_tails=0))
-    blind.run(Problem(instance, "total_latency", proved_horizon(instance, poor), 2), state)
+    blind = IntegerProgram()
+    blind.run(Problem(instance, "latency", proved_horizon(instance, poor), 2), state)
     assert state.certified_lower_bound <= 5 == state.upper_bound
     assert optimal_total_latency(instance)[0] == 5
 

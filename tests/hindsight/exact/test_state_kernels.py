@@ -46,7 +46,7 @@ def test_children_are_those_of_the_definition(
         list(zip(*rows, strict=True)), instance.memory_limit, prices.Q, prices.W, SCALE
     )
     most = optimal_total_latency(instance)[0] + int(rng.integers(0, 8))
-    run = _Run(search, most, None, never, None, None)
+    run = _Run(search, most, never, None)
     first = (0, 0, prices.root, 0, 0, -1)
     for array, value in zip(run._current, first, strict=True):
         array[0] = value

@@ -53,7 +53,9 @@ print(told[-1], compiled)
 
 def test_a_first_interval_needs_no_compiled_loop(tmp_path: Path) -> None:
     printed = printed_without_cache(LOOPS_BEFORE, tmp_path)
-    assert re.fullmatch(r"\('heuristics: \[\d+, \d+\], gap .* %', 0\) \[\]\n", printed)
+    assert re.fullmatch(
+        r"\('heuristics: total latency \[\d+, \d+\] rounds, gap .* %', 0\) \[\]\n", printed
+    )
 
 
 def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,14 +98,14 @@ def test_progress_tells_of_loops_that_are_compiled() -> None:
     @compilation.tells_of_compiling
     def work(progress: Callable[[Progress], None]) -> None:
         numba.njit(lambda x: x + 1)(1)
-        progress(Progress(0.0, "heuristics", 9, 5))
+        progress(Progress(0.0, "heuristics", 5, 9, 4 / 9, 0, "[5, 9]"))
         numba.njit(lambda x: x + 2)(1)
 
     work(progress=lambda news: told.append(str(news)))
     assert told == [
-        "heuristics: [5, 9], gap 44.45 %",
-        "compiling loop 2 (once): [5, 9], gap 44.45 %",
-        "heuristics: [5, 9], gap 44.45 %",
+        "heuristics: [5, 9]",
+        "compiling loop 2 (once): [5, 9]",
+        "heuristics: [5, 9]",
     ]
 
 

@@ -137,7 +137,7 @@ def test_a_table_is_bounded_by_its_hull() -> None:
 def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
     workload, time = tiny(5)
     for arguments, reason in (
-        ({"should_stop": lambda: True}, "interrupted"),
+        ({"progress": lambda _: True}, "interrupted"),
         ({"time_limit": 0}, "time-limit"),
     ):
         result = hindsight.solve(in_seconds(workload, time), **arguments)  # type: ignore[arg-type]

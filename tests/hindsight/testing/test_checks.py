@@ -43,11 +43,11 @@ def ends() -> Iterator[None]:
 
 def test_optima_are_those_of_the_oracles() -> None:
     for instance in drawn_instances(FEW, 5):
-        assert optimum(instance, "total_latency") == optimal_total_latency(instance)[0]
+        assert optimum(instance, "latency") == optimal_total_latency(instance)[0]
         assert optimum(instance, "makespan") == optimal_makespan(instance)[0]
         if instance.arrival_times.max() < 9:  # that oracle goes round by round
             preempted = preemptive_optimum(rows_of(instance), instance.memory_limit)
-            assert optimum(instance, "preemptive_total_latency") == preempted
+            assert optimum(instance, "preemptive") == preempted
 
 
 def test_many_drawn_instances_need_more_than_a_list_schedule() -> None:
@@ -55,7 +55,7 @@ def test_many_drawn_instances_need_more_than_a_list_schedule() -> None:
     for seed in range(3):
         drawn = list(drawn_instances(40, seed))
         costs = [hindsight.best_list_schedule(one).total_latency for one in drawn]
-        optima = [optimum(one, "total_latency") for one in drawn]
+        optima = [optimum(one, "latency") for one in drawn]
         assert sum(map(int.__gt__, costs, optima)) >= 5
 
 
@@ -134,7 +134,7 @@ def test_bounds_of_other_goals() -> None:
     assert not report.passed
     assert "goal='makespan'" in str(report)
     assert check_bound(ends, 10, goal="makespan").passed
-    assert check_bound(outputs, 10, goal="preemptive_total_latency").passed
+    assert check_bound(outputs, 10, goal="preemptive").passed
 
 
 def test_a_bound_that_remembers_is_caught() -> None:

@@ -185,13 +185,17 @@ def test_without_optima_the_attainable_is_not_known(tmp_path: Path) -> None:
 def test_a_search_that_fails_takes_nothing_else_along_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise RuntimeError("no solver")
+    solve = hindsight.solver.solve_until
+
+    def fails(*given: Any, **options: Any) -> Any:
+        if "goal" in options:
+            raise RuntimeError("no solver")
+        return solve(*given, **options)
 
     path, declared = tmp_path / "r.sqlite", parse_experiment(DUE)
     few = dataclasses.replace(declared, families=declared.families[:1])
     with monkeypatch.context() as patched:
-        patched.setattr(hindsight, "attainment", fails)
+        patched.setattr("hindsight.solver.solve_until", fails)
         assert run_experiment(few, path).failed == 2
     failed = read_results(path)
     assert {str(one.of_attainable) for one in failed} == {"[?, ?]"}

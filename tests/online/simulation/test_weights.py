@@ -76,7 +76,7 @@ def test_a_policy_that_keeps_tokens_has_no_ratio_and_others_have() -> None:
     assert plain.ratio is not None
     assert kept.preemptive
     assert kept.ratio is None or kept.optimum_upper is None
-    assert "preemptive=True counts every request alike" in str(kept.reason)
+    assert "with preemption every request counts alike" in str(kept.reason)
 
 
 def test_results_of_an_experiment_keep_weights(tmp_path: Path) -> None:

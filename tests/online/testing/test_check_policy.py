@@ -107,7 +107,7 @@ class SeesLengths(OneByOne):
     """Shortest true output first."""
 
     def choose(self, state: State) -> int:
-        requests = simulation().source.instance.requests
+        requests = simulation().source.problem.requests
         return min(
             range(len(self.queue)), key=lambda k: requests[self.queue[k].index].output_length
         )
@@ -117,7 +117,7 @@ class SeesTheFuture(OneByOne):
     """Last of the queue where the last of all comes in an odd round."""
 
     def choose(self, state: State) -> int:
-        requests = simulation().source.instance.requests
+        requests = simulation().source.problem.requests
         return -(requests[-1].arrival_time % 2)
 
 
@@ -125,7 +125,7 @@ class CountsTheFuture(OneByOne):
     """Last of the queue where an odd number of requests will have come."""
 
     def choose(self, state: State) -> int:
-        number: int = len(simulation().source.instance)
+        number: int = len(simulation().source.problem)
         return -(number % 2)
 
 
@@ -133,7 +133,7 @@ class SeesTheEnd(OneByOne):
     """Last of the queue once nothing more will come."""
 
     def choose(self, state: State) -> int:
-        last = simulation().source.instance.requests[-1]
+        last = simulation().source.problem.requests[-1]
         return 0 if last.arrival_time > state.round_index else -1
 
 
