@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from .exact.pyomo_model import build_model as build_model
     from .exact.second_opinion import second_opinion as second_opinion
     from .exact.solution_files import read_solution as read_solution
-    from .goals import OnTime as OnTime
-    from .goals import Tail as Tail
     from .outcomes.errors import ScheduleCheckError as ScheduleCheckError
     from .outcomes.errors import SolverError as SolverError
+    from .outcomes.goals import OnTime as OnTime
+    from .outcomes.goals import Tail as Tail
+    from .outcomes.result import Bound as Bound
+    from .outcomes.result import Progress as Progress
+    from .outcomes.result import Result as Result
     from .outcomes.results import Relaxation as Relaxation
     from .outcomes.results import RelaxationProgress as RelaxationProgress
     from .prices.volume import mean_busy_time_bound as mean_busy_time_bound
     from .relaxation import StrengthenedRelaxation as StrengthenedRelaxation
     from .relaxation import relax as relax
     from .relaxation import relax_strengthened as relax_strengthened
-    from .result import Bound as Bound
-    from .result import Progress as Progress
-    from .result import Result as Result
     from .schedules.lists import best_list_schedule as best_list_schedule
     from .schedules.lists import prefix_schedule as prefix_schedule
     from .service.capacity import CapacityResult as CapacityResult
@@ -68,13 +68,13 @@ _NAMES = {
     "exact.pyomo_model": ("build_model",),
     "exact.second_opinion": ("second_opinion",),
     "exact.solution_files": ("read_solution",),
-    "goals": ("OnTime", "Tail"),
+    "outcomes.goals": ("OnTime", "Tail"),
     "schedules.lists": ("best_list_schedule", "prefix_schedule"),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
     "outcomes.results": ("Relaxation", "RelaxationProgress"),
     "prices.volume": ("mean_busy_time_bound",),
     "relaxation": ("StrengthenedRelaxation", "relax", "relax_strengthened"),
-    "result": ("Bound", "Progress", "Result"),
+    "outcomes.result": ("Bound", "Progress", "Result"),
     "service.capacity": ("CapacityResult", "fewest_replicas"),
     "solver": ("solve",),
     "testing.checking": ("check_bound",),

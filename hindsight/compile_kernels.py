@@ -12,8 +12,8 @@ from instances.batch_time import AffineTime
 
 from .exact.horizon import proved_horizon
 from .exact.states import StateSearch
-from .goals import OnTime
-from .interval import Interval
+from .outcomes.goals import OnTime
+from .outcomes.interval import Interval
 from .relaxation import relax
 from .runtime.clock import Clock
 from .runtime.compilation import Heard, heard_compiling, nothing_plain

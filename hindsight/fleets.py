@@ -34,13 +34,13 @@ from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .exact.starts import start_sets, useful_replicas
-from .interval import Interval
 from .memory_rules import run_makespan, solve_by_memory_rule
+from .outcomes.interval import Interval
+from .outcomes.result import STATE_PRICES, Progress, Result
 from .prices.state_ascent import StateAscent, fits
 from .prices.state_proofs import StatePrices
 from .prices.state_tables import state_copies
 from .prices.states import SCALE, exact_bound, integer_capacities, start_values
-from .result import STATE_PRICES, Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.clock import Clock
 from .runtime.search import Search

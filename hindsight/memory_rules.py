@@ -30,12 +30,12 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .exact.starts import start_sets
-from .interval import Interval
+from .outcomes.interval import Interval
+from .outcomes.result import Progress, Result
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT
 from .prices.state_proofs import StatePrices
 from .prices.state_tables import state_copies
 from .prices.states import exact_bound, integer_capacities
-from .result import Progress, Result
 from .rounds import Task, solve_rounds
 from .runtime.cores import available_cores
 from .runtime.search import Search

@@ -11,11 +11,11 @@ import numpy as np
 from hindsight.exact.highs import LinearResult, solve_linear
 from hindsight.exact.horizon import THOROUGH_UP_TO
 from hindsight.exact.program import Program
-from hindsight.exact.starts import StartSets, all_starts, count_starts
+from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.result import Progress, Result
 from hindsight.outcomes.results import Relaxation, RelaxationProgress
-from hindsight.result import Progress, Result
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search
@@ -35,13 +35,8 @@ from .prices.idle_gaps import compress
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
 from .prices.state_proofs import StatePrices
 from .prices.states import exact_bound
-from .prices.token_relaxation import TokenRelaxation
 from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
-
-METHODS = ("auto", "lp", "lagrangian")
-
-LARGEST_RELAXATION = 400_000
-"""Most starts for which the row-by-row relaxation is attempted."""
+from .strategies.token_relaxation import TokenRelaxation
 
 TOLERANCE = 0.01
 """Default relative accuracy at which the method for scale stops."""
@@ -60,6 +55,9 @@ LARGEST_STRENGTHENED = 100_000_000
 
 REDUCED_COST_TOLERANCE = 1e-6
 """Reduced costs above minus this value count as non-negative when the horizon is extended."""
+
+
+METHODS = ("auto", "lp", "lagrangian")
 
 
 @overload
@@ -102,8 +100,8 @@ def relax(
 
     ``"lp"`` gives the program of all starts to HiGHS (`hindsight.exact.program`).
     ``"lagrangian"`` approaches the same value from below by ascent in the memory prices and needs
-    no model (`hindsight.prices.token_relaxation`): it takes any size, stops at the tolerance, the
-    time limit, ``should_stop`` or Ctrl-C, and returns what is proved so far.
+    no model (`hindsight.strategies.token_relaxation`): it takes any size, stops at the tolerance,
+    the time limit, ``should_stop`` or Ctrl-C, and returns what is proved so far.
 
     For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
     (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both. For K

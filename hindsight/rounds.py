@@ -14,12 +14,12 @@ from instances.problem.preemptive_schedule import PreemptiveSchedule
 from instances.validation import as_name
 
 from .bounds.transportation import small_transportation_bound
+from .exact.starts import LARGEST_RELAXATION
 from .extensions.bounds import OwnBound
-from .goals import PREEMPTIVE, Goal, Optimum, Preemption
-from .interval import Interval
+from .outcomes.goals import PREEMPTIVE, Goal, Optimum, Preemption
+from .outcomes.interval import Interval
 from .outcomes.proofs import Proof
-from .relaxation import LARGEST_RELAXATION
-from .result import Result
+from .outcomes.result import Result
 from .runtime.search import Search
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations

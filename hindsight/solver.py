@@ -14,9 +14,9 @@ from instances.progress import shows_progress
 
 from .extensions.bounds import AnyBound, OwnBound
 from .fleets import solve_fleet
-from .goals import PREEMPTIVE, Goal, OnTime, Optimum, Preemption, Tail, checked_goal
 from .memory_rules import solve_by_memory_rule
-from .result import Progress, Result
+from .outcomes.goals import PREEMPTIVE, Goal, OnTime, Optimum, Preemption, Tail, checked_goal
+from .outcomes.result import Progress, Result
 from .rounds import Task, solve_rounds, strategies_for
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search

@@ -11,7 +11,7 @@ from typing import Annotated
 import _checkout  # noqa: F401
 import typer
 
-from hindsight.result import percent
+from hindsight.outcomes.result import percent
 from instances import UnknownNameError, load
 from instances.files import write_atomically
 from online.commands.console import (

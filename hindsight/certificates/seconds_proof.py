@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.outcomes.result import rounded_down
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, own_seconds
-from hindsight.result import rounded_down
 from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time.presets import StorableTime, batch_time_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.outcomes.result import rounded_down
 from hindsight.prices.minorants import affine_minorants
-from hindsight.result import rounded_down
 from hindsight.seconds.proof import SecondsProof
 from hindsight.seconds.solving import grids
 from instances import InvalidTypeError, InvalidValueError

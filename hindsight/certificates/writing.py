@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, Wanted
+from hindsight.outcomes.result import Result
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.prices.tokens import round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
-from hindsight.result import Result
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.proof import SecondsProof
 from instances import (
@@ -285,7 +285,10 @@ def write_certificate(
     """
     if not isinstance(result, Result):
         raise InvalidTypeError(None, "result", result, "is not a Result")
-    document = result.certificate(search=search, time_limit=time_limit)
+    if result.goal != "latency":
+        raise InvalidValueError("result", "goal", result.goal, "is not 'latency'")
+    search = result.status == "optimal" if search is None else search
+    document = make_certificate(result.schedule, result.proof, search=search, time_limit=time_limit)
     verdict = check_certificate(document)
     write_atomically(path, json.dumps(document, separators=(",", ":")) + "\n")
     return verdict

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import scipy.sparse as sp
 
-from hindsight.goals import GOAL_NAMES, Optimum, cost_of
+from hindsight.outcomes.goals import GOAL_NAMES, Optimum, cost_of
 from hindsight.runtime.search import Search
 from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.user_modules import described

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hindsight.goals import Goal, OnTime, Tail, checked_goal
+from hindsight.outcomes.goals import Goal, OnTime, Tail, checked_goal
 from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError

@@ -19,6 +19,9 @@ from instances.arrays import IntArray
 from instances.service_level import Limits
 from instances.validation import as_integer
 
+LARGEST_RELAXATION = 400_000
+"""Most starts for which the row-by-row relaxation is attempted."""
+
 
 @dataclass(frozen=True, eq=False)
 class StartSets:

@@ -10,10 +10,10 @@ from typing import Any
 
 from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.certificates.writing import make_certificate, state_prices_of
-from hindsight.goals import OnTime
+from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.proofs import Proof
+from hindsight.outcomes.result import Result, rounded_down
 from hindsight.prices.state_proofs import StatePrices
-from hindsight.result import Result, rounded_down
 from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, LibraryEntry, Record, RecordStore, Workload
 from instances.catalogue.records import LATE, Bound

@@ -15,12 +15,12 @@ import numpy as np
 
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import CertificateError, read_certificate
-from hindsight.goals import exact_total_latency
+from hindsight.outcomes.goals import exact_total_latency
+from hindsight.outcomes.result import rounded_down
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.prices.minorants import affine_minorants
-from hindsight.result import rounded_down
 from instances import (
     Instance,
     LibraryEntry,

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import fill_by_volume

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.goals import Preemption
-from hindsight.interval import Interval
+from hindsight.outcomes.goals import Preemption
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import NO_BOUND, Result, rounded_down
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.machines import first_token_bounds, machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
-from hindsight.result import NO_BOUND, Result, rounded_down
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import SLICE_SECONDS, Clock
 from hindsight.runtime.cores import available_cores

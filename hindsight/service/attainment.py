@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.goals import OnTime, Preemption
-from hindsight.interval import Interval
-from hindsight.result import Result
+from hindsight.outcomes.goals import OnTime, Preemption
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import Result
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from instances import Instance, Workload

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hindsight.goals import OnTime
-from hindsight.result import Progress, Result
+from hindsight.outcomes.goals import OnTime
+from hindsight.outcomes.result import Progress, Result
 from hindsight.runtime.search import Search
 from instances import Instance, InvalidTypeError, Workload
 from instances.problem.instance import MOST_REPLICAS

@@ -40,8 +40,9 @@ import numpy as np
 from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import latest_starts, start_sets
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.idle_gaps import compress, next_block_begins
 from hindsight.prices.starts import without_latency
@@ -49,7 +50,6 @@ from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
-from hindsight.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.on_time import improved
 from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent

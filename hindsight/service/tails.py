@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.goals import OnTime, Preemption, Tail
+from hindsight.outcomes.goals import OnTime, Preemption, Tail
+from hindsight.outcomes.result import Bound, Result
 from hindsight.prices.deadlines import own_times
 from hindsight.prices.minorants import affine_minorants, has_minorants, is_known
-from hindsight.result import Bound, Result
 from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.search import Search
 from instances import Instance, ServiceLevel, Workload

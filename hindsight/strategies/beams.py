@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hindsight.interval import Interval
-from hindsight.prices.token_relaxation import TokenRelaxation
-from hindsight.result import MEMORY_PRICES
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import MEMORY_PRICES
 from hindsight.runtime.clock import Clock
 from hindsight.schedules.improving import FIRST_MOVES, MOST_MOVES, PATIENCE, Improvement
+from hindsight.strategies.token_relaxation import TokenRelaxation
 
 from .strategy import Problem, Strategy
 

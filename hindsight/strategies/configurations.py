@@ -24,18 +24,18 @@ from functools import partial
 from typing import ClassVar
 
 from hindsight.exact.states import StateSearch
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import MEMORY_PRICES, STATE_PRICES
 from hindsight.outcomes.results import Relaxation
 from hindsight.prices.starts import request_classes
 from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.prices.states import exact_bound
-from hindsight.prices.token_relaxation import TokenRelaxation
-from hindsight.result import MEMORY_PRICES, STATE_PRICES
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock, never
 from hindsight.schedules.improving import Improvement
 from hindsight.schedules.orders import OrderSearch
+from hindsight.strategies.token_relaxation import TokenRelaxation
 from instances import Schedule
 from instances.arrays import IntArray
 

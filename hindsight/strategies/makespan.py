@@ -17,9 +17,9 @@ import numpy as np
 from hindsight.exact.highs import solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import StartSets, all_starts, count_starts
-from hindsight.goals import Optimum
-from hindsight.interval import Interval
-from hindsight.result import PROGRAM
+from hindsight.outcomes.goals import Optimum
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import PROGRAM
 from hindsight.runtime.clock import never
 from hindsight.schedules.lists import (
     PRIORITIES,

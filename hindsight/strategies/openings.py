@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 
 from hindsight.exact.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
-from hindsight.goals import Optimum
-from hindsight.interval import Interval
+from hindsight.outcomes.goals import Optimum
+from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import Proof
 from hindsight.prices.idle_gaps import compress
 from hindsight.prices.makespan import makespan_lower_bound

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import (
     PricedInstance,
     Room,

@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from hindsight.exact.stops import PreemptiveSearch
-from hindsight.goals import PREEMPTIVE, Optimum
-from hindsight.interval import Interval
+from hindsight.outcomes.goals import PREEMPTIVE, Optimum
+from hindsight.outcomes.interval import Interval
 from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.stops import (
     PreemptivePrices,

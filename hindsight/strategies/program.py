@@ -19,14 +19,13 @@ from typing import Any, ClassVar
 
 from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
 from hindsight.exact.program import Program
-from hindsight.exact.starts import StartSets
-from hindsight.interval import Interval
+from hindsight.exact.starts import LARGEST_RELAXATION, StartSets
 from hindsight.outcomes.errors import SolverError
+from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices, Proof
+from hindsight.outcomes.result import PROGRAM
 from hindsight.prices.tokens import price_bound, round_prices, useful_starts
 from hindsight.prices.volume import fill_by_volume, filling_prices
-from hindsight.relaxation import LARGEST_RELAXATION
-from hindsight.result import PROGRAM
 from hindsight.runtime.beside import Beside
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray

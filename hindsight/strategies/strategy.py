@@ -10,16 +10,16 @@ import numpy as np
 
 from hindsight.exact.horizon import HorizonProof
 from hindsight.exact.starts import StartSets, start_sets
-from hindsight.goals import Optimum
-from hindsight.interval import Interval
+from hindsight.outcomes.goals import Optimum
+from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.result import MEMORY_PRICES
 from hindsight.outcomes.results import Relaxation
 from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.token_relaxation import TokenRelaxation
 from hindsight.prices.tokens import price_bound, useful_starts
-from hindsight.result import MEMORY_PRICES
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
+from hindsight.strategies.token_relaxation import TokenRelaxation
 from instances import Instance
 
 

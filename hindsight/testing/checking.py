@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import get_args
 
 from hindsight.extensions.bounds import AnyBound, OwnBound
-from hindsight.goals import GOAL_NAMES, Optimum
+from hindsight.outcomes.goals import GOAL_NAMES, Optimum
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
 

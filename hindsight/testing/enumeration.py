@@ -9,7 +9,7 @@ import math
 from functools import cache
 from itertools import product
 
-from hindsight.goals import PREEMPTIVE, Optimum
+from hindsight.outcomes.goals import PREEMPTIVE, Optimum
 from instances import Instance
 
 Tokens = tuple[int, ...]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 import instances
-from hindsight.result import percent
+from hindsight.outcomes.result import percent
 from instances import InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.validation import as_number
 from online.records.gaps import median_gap, open_gaps

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hindsight.result import percent
+from hindsight.outcomes.result import percent
 from hindsight.runtime.cores import available_cores
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import preset_names

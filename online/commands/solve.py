@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
-from hindsight.result import percent
+from hindsight.outcomes.result import percent
 from instances import Instance, InvalidValueError, Schedule, UnknownNameError
 from online.comparison.ratios import Interval
 
@@ -243,7 +243,7 @@ def _start(instance: Instance, objective: str, notes: list[str], *, is_named: bo
 
 @contextmanager
 def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Progress], None]]:
-    from hindsight.result import relative_waiting_gap
+    from hindsight.outcomes.result import relative_waiting_gap
 
     with progress_bar(1, lines=True) as update:
         update(0, "heuristics")

@@ -410,7 +410,7 @@ def _level_of(result: Result) -> AnyLevel:
 
 def seconds_of(schedule: SecondsSchedule) -> Fraction:
     """Return the total latency, with all decimals as written where these are known."""
-    from hindsight.goals import exact_total_latency
+    from hindsight.outcomes.goals import exact_total_latency
 
     exact = exact_total_latency(schedule)
     return Fraction(schedule.total_latency) if exact is None else exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from hindsight.result import percent
+from hindsight.outcomes.result import percent
 from instances import Record
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.result import relative_waiting_gap
+from hindsight.outcomes.result import relative_waiting_gap
 from instances import Instance, generate, load
 
 DEFAULT_SIZES = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)

@@ -9,7 +9,7 @@ import pytest
 
 import hindsight
 from hindsight import OnTime, ScheduleCheckError
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from instances import (
     Instance,
     InvalidTypeError,

@@ -14,7 +14,7 @@ from strategies import instances
 
 import hindsight
 from hindsight import Bound
-from hindsight.result import percent, relative_waiting_gap
+from hindsight.outcomes.result import percent, relative_waiting_gap
 from instances import Instance
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7)

@@ -97,7 +97,7 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
             f"""
             import time
             import hindsight
-            from hindsight.interval import Interval
+            from hindsight.outcomes.interval import Interval
             is_done = Interval.is_done
             def telling(self):
                 print("searching", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hindsight.result import percent
+from hindsight.outcomes.result import percent
 from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
 from instances.files import TableWriter
 from online.leaderboard.standings import COMPARED_WITH

@@ -20,7 +20,7 @@ from hindsight.exact.own_models import compile_model
 from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.schedules.lists import one_after_another
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.program import IntegerProgram

@@ -10,8 +10,8 @@ from priced_request import least_cost
 
 import hindsight
 from hindsight import OnTime
-from hindsight.goals import TailOf
-from hindsight.interval import Interval
+from hindsight.outcomes.goals import TailOf
+from hindsight.outcomes.interval import Interval
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.minorants import AffineMinorant
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices

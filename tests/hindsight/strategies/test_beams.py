@@ -12,7 +12,7 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight import best_list_schedule, mean_busy_time_bound, prefix_schedule
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.rounds import METHODS
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.improving import Improvement

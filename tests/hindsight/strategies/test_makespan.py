@@ -9,7 +9,7 @@ import pytest
 from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.schedules.lists import one_after_another
 from hindsight.strategies import makespan

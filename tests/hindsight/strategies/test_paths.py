@@ -12,7 +12,7 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
-from hindsight.interval import Interval
+from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import TooLargeError
 from hindsight.paths.refinement import PathOutcome
 from hindsight.paths.relaxation import Climb

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hindsight.goals import exact_total_latency
+from hindsight.outcomes.goals import exact_total_latency
 from instances import SecondsSchedule, Workload
 from instances.batch_time import (
     LLAMA_2_70B_A100_TP1,

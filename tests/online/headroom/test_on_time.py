@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import hindsight
 import instances
 import online
-from hindsight import Bound, Result
+from hindsight import Bound, Result, Tail
+from hindsight.solver import solve_until
 from instances import SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from online.comparison import Interval
@@ -74,8 +74,13 @@ def test_rounds_that_end_later_stretch_every_time_alike(workload: Workload) -> N
     assert np.array_equal(after.first_token_times, 2 * before.first_token_times)
 
 
-def standing_in(_: Any, problem: Workload, time_limit: Any, goal: Any, **options: Any) -> Any:
+def standing_in(stop: Any, problem: Workload, time_limit: Any, **options: Any) -> Any:
     """The search for requests on time: one policy's schedule, and a bound that is written here."""
+    goal = options.pop("goal", None)
+    if isinstance(goal, Tail):
+        return SimpleNamespace(**TAIL)
+    if goal is None:
+        return solve_until(stop, problem, time_limit, **options)
     schedule = online.simulate(problem, "mc-sf").schedule
     on_time = int(schedule.on_time(goal.level).sum())
     late = len(problem) - on_time
@@ -95,8 +100,7 @@ def found(workload: Workload) -> Iterator[Headroom]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring, "SEARCH_SHARE", 0.002)
         patch.setattr(measuring, "POINT_SHARE", 0.0001)
-        patch.setattr(hindsight, "attainment", standing_in)
-        patch.setattr(hindsight, "tail", lambda *given, **options: SimpleNamespace(**TAIL))
+        patch.setattr("hindsight.solver.solve_until", standing_in)
         yield measure_headroom(workload, ["fcfs", "mc-sf"], time_limit=100, level=LEVEL, error=0)
 
 

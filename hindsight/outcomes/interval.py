@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.arrays import IntArray
 from instances.problem.schedule import TimedSchedule
 from instances.service_level import Limits, limits_of
 from instances.validation import as_exact
 
+from .errors import ScheduleCheckError
 from .goals import (
     GOAL_NAMES,
     PREEMPTIVE,
@@ -34,9 +36,7 @@ from .goals import (
     kind_of,
     on_time,
 )
-from .outcomes.errors import ScheduleCheckError
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
-from .runtime.clock import SPARE_SECONDS, Clock
 
 NEAR = 1e-6
 """Relative distance at which costs in float seconds are compared in fractions instead."""

@@ -18,15 +18,9 @@ from typing import Literal
 import numpy as np
 
 from hindsight.outcomes.results import Relaxation, RelaxationProgress, RelaxationStop
-from hindsight.runtime.clock import Clock, StoppedEarlyError
-from hindsight.runtime.memory_use import resident_bytes
-from hindsight.schedules.lists import PRIORITIES, one_after_another, prefix_schedule_within
-from instances import Instance
-from instances.arrays import FloatArray
-
-from .ascent import Evaluation, Stage, ascend
-from .starts import request_classes
-from .tokens import (
+from hindsight.prices.ascent import Evaluation, Stage, ascend
+from hindsight.prices.starts import request_classes
+from hindsight.prices.tokens import (
     FractionalStarts,
     PriceBound,
     TokenDual,
@@ -34,7 +28,17 @@ from .tokens import (
     price_bound,
     round_prices,
 )
-from .volume import LONGEST_PRICES, fill_by_volume, filling_prices, mean_busy_time_bound
+from hindsight.prices.volume import (
+    LONGEST_PRICES,
+    fill_by_volume,
+    filling_prices,
+    mean_busy_time_bound,
+)
+from hindsight.runtime.clock import Clock, StoppedEarlyError
+from hindsight.runtime.memory_use import resident_bytes
+from hindsight.schedules.lists import PRIORITIES, one_after_another, prefix_schedule_within
+from instances import Instance
+from instances.arrays import FloatArray
 
 MOMENTARY = 2000
 """Most requests for which the list schedule cannot be interrupted."""

@@ -117,7 +117,7 @@ class Result:
     log : tuple[Progress, ...]
         One line for each improvement.
     proof : Any
-        What `certificate` writes: prices or paths that prove ``root_bound`` or more, or a little
+        What a certificate writes: prices or paths that prove ``root_bound`` or more, or a little
         less if the instance has idle gaps; None if there are none.
     """
 
@@ -266,28 +266,6 @@ class Result:
         """
         instance = self._require_instance()
         return relative_waiting_gap(instance, self.certified_lower_bound, self.upper_bound)
-
-    def certificate(
-        self, *, search: bool | None = None, time_limit: float | None = None
-    ) -> dict[str, Any]:
-        """Make the certificate of the result, as a JSON-ready document.
-
-        Parameters
-        ----------
-        search, time_limit
-            See `hindsight.certificates.writing.make_certificate`; ``search`` None means where the
-            result is optimal.
-
-        Raises
-        ------
-        InvalidValueError
-            There are no certificates for the goal.
-        """
-        from .certificates.writing import make_certificate
-
-        self._require_latency()
-        search = self.status == "optimal" if search is None else search
-        return make_certificate(self.schedule, self.proof, search=search, time_limit=time_limit)
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
         """Return the bounds in the form that an instance file stores, without a fleet's schedule.
