@@ -22,6 +22,7 @@ import typer
 
 import hindsight
 import instances
+from hindsight.records.improvement import solving_goal
 from hindsight.runtime import clock
 from instances import LibraryEntry
 
@@ -44,17 +45,11 @@ def sample(count: int) -> list[LibraryEntry]:
 def solve(entry: LibraryEntry, seconds: float, seed: int) -> dict[str, Any]:
     """Solve one instance for its goal and return the interval in the unit of the goal."""
     options: dict[str, Any] = {"time_limit": seconds, "threads": 1, "seed": seed, "progress": False}
+    result = hindsight.solve(entry.instance, **solving_goal(entry), **options)
+    bounds = (result.lower_bound, result.upper_bound, result.certified_lower_bound)
     if entry.level is not None:
-        on_time = hindsight.solve(entry.instance, goal=hindsight.OnTime(entry.level), **options)
-        late = [entry.n - (on_time.upper_bound or 0), entry.n - (on_time.lower_bound or 0)]
-        return {"lower": late[0], "upper": late[1], "certified": late[0]}
-    if entry.goal == "preemptive_total_latency":
-        options["preemptive"] = True
-    elif entry.goal == "makespan":
-        options["objective"] = "makespan"
-    result: Any = hindsight.solve(entry.instance, **options)
-    certified = getattr(result, "certified_lower_bound", result.lower_bound)
-    bounds = (result.lower_bound, result.upper_bound, certified)
+        least = entry.n - result.upper_bound
+        bounds = (least, entry.n - result.lower_bound, least)
     return dict(zip(("lower", "upper", "certified"), map(_number, bounds), strict=True))
 
 
