@@ -148,7 +148,7 @@ def compare(  # noqa: PLR0913
         `Trial.compared_with` names the optimum. Not in seconds.
     level : ServiceLevel or None, default None
         Counts the requests on time too, and searches, for as long again, for the most that any
-        scheduler has on time (`hindsight.attainment`). Policies are told, and None of them takes
+        scheduler has on time (`hindsight.OnTime`). Policies are told, and None of them takes
         those that need a level too.
     routers : AnyRouter or Iterable[AnyRouter] or None, default None
         Routers of a fleet, each with every policy; None where there is one machine.

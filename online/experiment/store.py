@@ -100,8 +100,8 @@ class OptimumRow:
     status : str
         ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
     upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes
-        Of `SolveResult`, or of `SecondsResult`: bounds are then fractions as text. The first two
-        and the fourth of `AttainmentResult`.
+        Of `hindsight.Result`; bounds in seconds are fractions as text. Of requests on time there
+        are the first two and the fourth.
     start_times : str or None
         JSON list, shape (n,), of the best schedule found; of a preemptive one the stretches; in
         seconds an object, with the name of the lower bound.
