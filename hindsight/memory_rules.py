@@ -6,9 +6,10 @@ and is solved as that, exactly. With larger blocks there is one in tokens below 
 - *Lower bounds*, and what proves them, are those of the instance below. Every schedule in blocks is
   one of its schedules, so no bound of it exceeds the optimum in blocks; the same holds of
   schedules that may stop requests, and of the makespan, because the schedules are the same.
-- *Schedules* are those of the instance above, which all fit the blocks, and the orders of those of
-  the instance below, placed in blocks. Then they are improved in blocks
-  (`hindsight.schedules.improving`), and every one is checked in them.
+- *Schedules* are a list schedule of the instance above, which fits the blocks, and the orders of
+  those of the instance below, placed in blocks. Then they are improved in blocks
+  (`hindsight.schedules.improving`), and every one is checked in them. Of the makespan, and of
+  schedules that may stop requests, they are all those of the instance above.
 - *Graphs of paths* (`hindsight.paths`) are built in blocks, under prices of the instance below:
   they prove more than it can, and with every request followed their paths are schedules in blocks.
 - *Small instances* are proved by the integer program with the blocks as coefficients. It contains
@@ -46,10 +47,11 @@ from .strategies.program import search_program, starts_by_relaxation
 from .strategies.strategy import Problem
 
 SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
-"""Shares of the time left: for the instance below, and then for the instance above."""
+"""Shares of the time left: for the instance below, and of other goals than latency for the one
+above."""
 
 SHARE_BEFORE_GRAPHS = 0.3
-"""Share for each where graphs of paths in blocks may follow: these gain more in the same time."""
+"""The same where graphs of paths in blocks may follow: these gain more in the same time."""
 
 
 PATIENCE = 12
@@ -120,18 +122,18 @@ class _BlockSearch:
         )
         state.prove(instance.total_output_length if self._is_latency else 0, "output lengths")
         state.phase = "relaxation"
-        shares = SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES
+        share = SHARE_OF_BOUNDS
         if self._is_latency and self._below.memory_limit <= LARGEST_MEMORY_LIMIT:
-            shares = SHARE_BEFORE_GRAPHS, SHARE_BEFORE_GRAPHS
-        below = self._in_tokens(self._below, shares[0], _moved(start, self._below), self._hear)
+            share = SHARE_BEFORE_GRAPHS
+        below = self._in_tokens(self._below, share, _moved(start, self._below), self._hear)
         state.take_bounds(below)
         state.phase = "heuristics"
         self._try(below.schedule)
         if state.is_done():
             return
-        found = self._in_tokens(above, shares[1])
-        self._try(found.schedule)
-        if state.optimum == "latency" and not state.is_done():
+        if state.optimum != "latency":
+            self._try(self._in_tokens(above, SHARE_OF_SCHEDULES).schedule)
+        else:
             self._improve()
             if not state.is_done():
                 self._follow_paths(below)
