@@ -54,8 +54,11 @@ SHARE_BEFORE_GRAPHS = 0.3
 """The same where graphs of paths in blocks may follow: these gain more in the same time."""
 
 
+SHARE_OF_MOVES = 0.5
+"""Share of the time left for schedules in blocks, before graphs and the integer program."""
+
 PATIENCE = 12
-"""Cycles without a better schedule after which schedules are left to the other parts."""
+"""Cycles without a better schedule that end the search for them without a time limit."""
 
 
 def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
@@ -134,7 +137,9 @@ class _BlockSearch:
         if state.optimum != "latency":
             self._try(self._in_tokens(above, SHARE_OF_SCHEDULES).schedule)
         else:
-            self._improve()
+            left = state.clock.limit_left()
+            with state.clock.within(math.inf if left is None else SHARE_OF_MOVES * left):
+                self._improve(PATIENCE if left is None else math.inf)
             if not state.is_done():
                 self._follow_paths(below)
             if not state.is_done():
