@@ -322,7 +322,8 @@ class _Builder:
         longest = int(priced.columns.output_lengths[~self.followed].max(initial=0))
         self.pool = pool
         self.unpriced = np.zeros((memory_limit + 1, memory_limit + 1), dtype=np.int64)
-        self.room, self.most_nodes = max(4096, room.nodes // 8), room.nodes
+        nodes = min(room.nodes, MOST_NODES)
+        self.room, self.most_nodes = max(4096, nodes // 8), nodes
         most = priced.most_at_once
         self.above = _room_for_sets(self.room, most)
         self.parts = [
