@@ -1,7 +1,7 @@
 """Assignments of requests to machines, by rules that differ most.
 
 Requests go, in order of arrival, to the machine where they cost least. There a machine of speed 1
-serves the shortest charges first (`hindsight.seconds.machine_bounds`), and a request costs what is
+serves the shortest charges first (`hindsight.prices.machines`), and a request costs what is
 left of shorter ones and its own charge for each longer one (Megow, Uetz and Vredeveld, 2006). A
 long prompt delays all that run beside it, and fewer run where prompts are long. So machines have
 ranges of prompts of their own, with equal work, and a request costs more the farther it is from

@@ -1,9 +1,9 @@
 """The integer program in HiGHS, over the starts that reduced costs allow.
 
 `hindsight.exact.program` counts how many requests of a class start when. Prices of its relaxation
-(`hindsight.relaxation.scale`) give a bound in integers, and leave out every start that no schedule
-as good as the best one known can use. The bounds of HiGHS's search are those of floating-point
-arithmetic, so they are not certified.
+(`hindsight.strategies.token_relaxation`) give a bound in integers, and leave out every start that
+no schedule as good as the best one known can use. The bounds of HiGHS's search are those of
+floating-point arithmetic, so they are not certified.
 
 With beams, schedules are those of `hindsight.strategies.beams`, which follow the prices. They are
 improved in the polls of HiGHS, or in a second thread.
