@@ -36,7 +36,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 from .exact.starts import start_sets, useful_replicas
 from .memory_rules import run_makespan, solve_by_memory_rule
 from .outcomes.interval import Interval
-from .outcomes.result import STATE_PRICES, Progress, Result
+from .outcomes.result import STATE_PRICES, Result
 from .prices.state_ascent import StateAscent, fits
 from .prices.state_proofs import StatePrices
 from .prices.state_tables import state_copies
@@ -216,15 +216,11 @@ class _FleetSearch:
         task = self._task
         if self._has_prices and others:
             task = replace(task, strategies=tuple(others))
-        changes = {"start": None, "progress": self._hear, "gap": 0.0}
+        changes = {"start": None, "progress": state.follow("one machine"), "gap": 0.0}
         part = self._options.part(limit, state.clock.must_stop, **changes)
         below = solve_rounds(self._machine, task, part)
         state.take_bounds(below)
         return cast(AnySchedule, below.schedule)
-
-    def _hear(self, line: Progress) -> None:
-        if line.lower_bound > self.state.lower_bound:
-            self.state.prove(line.lower_bound, "one machine", certified=False)
 
     def _raise_prices(self) -> None:
         """Improve the prices of what runs together on a replica."""
@@ -269,12 +265,8 @@ class _FleetSearch:
 
     def result(self, instance: Instance) -> Result:
         """Return the result for the instance with all of its replicas."""
-        state = self.state
-        last = int(instance.arrival_times.max())
-        # No latency of an optimal schedule exceeds the total latency of another schedule.
-        latest = state.upper_bound + (0 if state.optimum == "makespan" else last)
-        schedule = _on(instance, self._best)
-        return state.result(instance, schedule, horizon=state.horizon or latest)
+        state, schedule = self.state, _on(instance, self._best)
+        return state.result(instance, schedule, horizon=state.latest_completion)
 
 
 class Ascent:

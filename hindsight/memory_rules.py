@@ -128,7 +128,9 @@ class _BlockSearch:
         share = SHARE_OF_BOUNDS
         if self._is_latency and self._below.memory_limit <= LARGEST_MEMORY_LIMIT:
             share = SHARE_BEFORE_GRAPHS
-        below = self._in_tokens(self._below, share, _moved(start, self._below), self._hear)
+        below = self._in_tokens(
+            self._below, share, _moved(start, self._below), state.follow("memory in tokens")
+        )
         state.take_bounds(below)
         state.phase = "heuristics"
         self._try(below.schedule)
@@ -170,10 +172,6 @@ class _BlockSearch:
         changes = {"start": start, "progress": progress, "gap": 0.0}
         part = self._options.part(limit, clock.must_stop, **changes)
         return solve_rounds(instance, self._task, part)
-
-    def _hear(self, line: Progress) -> None:
-        if line.lower_bound > self.state.lower_bound:
-            self.state.prove(line.lower_bound, "memory in tokens", certified=False)
 
     def _try(self, schedule: AnySchedule) -> None:
         """Offer a schedule in tokens if it fits the blocks, and its order placed in blocks."""
@@ -223,7 +221,4 @@ class _BlockSearch:
 
     def result(self) -> Result:
         """Return the result for the instance in blocks."""
-        state, last = self.state, int(self._instance.arrival_times.max())
-        # No latency of an optimal schedule exceeds the total latency of another schedule.
-        latest = state.upper_bound + (last if self._is_latency else 0)
-        return state.result(self._instance, state.schedule, horizon=state.horizon or latest)
+        return self.state.result(horizon=self.state.latest_completion)

@@ -18,12 +18,9 @@ from hindsight.outcomes.result import Progress, Result
 from hindsight.outcomes.results import Relaxation, RelaxationProgress
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import tells_of_compiling
-from hindsight.runtime.search import Search
+from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
-from hindsight.seconds.solving import (
-    refuse_in_seconds,
-    solve_seconds,
-)
+from hindsight.seconds.solving import solve_seconds
 from instances import Instance, InvalidValueError, Workload
 from instances.arrays import FloatArray
 from instances.problem.memory_translation import pooled
@@ -110,7 +107,7 @@ def relax(
 
     In a workload each round lasts as long as its batch takes. The result then has lower bounds on
     the total latency in seconds of every scheduler, and list schedules
-    (`hindsight.seconds.solving`). ``formulation``, ``method`` and ``tolerance`` are for instances.
+    (`hindsight.seconds.solving`). ``method`` and ``tolerance`` are for instances.
 
     Parameters
     ----------
@@ -150,7 +147,8 @@ def relax(
     """
     instance = as_problem(instance)
     if isinstance(instance, Workload):
-        refuse_in_seconds(
+        refuse(
+            "is for an Instance, in rounds",
             method=method != "auto",
             tolerance=tolerance is not None,
         )
@@ -296,7 +294,7 @@ class StrengthenedRelaxation:
         sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
     prices : StatePrices
         Integer prices of what runs together: the proof of ``certified_bound``, which
-        `hindsight.make_certificate` and a user's bound (`hindsight.register_bound`) accept.
+        `hindsight.make_certificate` and a user's bound (``bounds`` of `hindsight.solve`) accept.
     runtime : float
         Seconds.
     """

@@ -19,7 +19,7 @@ from .outcomes.goals import PREEMPTIVE, Goal, OnTime, Optimum, Preemption, Tail,
 from .outcomes.result import Progress, Result
 from .rounds import Task, solve_rounds, strategies_for
 from .runtime.compilation import tells_of_compiling
-from .runtime.search import Search
+from .runtime.search import Search, refuse
 from .seconds.solving import solve_seconds
 from .service.attainment import solve_on_time
 from .service.tails import solve_tail
@@ -179,10 +179,10 @@ def solve_until(
     own_bounds = OwnBound.all_of(bounds)
     preemption = _checked_preemption(problem, goal, preemption)
     if isinstance(goal, OnTime | Tail):
-        _refuse(f"goal {type(goal).__name__}", start=search.start is not None)
+        refuse(f"is not for goal {type(goal).__name__}", start=search.start is not None)
     if isinstance(problem, Workload) or isinstance(goal, OnTime | Tail):
         what = "a Workload" if isinstance(problem, Workload) else f"goal {type(goal).__name__}"
-        _refuse(what, method=method != "auto", bounds=bool(own_bounds))
+        refuse(f"is not for {what}", method=method != "auto", bounds=bool(own_bounds))
     if isinstance(goal, OnTime):
         return solve_on_time(problem, goal, search, preemption)
     if isinstance(goal, Tail):
@@ -225,16 +225,3 @@ def _checked_preemption(
     if goal != "latency" and preemption != ("keep" if in_seconds else "never"):
         raise InvalidValueError(None, "preemption", preemption, "is for the goal 'latency'")
     return preemption
-
-
-def _refuse(what: str, **given: bool) -> None:
-    """Refuse parameters, by name, that mean nothing of a problem or goal.
-
-    Raises
-    ------
-    InvalidValueError
-        One of them was given.
-    """
-    for name, is_given in given.items():
-        if is_given:
-            raise InvalidValueError(None, "parameter", name, f"is not for {what}")

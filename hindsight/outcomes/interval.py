@@ -284,6 +284,15 @@ class Interval:
             self.lower_bound = exact
             self._check(f"the lower bound {name!r}")
 
+    def follow(self, name: str) -> Callable[[Progress], None]:
+        """Return a callback that takes the lower bounds of another solve, named ``name``."""
+
+        def hear(line: Progress) -> None:
+            if line.lower_bound > self.lower_bound:
+                self.prove(line.lower_bound, name, certified=False)
+
+        return hear
+
     def take_bounds(self, found: Result) -> None:
         """Take the bounds and the proof of a relaxation's result, as they are."""
         self.root_bound, self.proof = found.root_bound, found.proof
@@ -338,6 +347,14 @@ class Interval:
         """Remember an exception that must not travel through a solver's callback."""
         self._error = self._error or error
         self.clock.interrupt()
+
+    @property
+    def latest_completion(self) -> int:
+        """Return a round by which every optimal schedule of an instance completes."""
+        if self.horizon or self.optimum == "makespan":
+            return self.horizon or self.upper_bound
+        # No latency of an optimal schedule exceeds the total latency of another schedule.
+        return int(self.problem.arrival_times.max()) + int(self.upper_bound)
 
     def result(self, problem: Any = None, schedule: Any = None, *, horizon: int = 0) -> Result:
         """Return the result.

@@ -12,6 +12,19 @@ from instances.validation import as_integer, as_number, as_time_limit
 from .clock import Clock
 
 
+def refuse(reason: str, **given: bool) -> None:
+    """Refuse parameters, by name, for a reason that ends the sentence "parameter NAME ...".
+
+    Raises
+    ------
+    InvalidValueError
+        One of them was given.
+    """
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidValueError(None, "parameter", name, reason)
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
     """Options that every solve accepts.

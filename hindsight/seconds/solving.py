@@ -163,19 +163,6 @@ def on_grids(
         yield priced
 
 
-def refuse_in_seconds(**given: bool) -> None:
-    """Refuse parameters, by name, that mean nothing of a workload.
-
-    Raises
-    ------
-    InvalidValueError
-        One of them was given.
-    """
-    for name, is_given in given.items():
-        if is_given:
-            raise InvalidValueError(None, "parameter", name, "is for an Instance, in rounds")
-
-
 class _Search:
     """The phases of one solve in seconds."""
 
