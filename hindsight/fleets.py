@@ -216,8 +216,7 @@ class _FleetSearch:
         task = self._task
         if self._has_prices and others:
             task = replace(task, strategies=tuple(others))
-        changes = {"start": None, "progress": state.follow("one machine"), "gap": 0.0}
-        part = self._options.part(limit, state.clock.must_stop, **changes)
+        part = self._options.part(limit, progress=state.follow("one machine"))
         below = solve_rounds(self._machine, task, part)
         state.take_bounds(below)
         return cast(AnySchedule, below.schedule)
@@ -256,9 +255,7 @@ class _FleetSearch:
         for number, k in enumerate(busy):
             left = state.clock.limit_left()
             share = UNLIMITED_TURN if left is None else left
-            changes = {"start": parts[k], "progress": None, "gap": 0.0}
-            limit = share / (len(busy) - number)
-            part = self._options.part(limit, state.clock.must_stop, **changes)
+            part = self._options.part(share / (len(busy) - number), start=parts[k])
             own = self._instance.alone(best.positions[k])
             parts[k] = cast(Any, _solve_machine(own, self._task, part).schedule)
         self._offer(FleetSchedule(self._instance, best.assignment, parts))

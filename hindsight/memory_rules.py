@@ -166,12 +166,9 @@ class _BlockSearch:
         progress: Callable[[Progress], None] | None = None,
     ) -> Result:
         """Solve an instance in tokens with a share of the time left."""
-        clock = self.state.clock
-        left = clock.limit_left()
+        left = self.state.clock.limit_left()
         limit = None if left is None else share * left
-        changes = {"start": start, "progress": progress, "gap": 0.0}
-        part = self._options.part(limit, clock.must_stop, **changes)
-        return solve_rounds(instance, self._task, part)
+        return solve_rounds(instance, self._task, self._options.part(limit, start, progress))
 
     def _try(self, schedule: AnySchedule) -> None:
         """Offer a schedule in tokens if it fits the blocks, and its order placed in blocks."""

@@ -105,7 +105,11 @@ class Search:
             raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
 
     def part(
-        self, time_limit: float | None, should_stop: Callable[[], bool] | None, **changes: Any
+        self,
+        time_limit: float | None,
+        start: Any = None,
+        progress: Callable[[Any], object] | None = None,
     ) -> Search:
-        """Return a search that begins now, with the same options except ``changes``."""
-        return replace(self, clock=Clock(time_limit, should_stop), **changes)
+        """Return a search that begins now, stops with this one, and closes the gap."""
+        clock = Clock(time_limit, self.clock.must_stop)
+        return replace(self, clock=clock, start=start, progress=progress, gap=0.0)

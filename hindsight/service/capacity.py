@@ -116,16 +116,15 @@ def replicas_within(
     def tried(replicas: int) -> Result:
         if replicas in known:
             return known[replicas]
-        decided = [False]
 
-        def hear(news: Progress) -> None:
-            decided[0] = news.lower_bound >= needed or news.upper_bound < needed
+        def hear(news: Progress) -> bool:
             if search.progress is not None and search.progress(news) is True:
                 clock.interrupt()
+            return bool(news.lower_bound >= needed or news.upper_bound < needed)
 
         left = clock.limit_left()
         limit = None if left is None else PROBE_SHARE * left
-        part = search.part(limit, lambda: decided[0] or clock.must_stop(), progress=hear)
+        part = search.part(limit, progress=hear)
         tried = problem.with_replicas(replicas)
         known[replicas] = solve_on_time(tried, goal, part)
         return known[replicas]

@@ -128,7 +128,7 @@ class _Bisection:
         clock = self._search.clock
         left = clock.limit_left()
         limit = None if left is None else left / probes
-        part = self._search.part(limit, clock.must_stop, start=None, progress=None, gap=0.0)
+        part = self._search.part(limit)
         goal = OnTime(ServiceLevel(**{self._limit: length}), "serve")
         found = solve_on_time(self._problem, goal, part)
         is_short = found.upper_bound < self._count
