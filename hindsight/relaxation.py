@@ -145,6 +145,7 @@ def relax(
     >>> hindsight.relax(instance).certified_bound
     7
     """
+    search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
     instance = as_problem(instance)
     if isinstance(instance, Workload):
         refuse(
@@ -152,13 +153,11 @@ def relax(
             method=method != "auto",
             tolerance=tolerance is not None,
         )
-        search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
         return solve_seconds(instance, search, anneal=False)
     given = instance
     instance = pooled(instance)
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
-    search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     found = None
     if method == "lp" or (method == "auto" and _fits(instance)):
