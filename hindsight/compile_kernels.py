@@ -10,19 +10,21 @@ from __future__ import annotations
 from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
-from .exact.horizon import proved_horizon
 from .exact.states import StateSearch
-from .outcomes.goals import OnTime
+from .outcomes.goals import OnTime, Preemption
 from .outcomes.interval import Interval
+from .outcomes.problem import Problem
 from .relaxation import relax
+from .rounds.graphs import run_graphs_once
+from .rounds.openings import open_latency
+from .rounds.small_memory import SmallMemory
+from .rounds.stops import Preemptive
 from .runtime.clock import Clock
 from .runtime.compilation import Heard, heard_compiling, nothing_plain
+from .runtime.search import Search
 from .schedules.improving import Improvement
 from .schedules.lists import best_list_schedule
 from .solver import solve
-from .strategies.configurations import ConfigurationSearch
-from .strategies.paths import run_graphs_once
-from .strategies.preemptive import PreemptivePhases
 
 
 def _instance() -> Instance:
@@ -33,16 +35,14 @@ def _workload() -> Workload:
     return Workload.from_instance(_instance(), AffineTime(0.5, 0.25))
 
 
-def _open_state(instance: Instance) -> Interval:
-    state = Interval(instance)
-    state.offer(best_list_schedule(instance))
-    return state
+def _opened(preemption: Preemption = "never") -> Interval:
+    interval = Interval(Problem(_instance(), preemption=preemption))
+    open_latency(interval, None)
+    return interval
 
 
 def _prices() -> None:
-    instance = _instance()
-    proved_horizon(instance)
-    ConfigurationSearch(_open_state(instance), seed=0).run_each_part_once()
+    SmallMemory(_opened(), Search()).run_each_part_once()
 
 
 def _states() -> None:
@@ -56,7 +56,7 @@ def _graphs() -> None:
 
 
 def _schedules() -> None:
-    Improvement(_open_state(_instance())).run_each_part_once()
+    Improvement(_opened()).run_each_part_once()
 
 
 def _relaxation() -> None:
@@ -64,7 +64,7 @@ def _relaxation() -> None:
 
 
 def _preemption() -> None:
-    PreemptivePhases(Interval(_instance(), preemption="keep")).run_each_part_once()
+    Preemptive(_opened("keep"), Search()).run_each_part_once()
 
 
 def _seconds() -> None:

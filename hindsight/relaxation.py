@@ -13,6 +13,7 @@ from hindsight.exact.horizon import THOROUGH_UP_TO
 from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.result import Progress, Result
 from hindsight.outcomes.results import Relaxation, RelaxationProgress
@@ -33,7 +34,7 @@ from .prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
 from .prices.state_proofs import StatePrices
 from .prices.states import exact_bound
 from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
-from .strategies.token_relaxation import TokenRelaxation
+from .rounds.token_relaxation import TokenRelaxation
 
 TOLERANCE = 0.01
 """Default relative accuracy at which the method for scale stops."""
@@ -97,7 +98,7 @@ def relax(
 
     ``"lp"`` gives the program of all starts to HiGHS (`hindsight.exact.program`).
     ``"lagrangian"`` approaches the same value from below by ascent in the memory prices and needs
-    no model (`hindsight.strategies.token_relaxation`): it takes any size, stops at the tolerance,
+    no model (`hindsight.rounds.token_relaxation`): it takes any size, stops at the tolerance,
     the time limit, ``should_stop`` or Ctrl-C, and returns what is proved so far.
 
     For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
@@ -153,7 +154,7 @@ def relax(
             method=method != "auto",
             tolerance=tolerance is not None,
         )
-        return solve_seconds(instance, search, anneal=False)
+        return solve_seconds(Problem(instance, preemption="keep"), search, anneal=False)
     given = instance
     instance = pooled(instance)
     if method not in METHODS:

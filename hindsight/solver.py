@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any
 
-from instances import Instance, InvalidValueError, Workload
-from instances.problem.memory_rule import TOKENS
+from instances import Instance, Workload
 from instances.problem.schedule import TimedSchedule
-from instances.problem.workload import as_problem
 from instances.progress import shows_progress
 
 from .extensions.bounds import AnyBound, OwnBound
-from .fleets import solve_fleet
-from .memory_rules import solve_by_memory_rule
-from .outcomes.goals import PREEMPTIVE, Goal, OnTime, Optimum, Preemption, Tail, checked_goal
+from .outcomes.goals import Goal, OnTime, Preemption, Tail
+from .outcomes.problem import Problem
 from .outcomes.result import Progress, Result
-from .rounds import Task, solve_rounds, strategies_for
+from .rounds.solving import checked_method, solve_in_rounds
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search, refuse
 from .seconds.solving import solve_seconds
 from .service.attainment import solve_on_time
 from .service.tails import solve_tail
-from .strategies.strategy import Strategy
 
 
 @partial(shows_progress, at_terminals=lambda options: True)
@@ -33,7 +29,7 @@ def solve(  # noqa: PLR0913
     *,
     goal: Goal = "latency",
     preemption: Preemption | None = None,
-    method: str | Strategy = "auto",
+    method: str = "auto",
     start: TimedSchedule | None = None,
     bounds: AnyBound | Iterable[AnyBound] = (),
     gap: float = 0.0,
@@ -56,22 +52,17 @@ def solve(  # noqa: PLR0913
     **In rounds** list schedules give the first upper bound, exact memory prices the first lower
     bound and a horizon. Then methods go on until the bounds meet:
 
-    * ``"paths"``: annealed schedules, prices of what runs together, and paths through what these
-      leave, all bounds in integers (`hindsight.strategies.paths`); needs a small M.
-    * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
-      pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs a small
-      M.
+    * ``"paths"``: prices of what runs together, and exact searches under them, all bounds in
+      integers (`hindsight.rounds.small_memory`); needs a small M.
     * ``"mip"``: the integer program in HiGHS, warm-started, over the starts that the reduced costs
-      of its relaxation leave (`hindsight.strategies.program`).
+      of its relaxation leave (`hindsight.rounds.program`).
     * ``"beams"``: schedules alone, by beam searches and then by ruin and recreate
-      (`hindsight.strategies.beams`), at any size; the lower bound comes from prices.
+      (`hindsight.rounds.large_memory`), at any size; the lower bound comes from prices.
 
     The makespan, the last completion round, is found by bisection: HiGHS decides whether everything
-    can complete by a given round (`hindsight.strategies.makespan`). If memory is handed out in
-    blocks, bounds come from a relaxed instance in tokens and schedules from a stricter one
-    (`hindsight.memory_rules`). With several replicas the schedule is a `FleetSchedule`, and bounds
-    come from one machine with all memory and from prices of what runs together on a replica
-    (`hindsight.fleets`).
+    can complete by a given round. If memory is handed out in blocks, or there are several replicas,
+    bounds come from one machine in tokens with all memory, and from prices of what runs together on
+    a replica (`hindsight.rounds.solving`).
 
     **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules come
     from annealed orders, bounds from prices of machine time (`hindsight.seconds.solving`).
@@ -94,11 +85,9 @@ def solve(  # noqa: PLR0913
     preemption : {"never", "keep", "recompute"} or None, default None
         Which schedulers the optimum is about, see above. None means ``"never"`` for an instance and
         ``"keep"`` for a workload. An instance takes no ``"recompute"``, a workload no ``"never"``.
-    method : str or Strategy, default "auto"
-        For total latency in rounds: ``"paths"``, ``"configurations"``, ``"mip"``,
-        ``"beams"``, or ``"auto"``, the first of paths, integer program and beams that does
-        not refuse the instance, and the next where it gives up. Or an object with parameters, such
-        as ``hindsight.strategies.beams.Beams(patience=20)``. ``"mip"`` takes the makespan too.
+    method : {"auto", "paths", "mip", "beams"}, default "auto"
+        For total latency in rounds. ``"auto"`` is ``"paths"`` where it does not refuse the
+        instance, else schedules, prices and the program together. ``"mip"`` takes the makespan too.
     start : Schedule, PreemptiveSchedule, FleetSchedule, SecondsSchedule or None, default None
         A feasible schedule of the required kind to start from. Not for `OnTime` and `Tail`.
     bounds : str or Callable or iterable of these, default ()
@@ -166,7 +155,7 @@ def solve_until(
     *,
     goal: Goal = "latency",
     preemption: Preemption | None = None,
-    method: str | Strategy = "auto",
+    method: str = "auto",
     bounds: AnyBound | Iterable[AnyBound] = (),
     **options: Any,
 ) -> Result:
@@ -175,53 +164,22 @@ def solve_until(
     With None, Ctrl-C ends the solve. ``options`` are those of `Search`.
     """
     search = Search.checked(time_limit, should_stop, **options)
-    problem, goal = as_problem(problem), checked_goal(goal)
+    stated = Problem.checked(problem, goal, preemption)
     own_bounds = OwnBound.all_of(bounds)
-    preemption = _checked_preemption(problem, goal, preemption)
-    if isinstance(goal, OnTime | Tail):
+    counts_limits = isinstance(goal, OnTime | Tail)
+    if counts_limits:
         refuse(f"is not for goal {type(goal).__name__}", start=search.start is not None)
-    if isinstance(problem, Workload) or isinstance(goal, OnTime | Tail):
-        what = "a Workload" if isinstance(problem, Workload) else f"goal {type(goal).__name__}"
+    if stated.in_seconds or counts_limits:
+        what = "a Workload" if stated.in_seconds else f"goal {type(goal).__name__}"
         refuse(f"is not for {what}", method=method != "auto", bounds=bool(own_bounds))
     if isinstance(goal, OnTime):
-        return solve_on_time(problem, goal, search, preemption)
+        return solve_on_time(stated, search)
     if isinstance(goal, Tail):
-        return solve_tail(problem, goal, search, preemption)
-    if isinstance(problem, Workload):
-        return solve_seconds(problem, search, preemption=preemption)
-    optimum: Optimum = PREEMPTIVE if preemption == "keep" else cast(Optimum, goal)
-    task = Task(optimum, strategies_for(method, optimum), bounds=own_bounds)
-    task.check(problem, search)
-    if problem.replicas > 1:
-        return solve_fleet(problem, task, search)
-    if problem.memory_rule != TOKENS:
-        return solve_by_memory_rule(problem, task, search)
-    return solve_rounds(problem, task, search)
-
-
-def _checked_preemption(
-    problem: Instance | Workload, goal: Goal, preemption: Preemption | None
-) -> Preemption:
-    """Return the preemption asked for, or the default of the problem.
-
-    Raises
-    ------
-    InvalidValueError
-        There is no such preemption, or none of the problem or goal.
-    """
-    in_seconds = isinstance(problem, Workload)
-    if in_seconds and goal == "makespan":
-        raise InvalidValueError(None, "goal", goal, "is for an Instance, in rounds")
-    if preemption is None:
-        return "keep" if in_seconds else "never"
-    if preemption not in get_args(Preemption):
-        known = ", ".join(get_args(Preemption))
-        raise InvalidValueError(None, "preemption", preemption, f"is not one of {known}")
-    if preemption == ("never" if in_seconds else "recompute"):
-        kind = "a Workload" if in_seconds else "an Instance"
-        others = "'keep' or 'recompute'" if in_seconds else "'never' or 'keep'"
-        reason = f"is not {others}, which {kind} takes"
-        raise InvalidValueError(None, "preemption", preemption, reason)
-    if goal != "latency" and preemption != ("keep" if in_seconds else "never"):
-        raise InvalidValueError(None, "preemption", preemption, "is for the goal 'latency'")
-    return preemption
+        return solve_tail(stated, search)
+    if search.start is not None:
+        stated.check_start(search.start)
+    if stated.in_seconds:
+        return solve_seconds(stated, search)
+    if own_bounds:
+        stated.source.require_tokens()
+    return solve_in_rounds(stated, search, checked_method(method, stated), own_bounds)

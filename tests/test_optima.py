@@ -61,8 +61,7 @@ def ways(instance: Instance) -> Iterator[tuple[dict[str, Any], bool]]:
     yield {"time_limit": 0}, False
     if not is_weighted(instance):
         proves = is_plain(instance)
-        yield {"method": "configurations"}, proves
-        yield {"method": "paths"}, False
+        yield {"method": "paths"}, proves
 
 
 def check_result(problem: enumeration.Problem, result: Any, best: int, proves: bool) -> None:

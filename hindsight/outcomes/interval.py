@@ -16,26 +16,15 @@ from typing import Any
 import numpy as np
 
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
-from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from hindsight.runtime.search import Search
+from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 from instances.problem.schedule import TimedSchedule
-from instances.service_level import Limits, limits_of
 from instances.validation import as_exact
 
 from .errors import ScheduleCheckError
-from .goals import (
-    GOAL_NAMES,
-    PREEMPTIVE,
-    Goal,
-    OnTime,
-    Optimum,
-    Preemption,
-    as_preemptive,
-    cost_of,
-    exact_total_latency,
-    kind_of,
-    on_time,
-)
+from .goals import exact_total_latency
+from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
@@ -47,23 +36,17 @@ class Interval:
 
     Parameters
     ----------
-    problem : Instance or Workload
+    problem : Problem
         The problem searched.
-    goal : Goal, default "latency"
-        Latency, makespan or `OnTime`.
-    preemption : Preemption, default "never"
-        Which schedulers the interval is about.
-    clock : Clock or None, default None
-        Clock of the solve; it is interrupted if the callback fails.
-    callback : Callable[[Progress], object] or None, default None
-        Called with every improvement; returning True ends the solve.
-    gap : float, default 0.0
-        Relative gap at which to stop.
+    search : Search or None, default None
+        Clock, which is interrupted if the callback fails, callback, and gap at which to stop.
     offset : int, default 0
         Cost of the original problem, which is reported, beyond that of ``problem``.
 
     Attributes
     ----------
+    source : Instance or Workload
+        Requests and machines of the problem.
     bounds : dict[str, Bound]
         Largest lower bound of each name.
     phase : str
@@ -86,49 +69,26 @@ class Interval:
         One line for each improvement.
     """
 
-    def __init__(
-        self,
-        problem: Instance | Workload,
-        goal: Goal = "latency",
-        preemption: Preemption = "never",
-        clock: Clock | None = None,
-        callback: Callable[[Progress], object] | None = None,
-        gap: float = 0.0,
-        offset: int = 0,
-    ) -> None:
-        self.problem: Any = problem
-        self.goal, self.preemption = goal, preemption
-        self.clock = clock or Clock()
-        self.callback, self.gap, self.offset = callback, gap, offset
+    def __init__(self, problem: Problem, search: Search | None = None, offset: int = 0) -> None:
+        search = search or Search()
+        self.problem, self.source, self.offset = problem, problem.source, offset
+        self.clock, self.callback, self.gap = search.clock, search.progress, search.gap
         self.bounds: dict[str, Bound] = {}
         self.phase, self.nodes, self.horizon = "heuristics", 0, 0
         self.stop_reason: StopReason = "stalled"
         self.root_bound: int | None = None
         self.proof: Any = None
         self.first_token_bound = 0.0
-        self.served: IntArray = np.arange(len(problem))
+        self.served: IntArray = np.arange(len(self.source))
         self.log: list[Progress] = []
         self.lower_bound: Any = 0
-        self._kind = kind_of(problem, preemption)
         self._schedule: Any = None
         self._cost: int | float = math.inf
         self._exact: Fraction | None = None
         self._error: BaseException | None = None
-        self._limits = self.limits() if isinstance(goal, OnTime) else None
-        if self._limits is not None:
-            self._cost, self.served = len(problem), np.zeros(0, dtype=np.int64)
-
-    @property
-    def optimum(self) -> Optimum:
-        """Return what a solve in rounds minimises."""
-        if self.preemption != "never":
-            return PREEMPTIVE
-        return "makespan" if self.goal == "makespan" else "latency"
-
-    def limits(self) -> Limits:
-        """Return the limits of each request; the goal is `OnTime`."""
-        assert isinstance(self.goal, OnTime)
-        return limits_of(self.goal.level, len(self.problem))
+        self._counts_late = problem.limits is not None
+        if self._counts_late:
+            self._cost, self.served = len(self.source), np.zeros(0, dtype=np.int64)
 
     @property
     def has_schedule(self) -> bool:
@@ -169,7 +129,7 @@ class Interval:
         """Tell whether the bounds are within the requested gap."""
         if self.gap == 0 or not math.isfinite(self._cost):
             return False
-        whole = self._cost if self._limits is None else len(self.problem)
+        whole = len(self.source) if self._counts_late else self._cost
         return self._cost - float(self.lower_bound) <= self.gap * whole
 
     @property
@@ -187,10 +147,8 @@ class Interval:
         must_stop : Callable[[], bool]
             Ends the search of that thread.
         """
-        clock = Clock(should_stop=must_stop)
-        other = Interval(
-            self.problem, self.goal, self.preemption, clock, lambda _: found(other.schedule)
-        )
+        search = Search(Clock(should_stop=must_stop), progress=lambda _: found(other.schedule))
+        other = Interval(self.problem, search)
         return other
 
     def is_done(self) -> bool:
@@ -226,26 +184,21 @@ class Interval:
         InvalidTypeError
             It is not a schedule of the required kind.
         """
-        if self.preemption != "never":
-            schedule = as_preemptive(schedule)
-        if not isinstance(schedule, self._kind):
-            raise InvalidTypeError(None, "schedule", schedule, f"is not a {self._kind.__name__}")
-        problem = self.problem if served is None else self.problem.of(served)
-        if schedule.problem is not problem and schedule.problem.digest != problem.digest:
+        schedule = self.problem.as_own(schedule)
+        if not isinstance(schedule, self.problem.kind):
+            reason = f"is not a {self.problem.kind.__name__}"
+            raise InvalidTypeError(None, "schedule", schedule, reason)
+        source = self.source if served is None else self.source.of(served)
+        if schedule.problem is not source and schedule.problem.digest != source.digest:
             raise ScheduleCheckError(f"a schedule is of another problem: {schedule.problem!r}")
-        if self._limits is None:
-            cost = cost_of(schedule, self.goal)
-        else:
-            limits = self._limits if served is None else self._limits.of(served)
-            cost = len(self.problem) - on_time(schedule, limits)
+        cost = self.problem.cost(schedule, served)
         if cost >= self._cost and self._schedule is not None:
             return False
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a schedule is infeasible: {violations[0]}")
         self._schedule, self._cost, self._exact = schedule, cost, None
-        if served is not None or self._limits is not None:
-            self.served = np.arange(len(self.problem)) if served is None else served
+        self.served = np.arange(len(self.source)) if served is None else served
         self._check("the best schedule")
         return True
 
@@ -273,7 +226,7 @@ class Interval:
             It is neither an integer nor a fraction.
         """
         exact: Any = as_exact(bound, None, "lower bound")
-        if isinstance(self.problem, Instance) or self._limits is not None:
+        if self._counts_late or not self.problem.in_seconds:
             exact = math.ceil(exact)
         if proof is not None and (self.root_bound is None or exact > self.root_bound):
             self.root_bound, self.proof = exact, proof
@@ -322,7 +275,7 @@ class Interval:
         for name, bound in self.bounds.items():
             if bound.claimed and bound.value > self.upper_bound:
                 cost, value = self.upper_bound + self.offset, bound.value + self.offset
-                what = f"the {GOAL_NAMES[self.optimum]} of a schedule, {cost}"
+                what = f"the {self.problem.goal_name} of a schedule, {cost}"
                 reason = f"exceeds {what}: {name} does not hold"
                 raise InvalidValueError(None, "lower bound", value, reason)
 
@@ -351,26 +304,26 @@ class Interval:
     @property
     def latest_completion(self) -> int:
         """Return a round by which every optimal schedule of an instance completes."""
-        if self.horizon or self.optimum == "makespan":
-            return self.horizon or self.upper_bound
+        if self.horizon or self.problem.goal == "makespan":
+            return self.horizon or int(self.upper_bound)
         # No latency of an optimal schedule exceeds the total latency of another schedule.
-        return int(self.problem.arrival_times.max()) + int(self.upper_bound)
+        return int(self.source.arrival_times.max()) + int(self.upper_bound)
 
-    def result(self, problem: Any = None, schedule: Any = None, *, horizon: int = 0) -> Result:
+    def result(self, source: Any = None, schedule: Any = None, *, horizon: int = 0) -> Result:
         """Return the result.
 
         Parameters
         ----------
-        problem, schedule : default None
-            The original problem and its best schedule, where another problem was searched.
+        source, schedule : default None
+            The original requests and their best schedule, where others were searched.
         horizon : int, default 0
             A round by which every optimal schedule of it completes; 0 if none is known.
         """
         offset = self.offset
         return Result(
-            problem=self.problem if problem is None else problem,
-            goal=self.goal,
-            preemption=self.preemption,
+            problem=self.source if source is None else source,
+            goal=self.problem.goal,
+            preemption=self.problem.preemption,
             schedule=self._schedule if schedule is None else schedule,
             cost=self.upper_bound + offset,
             bounds={
@@ -396,7 +349,7 @@ class Interval:
             )
         if self.is_close:
             self.clock.interrupt()
-        if self._schedule is None and self._limits is None:
+        if self._schedule is None and not self._counts_late:
             return
         line = self._progress()
         self.log.append(line)
@@ -411,13 +364,12 @@ class Interval:
     def _progress(self) -> Progress:
         """Return the interval as it is reported."""
         lower, upper = self.lower_bound + self.offset, self._cost + self.offset
-        if self._limits is not None:
-            lower, upper = len(self.problem) - upper, len(self.problem) - lower
-        about = self.problem, self.goal
-        told = interval_text(*about, lower, upper), relative_gap(*about, lower, upper)
-        if isinstance(self.problem, Workload) and self._limits is None:
-            lower, upper = float(lower) / len(self.problem), float(upper) / len(self.problem)
-        text, gap = told
-        if self._limits is None:
+        if self._counts_late:
+            lower, upper = len(self.source) - upper, len(self.source) - lower
+        about = self.source, self.problem.goal
+        text, gap = interval_text(*about, lower, upper), relative_gap(*about, lower, upper)
+        if not self._counts_late:
             text = f"{text}, gap {percent(gap)}"
+            if self.problem.in_seconds:
+                lower, upper = float(lower) / len(self.source), float(upper) / len(self.source)
         return Progress(self.clock.seconds(), self.phase, lower, upper, gap, self.nodes, text)

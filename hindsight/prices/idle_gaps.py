@@ -54,15 +54,20 @@ class CompressedInstance:
             return schedule
         return schedule.moved(self.original, self.shifts)
 
-    def fits(self, schedule: AnySchedule) -> bool:
-        """Tell whether `move` applies: every block completes before the next begins."""
-        return schedule.moved(self.instance, -self.shifts).is_feasible
+    def moved(self, schedule: AnySchedule) -> AnySchedule | None:
+        """Turn a schedule of `original` into one of `instance`.
 
-    def move(self, schedule: AnySchedule) -> AnySchedule:
-        """Turn a schedule of `original` into one of `instance`; meaningful where `fits` holds."""
+        None if that breaks it: a block does not complete before the next begins.
+        """
         if self.instance is self.original:
             return schedule
-        return schedule.moved(self.instance, -self.shifts)
+        moved = schedule.moved(self.instance, -self.shifts)
+        return moved if moved.is_feasible else None
+
+    @property
+    def latest(self) -> int:
+        """Return the most rounds by which a request was moved."""
+        return int(self.shifts.max())
 
 
 def compress(instance: Instance, kept: int = 1) -> CompressedInstance:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from instances.errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidValueError
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .clock import Clock
+from .cores import available_cores
 
 
 def refuse(reason: str, **given: bool) -> None:
@@ -73,36 +74,10 @@ class Search:
         as_number(search.gap, None, "gap", minimum=0, maximum=1)
         return search
 
-    def check_start(
-        self, kinds: tuple[Any, ...], belongs: Callable[[Any], bool], elsewhere: str
-    ) -> None:
-        """Check that `start`, if given, is a feasible schedule of the problem.
-
-        Parameters
-        ----------
-        kinds : tuple[type, ...]
-            Accepted classes of schedules.
-        belongs : Callable[[Any], bool]
-            Tells whether a schedule of these classes belongs to the problem.
-        elsewhere : str
-            Words for the owner of a schedule that does not.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            It is not a feasible schedule of the problem.
-        """
-        start = self.start
-        if start is None:
-            return
-        if not isinstance(start, kinds):
-            names = " or ".join(kind.__name__ for kind in kinds)
-            raise InvalidTypeError(None, "start", start, f"is not a {names}")
-        if not belongs(start):
-            raise InvalidValueError(None, "start", start, f"belongs to {elsewhere}")
-        violations = start.violations()
-        if violations:
-            raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+    @property
+    def cores(self) -> int:
+        """Return the threads for work without a default of its own: `threads`, or one per core."""
+        return self.threads or available_cores()
 
     def part(
         self,

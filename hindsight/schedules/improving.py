@@ -150,7 +150,7 @@ class Improvement:
         most_moves: int = MOST_MOVES,
         patience: int = PATIENCE,
     ) -> None:
-        self._interval, self._instance = interval, interval.problem
+        self._interval, self._instance = interval, interval.source
         self._threads, self._patience = threads, patience
         self._shares = first_moves, most_moves
         self._rng = np.random.default_rng(seed)

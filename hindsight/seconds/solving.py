@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.goals import Preemption
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import NO_BOUND, Result, rounded_down
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.machines import first_token_bounds, machine_bounds
@@ -31,13 +31,9 @@ from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import SLICE_SECONDS, Clock
-from hindsight.runtime.cores import available_cores
 from hindsight.runtime.search import Search
 from hindsight.schedules.keys import KeySearch
 from instances import (
-    FleetSchedule,
-    InvalidValueError,
-    SecondsSchedule,
     Workload,
 )
 from instances.arrays import FloatArray
@@ -84,54 +80,32 @@ LARGEST_WINDOW = 1 << 22
 """Most grid points at which a request is evaluated."""
 
 
-def solve_seconds(
-    workload: Workload,
-    search: Search | None = None,
-    *,
-    anneal: bool = True,
-    preemption: Preemption = "keep",
-) -> Result:
+def solve_seconds(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
     """Solve where each round lasts as long as its batch takes.
 
     Parameters
     ----------
-    workload : Workload
-        The requests, with their batch time.
-    search : Search or None, default None
+    problem : Problem
+        The workload, with preemption ``"keep"`` or ``"recompute"``.
+    search : Search
         Search options, checked; ``threads`` None uses every core.
     anneal : bool, default True
         Whether to look for schedules beyond list schedules; `hindsight.relax` does not.
-    preemption : {"keep", "recompute"}, default "keep"
-        What a request that leaves the cache has when it comes back.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError
-        ``start`` is infeasible or keeps tokens that are to be recomputed, or an output has 10^6
-        tokens or more.
+    InvalidValueError
+        An output has 10^6 tokens or more.
     """
-    search = Search() if search is None else search
-    refuse_long_outputs(workload)
-    search.check_start(
-        (SecondsSchedule,) if workload.replicas == 1 else (FleetSchedule,),
-        lambda one: workload.matches(one.problem),
-        "another workload or batch time",
-    )
-    recomputes = preemption == "recompute"
-    if recomputes and search.start is not None and search.start.keeps_tokens:
-        reason = "comes back with tokens that preemption='recompute' processes again"
-        raise InvalidValueError(None, "start", search.start, reason)
-    threads = search.threads or available_cores()
+    refuse_long_outputs(problem.source)
     with search.clock.listening():
-        interval = Interval(
-            workload, "latency", preemption, search.clock, search.progress, search.gap
-        )
+        interval = Interval(problem, search)
         interval.phase = "schedules"
         interval.prove(0, NO_BOUND)
         with interval.kept_when_interrupted():
             if search.start is not None:
                 interval.offer(search.start.without_waiting())
-            _Search(interval, search.seed, threads, anneal=anneal).run()
+            _Search(interval, search.seed, search.cores, anneal=anneal).run()
             interval.note_stop()
         return interval.result()
 
@@ -168,11 +142,11 @@ class _Search:
 
     def __init__(self, interval: Interval, seed: int, threads: int, *, anneal: bool) -> None:
         self._interval = interval
-        self._batch_time = interval.problem.require_batch_time()
+        self._batch_time = interval.source.require_batch_time()
         self._threads = threads
         self._anneal = anneal
-        recomputes = interval.preemption == "recompute"
-        self._keys = KeySearch(interval.problem, seed, recomputes=recomputes)
+        recomputes = interval.problem.preemption == "recompute"
+        self._keys = KeySearch(interval.source, seed, recomputes=recomputes)
         self._beside: Beside[Any] = Beside(self._anneal_keys, interval.offer)
 
     def run(self) -> None:
@@ -182,7 +156,7 @@ class _Search:
         interval.offer(self._keys.schedule())
         # These run even if there is little time: without them nothing is proved.
         interval.phase = "bounds"
-        workload, batch_time = interval.problem, self._batch_time
+        workload, batch_time = interval.source, self._batch_time
         if has_minorants(batch_time):
             first = max(one.total for one in first_token_bounds(workload, batch_time).values())
             interval.first_token_bound = rounded_down(first / len(workload))
@@ -218,7 +192,7 @@ class _Search:
         interval.phase = "prices"
         if not has_minorants(self._batch_time):
             return None
-        minorants = affine_minorants(self._batch_time, interval.problem.memory_limit)
+        minorants = affine_minorants(self._batch_time, interval.source.memory_limit)
         ascents = [self._begin_ascent(one) for one in minorants]
         if len(ascents) > 1:
             # The minorant of the best bound so far need not be the best one for prices.
@@ -277,11 +251,11 @@ class _Search:
         allowance = ascent.values * 1.02 + 4 * d0
         prices, values = ascent.prices(), None
         interval.proof = SecondsProof(prices, minorant, allowance)
-        for priced in on_grids(interval.problem, minorant, prices, allowance):
+        for priced in on_grids(interval.source, minorant, prices, allowance):
             if values is None:
                 values = priced.own * (1 - ROUNDING)
             # A finer grid gains in proportion to the value, and costs by value and output length.
-            order = np.argsort(interval.problem.output_lengths, kind="stable")
+            order = np.argsort(interval.source.output_lengths, kind="stable")
             clock = interval.clock
             whole = priced.raise_values(values, allowance, order, pool, clock.must_stop)
             bound = priced.bound(values, minorant)

@@ -6,58 +6,46 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.goals import OnTime, Preemption
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import Result
-from hindsight.runtime.cores import available_cores
+from hindsight.rounds.on_time import close_on_time, with_late
 from hindsight.runtime.search import Search
-from instances import Instance, Workload
 
-from .rounds import attain_in_rounds, with_late
 from .seconds import attain_in_seconds
 from .seconds import with_late as with_late_in_seconds
 
 
-def solve_on_time(
-    problem: Instance | Workload,
-    goal: OnTime,
-    search: Search,
-    preemption: Preemption = "never",
-) -> Result:
+def solve_on_time(problem: Problem, search: Search) -> Result:
     """Find the most requests on time, or an interval around it.
 
-    In rounds, prices bound it (`hindsight.service.rounds`), ruin and recreate finds schedules, and
+    In rounds, prices bound it (`hindsight.rounds.on_time`), ruin and recreate finds schedules, and
     an integer program closes what is left of small instances. In seconds, prices of machine time
-    bound it (`hindsight.service.seconds`), and annealed orders are the schedules.
+    bound it (`hindsight.seconds.solving`), and annealed keys are the schedules.
 
     Parameters
     ----------
-    problem : Instance or Workload
-        The requests.
-    goal : OnTime
-        When they are on time.
+    problem : Problem
+        The problem, whose goal is `OnTime`.
     search : Search
         The search options, checked.
-    preemption : Preemption, default "never"
-        Which schedulers the result is about.
     """
-    interval = Interval(problem, goal, preemption, search.clock, search.progress, search.gap)
+    interval, source = Interval(problem, search), problem.source
     interval.phase = "schedules"
-    late: Any = None
     with search.clock.listening(), interval.kept_when_interrupted():
-        if isinstance(problem, Instance):
-            attain_in_rounds(interval, search.threads, search.seed)
+        if problem.in_seconds:
+            attain_in_seconds(interval, search.cores, search.seed)
         else:
-            threads = search.threads or available_cores()
-            attain_in_seconds(interval, threads, search.seed)
+            close_on_time(interval, search)
         interval.note_stop()
-    if goal.late == "serve" and len(interval.served) < len(problem):
-        if isinstance(problem, Instance):
-            late = with_late(interval)
-        else:
+    late: Any = None
+    if problem.goal.late == "serve" and len(interval.served) < len(source):
+        if problem.in_seconds:
             known = interval.schedule if interval.has_schedule else None
-            late = with_late_in_seconds(known, interval.served, problem)
-        interval.offer(late, np.arange(len(problem)))
+            late = with_late_in_seconds(known, interval.served, source)
+        else:
+            late = with_late(interval)
+        interval.offer(late, np.arange(len(source)))
         interval.note_stop()
     schedule = late or (interval.schedule if interval.has_schedule else None)
     return interval.result(schedule=schedule)

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hindsight.outcomes.goals import OnTime
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import Progress, Result
+from hindsight.rounds.on_time import ALONE
 from hindsight.runtime.search import Search
 from instances import Instance, InvalidTypeError, Workload
 from instances.problem.instance import MOST_REPLICAS
@@ -20,7 +22,6 @@ from instances.problem.workload import as_problem
 from instances.validation import as_fraction
 
 from .attainment import solve_on_time
-from .rounds import ALONE
 from .seconds import OWN_TIME
 
 PROBE_SHARE = 0.25
@@ -125,8 +126,8 @@ def replicas_within(
         left = clock.limit_left()
         limit = None if left is None else PROBE_SHARE * left
         part = search.part(limit, progress=hear)
-        tried = problem.with_replicas(replicas)
-        known[replicas] = solve_on_time(tried, goal, part)
+        tried = Problem.checked(problem.with_replicas(replicas), goal)
+        known[replicas] = solve_on_time(tried, part)
         return known[replicas]
 
     def is_hopeless(found: Result) -> bool:

@@ -68,13 +68,13 @@ def attain_in_seconds(state: Interval, threads: int, seed: int) -> None:
     seed : int
         Seed of the search for schedules.
     """
-    assert isinstance(state.problem, Workload)
-    limits = state.limits()
-    keys = KeySearch(state.problem, seed, limits=limits)
+    assert isinstance(state.source, Workload)
+    limits = state.problem.limits
+    keys = KeySearch(state.source, seed, limits=limits)
     with state.clock.within(OPENING_SHARE * state.clock.seconds_left()):
         _open(state, keys)
-    longest = int(state.problem.output_lengths.max())
-    if has_minorants(state.problem.batch_time) and longest < LONGEST_OUTPUT and not state.is_done():
+    longest = int(state.source.output_lengths.max())
+    if has_minorants(state.source.batch_time) and longest < LONGEST_OUTPUT and not state.is_done():
         _bound(state, limits, threads)
     state.phase = "schedules"
     _open(state, keys)
@@ -146,7 +146,7 @@ def _take(state: Interval, keys: KeySearch) -> None:
 
 def _bound(state: Interval, limits: Limits, threads: int) -> None:
     """Limit the number on time by each minorant's own times, then by prices with the best one."""
-    workload = state.problem
+    workload = state.source
     assert isinstance(workload, Workload)
     batch_time = workload.require_batch_time()
     certified = is_known(batch_time)
@@ -221,7 +221,7 @@ def _evaluate(
     certified: bool,
 ) -> None:
     """Evaluate all requests on finer and finer grids, the finest perhaps only in part."""
-    workload = state.problem
+    workload = state.source
     assert isinstance(workload, Workload)
     state.phase = "evaluation"
     prices, values = ascent.prices(), np.nan_to_num(deadlines.known)

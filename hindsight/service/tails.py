@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hindsight.outcomes.goals import OnTime, Preemption, Tail
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import Bound, Result
 from hindsight.prices.deadlines import own_times
 from hindsight.prices.minorants import affine_minorants, has_minorants, is_known
@@ -32,29 +33,20 @@ PROBES = 12
 """About how many limits are tried within a time limit."""
 
 
-def solve_tail(
-    problem: Workload | Instance,
-    goal: Tail,
-    search: Search,
-    preemption: Preemption = "never",
-) -> Result:
+def solve_tail(problem: Problem, search: Search) -> Result:
     """Find the least quantile of latency that any scheduler can reach, or an interval around it.
 
     Parameters
     ----------
-    problem : Workload or Instance
-        The requests.
-    goal : Tail
-        The quantile.
+    problem : Problem
+        The problem, whose goal is `Tail`.
     search : Search
         The search options, checked; the limits that are tried share the time.
-    preemption : Preemption, default "never"
-        Which schedulers the result is about.
     """
-    bisection = _Bisection(problem, goal, search)
+    bisection = _Bisection(problem.source, problem.goal, search)
     with search.clock.listening():
         bisection.run()
-    return bisection.result(preemption)
+    return bisection.result(problem.preemption)
 
 
 class _Bisection:
@@ -130,7 +122,7 @@ class _Bisection:
         limit = None if left is None else left / probes
         part = self._search.part(limit)
         goal = OnTime(ServiceLevel(**{self._limit: length}), "serve")
-        found = solve_on_time(self._problem, goal, part)
+        found = solve_on_time(Problem.checked(self._problem, goal), part)
         is_short = found.upper_bound < self._count
         if is_short:
             # In rounds limits are whole: above one is the next.

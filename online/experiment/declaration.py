@@ -50,7 +50,7 @@ LEVEL = "level"
 PREEMPTING = "preempting"
 """Key of the labels of the policies that may preempt, in what is stored of an experiment."""
 
-METHODS = ("auto", "paths", "configurations", "mip")
+METHODS = ("auto", "paths", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
 
 

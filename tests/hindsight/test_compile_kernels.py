@@ -13,9 +13,9 @@ from numba.core import event, types
 from numba.core.dispatcher import Dispatcher
 
 from hindsight.compile_kernels import compile_kernels
+from hindsight.rounds import graphs, stops
 from hindsight.runtime.compilation import inner
 from hindsight.schedules import improving
-from hindsight.strategies import paths, preemptive
 
 PROGRAM = """
 import hindsight
@@ -35,8 +35,8 @@ print(compiled)
 def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {
         improving: ("beam_schedule", "OrderAnnealing"),
-        paths: ("coarsest_graph", "finer_graph"),
-        preemptive: ("ascend", "preemptive_price_bound"),
+        graphs: ("coarsest_graph", "finer_graph"),
+        stops: ("ascend", "preemptive_price_bound"),
     }
     left = {name for names in parts.values() for name in names}
 

@@ -10,6 +10,8 @@ import pytest
 import hindsight
 from hindsight import OnTime, ScheduleCheckError
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
+from hindsight.runtime.search import Search
 from instances import (
     Instance,
     InvalidTypeError,
@@ -24,7 +26,7 @@ INSTANCE = generate("arrival-model-2", 0, n=6)
 
 @pytest.fixture
 def interval() -> Interval:
-    made = Interval(INSTANCE)
+    made = Interval(Problem(INSTANCE))
     made.offer(hindsight.best_list_schedule(INSTANCE))
     return made
 
@@ -50,7 +52,7 @@ def test_a_feasible_schedule_of_another_instance_is_refused(
 def test_an_equal_instance_is_the_same() -> None:
     equal = Instance(INSTANCE.requests, INSTANCE.memory_limit)
     assert equal is not INSTANCE
-    assert Interval(INSTANCE).offer(hindsight.best_list_schedule(equal))
+    assert Interval(Problem(INSTANCE)).offer(hindsight.best_list_schedule(equal))
 
 
 @pytest.mark.parametrize("schedule", [None, [0] * 6, INSTANCE])
@@ -70,11 +72,11 @@ def test_bounds_are_whole(interval: Interval, certified: bool) -> None:
 
 def test_a_bound_above_a_schedule_and_a_schedule_below_a_bound_are_refused() -> None:
     best = hindsight.best_list_schedule(INSTANCE)
-    above = Interval(INSTANCE)
+    above = Interval(Problem(INSTANCE))
     above.offer(best)
     with pytest.raises(ScheduleCheckError, match="contradicts"):
         above.prove(best.total_latency + 1, "false")
-    below = Interval(INSTANCE)
+    below = Interval(Problem(INSTANCE))
     below.prove(best.total_latency + 1, "false")
     with pytest.raises(ScheduleCheckError, match="contradicts"):
         below.offer(best)
@@ -97,7 +99,7 @@ def test_claims_prove_nothing_and_do_not_exceed_a_schedule(interval: Interval) -
 
 
 def test_progress_that_returns_true_ends_the_solve(interval: Interval) -> None:
-    ends = Interval(INSTANCE, callback=lambda line: True)
+    ends = Interval(Problem(INSTANCE), Search(progress=lambda line: True))
     ends.offer(interval.schedule)
     assert ends.is_done()
     assert ends.stop_reason == "interrupted"
@@ -106,7 +108,7 @@ def test_progress_that_returns_true_ends_the_solve(interval: Interval) -> None:
 def test_requests_on_time_are_counted_by_what_is_late() -> None:
     goal = OnTime(ServiceLevel(latency=INSTANCE.output_lengths.max() + 1))
     best = hindsight.best_list_schedule(INSTANCE)
-    interval = Interval(INSTANCE, goal)
+    interval = Interval(Problem(INSTANCE, goal))
     assert interval.upper_bound == len(INSTANCE)
     interval.offer(best)
     in_time = best.latencies <= INSTANCE.output_lengths.max() + 1

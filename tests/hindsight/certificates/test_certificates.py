@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_paths import BY_PATHS
+from left_to_graphs import leave_to_graphs
 
 import hindsight
 from hindsight import (
@@ -23,8 +23,6 @@ from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
 from hindsight.prices.state_proofs import PathPrices, StatePrices
 from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime import clock as clock_module
-from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.paths import Paths
 from instances import (
     Instance,
     InvalidValueError,
@@ -75,10 +73,10 @@ def test_prices_move_with_their_blocks() -> None:
 
 
 @pytest.mark.parametrize("kind", ["state-prices", "path-search"])
-def test_prices_are_read_back(kind: str) -> None:
+def test_prices_are_read_back(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_to_graphs(monkeypatch, SEARCHED_STATES=150_000, ASCENT=60)
     instance = generate("arrival-model-2", 0, n=8)
-    method = Paths(Configurations(moves=10, move_slice=10, states=1))
-    result = hindsight.solve(instance, method=method, threads=1)
+    result = hindsight.solve(instance, method="paths", threads=1)
     assert isinstance(result.proof, PathPrices)
     known = result.proof if kind == "path-search" else result.proof.prices
     document = make_certificate(result.schedule, known, search=False)
@@ -168,7 +166,8 @@ def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatc
     instance = Instance.from_arrays(
         [3, 1, 3, 1, 2, 1], [4, 1, 2, 3, 6, 1], [1, 3, 1, 0, 1, 1], memory_limit=8
     )
-    result = hindsight.solve(instance, method=BY_PATHS, threads=1)
+    leave_to_graphs(monkeypatch)
+    result = hindsight.solve(instance, method="paths", threads=1)
     for limit, most, kind in (
         ("LARGEST_GRAPH", limits.LARGEST_GRAPH, "path-search"),
         ("LARGEST_GRAPH", 3, "state-prices"),

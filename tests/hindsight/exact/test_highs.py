@@ -11,7 +11,7 @@ import pytest
 
 from hindsight import relax, solve
 from hindsight.exact.highs import TERMINATIONS, LinearResult
-from hindsight.strategies import program
+from hindsight.rounds import program
 from instances import Instance, generate
 
 

@@ -21,10 +21,10 @@ from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
+from hindsight.rounds.large_memory import LargeMemory
+from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
-from hindsight.strategies.beams import Beams
-from hindsight.strategies.program import IntegerProgram
-from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule
 from instances.problem.memory_rule import TOKENS
 from instances.service_level import limits_of
@@ -160,10 +160,9 @@ def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     # The root is integral and the only schedule known is poor: 8 instead of 5.
     instance = Instance.from_arrays([2, 1], [4, 1], [0, 1], memory_limit=6)
     poor = one_after_another(instance)
-    state = Interval(instance)
+    state = Interval(Problem(instance))
     state.offer(poor)
-    blind = IntegerProgram()
-    blind.run(Problem(instance, "latency", proved_horizon(instance, poor), 2), state)
+    LargeMemory(state, Search(threads=2), "mip").run()
     assert state.certified_lower_bound <= 5 == state.upper_bound
     assert optimal_total_latency(instance)[0] == 5
 
@@ -174,7 +173,7 @@ def test_highs_closes_the_gap_of_the_linear_program(threads: int) -> None:
     for seed in range(12):
         instance = drawn_instance([seed], (6, 6), (260, 300), prompts=(20, 90), outputs=5)
         optimum, _ = optimal_total_latency(instance)
-        result = hindsight.solve(instance, 60, threads=threads, method=IntegerProgram(Beams()))
+        result = hindsight.solve(instance, 60, threads=threads)
         assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
         assert result.certified_lower_bound <= optimum
         claimed += result.certified_lower_bound < optimum

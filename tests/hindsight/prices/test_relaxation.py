@@ -24,9 +24,9 @@ from hindsight.prices.idle_gaps import compress
 from hindsight.prices.starts import request_classes
 from hindsight.prices.tokens import TokenDual, price_bound, round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
+from hindsight.rounds.token_relaxation import TokenRelaxation
 from hindsight.runtime import clock as clock_module
 from hindsight.runtime.clock import Clock, StoppedEarlyError, never
-from hindsight.strategies.token_relaxation import TokenRelaxation
 from instances import Instance, Request, generate
 from instances.arrays import FloatArray
 

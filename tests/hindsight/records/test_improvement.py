@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("no_package")
 
 def open_result() -> hindsight.Result:
     """Solve the instance by prices of states, and claim one less than is proved."""
-    solved = hindsight.solve(ENTRY.problem, method="configurations")
+    solved = hindsight.solve(ENTRY.problem, method="paths")
     assert isinstance(solved.proof, StatePrices)
     less = solved.upper_bound - 1
     return replace(solved, bounds={"less": Bound(less, certified=True)})

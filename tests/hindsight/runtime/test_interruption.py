@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 import hindsight
+from hindsight.rounds import openings, solving
 from hindsight.runtime.interruption import interruption
-from hindsight.strategies import openings
-from hindsight.strategies.configurations import Configurations
 from instances import ctrl_c, generate
 
 
@@ -112,7 +111,7 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
     if step == "callback":
         callback = press_twice
     else:
-        owner: Any = openings if step == "proved_horizon" else Configurations
+        owner: Any = openings if step == "proved_horizon" else solving
         monkeypatch.setattr(owner, step, press_twice)
     instance = generate("arrival-model-1", 1, n=size)
     found = hindsight.solve(instance, progress=callback)

@@ -11,7 +11,7 @@ from hindsight import build_model
 from hindsight.exact.own_models import compile_model
 from hindsight.exact.pyomo_model import model_size
 from hindsight.exact.starts import latest_starts
-from hindsight.service import rounds
+from hindsight.rounds import on_time as rounds
 from instances import Instance, MemoryRule, ServiceLevel
 from instances.service_level import limits_of
 

@@ -37,12 +37,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from hindsight.exact.highs import BOUND_TOLERANCE, LinearResult, solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import latest_starts, start_sets
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.result import MEMORY_PRICES, PROGRAM, STATE_PRICES
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
+from hindsight.outcomes.result import MEMORY_PRICES, STATE_PRICES
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.idle_gaps import compress, next_block_begins
 from hindsight.prices.starts import without_latency
@@ -50,6 +49,7 @@ from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
+from hindsight.runtime.search import Search
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.on_time import improved
 from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable
@@ -58,14 +58,18 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_translation import pooled, restricted
 
+from .openings import schedule_on
+from .program import search_program
+
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
 """Heats of the ascent, in late requests."""
 
 STEPS = 150
 """Steps of the ascent at each heat."""
 
-LARGEST_PROGRAM, ENTRIES_PER_SECOND = 3_000_000, 50_000
-"""Most non-zeros of the integer program, and for each second left."""
+LARGEST_PROGRAM = 3_000_000
+"""Most non-zeros of the memory rows of all starts in time for which the prices may leave a program
+small enough."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
 """Names of upper bounds."""
@@ -84,41 +88,29 @@ FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
 """Factors of the ascent's heats and steps, one for each stage, and iterations of a stage."""
 
 
-def attain_in_rounds(state: Interval, threads: int | None, seed: int) -> None:
-    """Improve the interval until it is as narrow as asked for, or no method gains any more.
-
-    Parameters
-    ----------
-    state : OnTime
-        The search, of an instance.
-    threads : int or None
-        Threads of HiGHS.
-    seed : int
-        Seed of every random choice.
-    """
-    assert isinstance(state.problem, Instance)
-    last = latest_starts(state.problem, state.limits())
-    _Search(state, last, threads, seed).run()
+def close_on_time(interval: Interval, search: Search) -> None:
+    """Improve the interval until it is as narrow as asked for, or no method gains any more."""
+    _OnTime(interval, search).run()
 
 
-def with_late(state: Interval) -> Schedule | FleetSchedule:
+def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return the best schedule, with each late request at its first start that fits.
 
     Late requests are placed by volume. Where rounds are too many to look for a start, they are
     dealt to the replicas in turn and run one after another at the end.
     """
-    problem = state.problem
-    assert isinstance(problem, Instance)
+    problem: Instance = interval.source
     moved = compress(problem, ROOM)
     beside = restricted(moved.instance)
     starts = np.full(len(problem), -1, dtype=np.int64)
     assignment = np.zeros(len(problem), dtype=np.int64)
-    if state.has_schedule:
-        starts[state.served] = state.schedule.start_times - moved.shifts[state.served]
-        if isinstance(state.schedule, FleetSchedule):
-            assignment[state.served] = state.schedule.assignment
+    if interval.has_schedule:
+        best, served = interval.schedule, interval.served
+        starts[served] = best.start_times - moved.shifts[served]
+        if isinstance(best, FleetSchedule):
+            assignment[served] = best.assignment
     order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
-    late = order[len(state.served) :]
+    late = order[len(interval.served) :]
     assignment[late] = np.arange(len(late)) % problem.replicas
     rounds = int(beside.arrival_times.max() + beside.output_lengths.sum()) + 2
     rounds += int(starts.max())
@@ -126,7 +118,7 @@ def with_late(state: Interval) -> Schedule | FleetSchedule:
     if rounds * problem.replicas <= LONGEST_PROFILE:
         table = timetable(requests, starts, assignment, (problem.replicas, rounds), 1)
         place(requests, table, late)
-        return _schedule(problem, table.machines, table.starts + moved.shifts)
+        return schedule_on(problem, table.machines, table.starts + moved.shifts)
     for replica, own in enumerate(by_replica(assignment, problem.replicas)):
         # One after another, when everybody else is done.
         served = own[starts[own] >= 0]
@@ -134,34 +126,21 @@ def with_late(state: Interval) -> Schedule | FleetSchedule:
         for i in late[assignment[late] == replica].tolist():
             starts[i] = max(end, int(requests.arrival[i]))
             end = int(starts[i] + requests.output[i])
-    return _schedule(problem, assignment, starts + moved.shifts)
+    return schedule_on(problem, assignment, starts + moved.shifts)
 
 
-def _schedule(
-    problem: Instance, assignment: IntArray, starts: IntArray
-) -> Schedule | FleetSchedule:
-    """Return a schedule of one machine, or of a fleet where there are replicas."""
-    if problem.replicas == 1:
-        return Schedule(problem, starts)
-    return FleetSchedule.from_starts(problem, assignment, starts)
-
-
-class _Search:
+class _OnTime:
     """Search among the requests that would be on time alone, in phases."""
 
-    def __init__(
-        self,
-        state: Interval,
-        last: IntArray,
-        threads: int | None,
-        seed: int,
-    ) -> None:
-        problem = state.problem
-        assert isinstance(problem, Instance)
-        self._state, self._threads, self._seed = state, threads, seed
+    def __init__(self, interval: Interval, search: Search) -> None:
+        problem: Instance = interval.source
+        limits = interval.problem.limits
+        assert limits is not None
+        last = latest_starts(problem, limits)
+        self._interval, self._search = interval, search
         self._able = np.flatnonzero(last >= problem.arrival_times)
         self._hopeless = len(problem) - len(self._able)
-        state.prove(self._hopeless, ALONE)
+        interval.prove(self._hopeless, ALONE)
         if not len(self._able):
             return
         moved = compress(problem, ROOM)
@@ -174,35 +153,34 @@ class _Search:
         self._rounds = int((self._last + self._instance.output_lengths).max())
         self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
-        self._placing = RuinAndRecreate(restricted(self._instance), seed, last=self._last)
+        self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
 
     def run(self) -> None:
         """Run all phases."""
-        state = self._state
+        interval = self._interval
         if not len(self._able):
             return
-        state.prove(len(state.problem) - self._most_by_volume(), VOLUMES)
+        interval.prove(len(interval.source) - self._most_by_volume(), VOLUMES)
         self._place_first()
         # Small instances need only a bound from here on.
         self._place(FIRST_SHARE, patient=False)
-        if state.is_done():
+        if interval.is_done():
             return
-        state.phase = "prices"
+        interval.phase = "prices"
         prices = self._ascend()
-        if state.is_done():
+        if interval.is_done():
             return
         if prices is not None:
             self._placing.use_prices(prices.as_floats())
         late = self._ascend_on_states()
         if late is None and self._entries() <= LARGEST_PROGRAM:
-            none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-            late = _Late.by_memory(self._below, prices or none, self._last)
-        state.phase = "schedules"
+            late = _Late.by_memory(self._below, prices or NO_PRICES, self._last)
+        interval.phase = "schedules"
         self._place(1.0 if late is None else SEARCH_SHARE)
-        if late is not None and not state.is_done():
-            state.phase = "program"
+        if late is not None and not interval.is_done():
+            interval.phase = "program"
             self._solve_program(late)
-            state.phase = "schedules"
+            interval.phase = "schedules"
             self._place(1.0)
 
     def _place(self, share: float, *, patient: bool = True) -> None:
@@ -210,11 +188,11 @@ class _Search:
 
         An impatient search ends with the improvements even if time is left.
         """
-        state = self._state
-        left = state.clock.limit_left()
+        interval = self._interval
+        left = interval.clock.limit_left()
         limited = patient and left is not None
-        with state.clock.within(math.inf if left is None else share * left):
-            for found in improved(self._placing, state.is_done, patient=limited):
+        with interval.clock.within(math.inf if left is None else share * left):
+            for found in improved(self._placing, interval.is_done, patient=limited):
                 self._offer(found.starts, found.machines)
 
     def _place_first(self) -> None:
@@ -230,11 +208,10 @@ class _Search:
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
-            problem = self._state.problem
-            assert isinstance(problem, Instance)
+            problem: Instance = self._interval.source
             within = starts[placed] + self._shifts[placed]
-            part = _schedule(problem.of(served), replicas[placed], within)
-            self._state.offer(part, served)
+            part = schedule_on(problem.of(served), replicas[placed], within)
+            self._interval.offer(part, served)
 
     def _most_by_volume(self) -> int:
         """Return how many of the smallest volumes fit between the first arrival and the last end.
@@ -253,7 +230,7 @@ class _Search:
 
     def _ascend(self) -> MemoryPrices | None:
         """Improve memory prices; return the best, or None if there are too many rounds."""
-        state, instance = self._state, self._below
+        interval, instance = self._interval, self._below
         rounds = self._rounds
         if rounds > LONGEST_PRICES:
             return None
@@ -265,23 +242,26 @@ class _Search:
             rounds,
             final=self._last,
             penalty=1.0,
-            must_stop=lambda: state.is_done(),
+            must_stop=lambda: interval.is_done(),
         )
         best: MemoryPrices | None = None
 
         def stepped(x: FloatArray, found: Evaluation) -> bool:
             nonlocal best
             # A bound is whole, so that most steps change nothing.
-            if best is None or self._hopeless + math.ceil(found.value - 1e-9) > state.lower_bound:
+            if (
+                best is None
+                or self._hopeless + math.ceil(found.value - 1e-9) > interval.lower_bound
+            ):
                 late, prices = self._late(dual.prices(x))
-                if best is None or self._hopeless + late > state.lower_bound:
+                if best is None or self._hopeless + late > interval.lower_bound:
                     best = prices
-                state.prove(self._hopeless + late, MEMORY_PRICES)
-            return bool(state.is_proved or state.is_close)
+                interval.prove(self._hopeless + late, MEMORY_PRICES)
+            return bool(interval.is_proved or interval.is_close)
 
         first = dual.variables(np.full(rounds, flat))
         stages = tuple(Stage(STEPS, (heat, heat), tolerance=1e-7) for heat in HEATS)
-        ascend(dual, first, stages, stepped=stepped, must_stop=state.is_done)
+        ascend(dual, first, stages, stepped=stepped, must_stop=interval.is_done)
         return best
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
@@ -295,68 +275,48 @@ class _Search:
 
     def _ascend_on_states(self) -> _Late | None:
         """Improve prices of what runs together; return the bound, or None if M is large."""
-        state, instance = self._state, self._below
+        interval, instance = self._interval, self._below
         if not fits(instance, self._rounds):
             return None
-        left = state.clock.limit_left()
+        left = interval.clock.limit_left()
         best: _Late | None = None
-        with state.clock.within(math.inf if left is None else STATES_SHARE * left):
+        with interval.clock.within(math.inf if left is None else STATES_SHARE * left):
             ascent = StateAscent(
                 instance,
                 self._rounds,
-                threads=self._threads or 1,
+                threads=self._search.threads or 1,
                 last=self._last,
                 penalty=float(LATE_ROUNDS),
-                must_stop=state.is_done,
+                must_stop=interval.is_done,
             )
             for fade in (0.0, *FADES):
-                if fade and not state.is_done():
-                    ascent.improve(STATE_STEPS, fade, state.is_done)
+                if fade and not interval.is_done():
+                    ascent.improve(STATE_STEPS, fade, interval.is_done)
                 found = _Late.by_states(instance, ascent, self._last)
                 if best is None or found.value > best.value:
                     best = found
-                state.prove(self._hopeless + best.bound, STATE_PRICES)
-                if state.is_done():
+                interval.prove(self._hopeless + best.bound, STATE_PRICES)
+                if interval.is_done():
                     break
         return best
 
     def _solve_program(self, late: _Late) -> None:
         """Solve the integer program over the starts that reduced costs leave."""
-        state = self._state
-        fewer = state.upper_bound - self._hopeless - 1
+        interval = self._interval
+        fewer = interval.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
         if not any(map(len, allowed)):
-            state.prove(state.upper_bound, STATE_PRICES)
+            interval.prove(interval.upper_bound, STATE_PRICES)
             return
         starts = start_sets(self._instance, allowed, optional=True)
-        most = min(LARGEST_PROGRAM, ENTRIES_PER_SECOND * state.clock.seconds_left())
-        if max(starts.memory_entries, starts.horizon) > most:
-            return
-        program = Program(starts)
 
-        def hear(result: LinearResult) -> None:
-            if result.bound is not None:
-                least = math.ceil(result.bound - BOUND_TOLERANCE)
-                # Schedules that are no better need not be in the program.
-                late = min(self._hopeless + least, state.upper_bound)
-                state.prove(late, PROGRAM, certified=False)
-            if result.values is not None:
-                # Starts count through the replicas, and are -1 where there is none.
-                found = program.starts(result.values)
-                replicas, within = np.divmod(found, starts.rounds)
-                self._offer(np.where(found < 0, -1, within), replicas)
+        def take(program: Program, values: FloatArray) -> None:
+            # Starts count through the replicas, and are -1 where there is none.
+            found = program.starts(values)
+            replicas, within = np.divmod(found, starts.rounds)
+            self._offer(np.where(found < 0, -1, within), replicas)
 
-        result = solve_linear(
-            program.linear,
-            time_limit=state.clock.limit_left(),
-            threads=self._threads,
-            seed=self._seed,
-            callback=hear,
-            should_stop=lambda: state.is_done(),
-        )
-        hear(result)
-        if result.termination in ("optimal", "infeasible"):
-            state.prove(state.upper_bound, PROGRAM, certified=False)
+        search_program(interval, self._search, starts, take=take, base=self._hopeless)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from hindsight.prices.stops import (
     PreemptivePrices,
     preemptive_price_bound,
 )
-from hindsight.strategies.preemptive import Preemptive
+from hindsight.rounds import stops
 from instances import Instance, InvalidValueError, PreemptiveSchedule
 
 ELEVEN = Instance.from_arrays(
@@ -86,22 +86,26 @@ def test_it_starts_from_schedules_of_both_kinds() -> None:
     assert found.schedule == both
 
 
-def test_parameters_are_used() -> None:
+def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def solved(**constants: float) -> hindsight.Result:
+        with monkeypatch.context() as patch:
+            for name, value in constants.items():
+                patch.setattr(stops, name, value)
+            return hindsight.solve(ELEVEN, preemption="keep")
+
     # Neither orders nor prices: what lists, output lengths and mean busy times say.
-    idle = Preemptive(largest_order_work=0)
-    result = hindsight.solve(ELEVEN, preemption="keep", method=idle)
+    result = solved(LARGEST_ORDER_WORK=0)
     assert result.stop_reason == "stalled"
     assert result.root_bound is None
     assert result.nodes == 0
     # Prices of a token alone, and as many phases as asked for.
-    short = Preemptive(largest_table_work=0, phases=1, slice_tokens=1)
-    result = hindsight.solve(ELEVEN, preemption="keep", method=short)
+    result = solved(LARGEST_TABLE_WORK=0, PHASES=1, SLICE_TOKENS=1)
     assert result.stop_reason == "stalled"
     assert result.root_bound is not None
     assert result.nodes == 0
     # A search that may keep one state has no room for another.
-    narrow = Preemptive(most_states=1, ascent=1, slice_tokens=1, phases=1, most_phases=1)
-    assert hindsight.solve(ELEVEN, preemption="keep", method=narrow).stop_reason == "size"
+    narrow = solved(MOST_STATES=1, ASCENT=1, SLICE_TOKENS=1, PHASES=1, MOST_PHASES=1)
+    assert narrow.stop_reason == "size"
 
 
 def test_prices_after_the_end_do_not_hide_a_better_end() -> None:

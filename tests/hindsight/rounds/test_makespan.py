@@ -10,11 +10,14 @@ from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.prices.makespan import makespan_lower_bound
+from hindsight.rounds import program
+from hindsight.rounds.openings import open_makespan
+from hindsight.rounds.program import close_makespan
+from hindsight.runtime.clock import Clock
+from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
-from hindsight.strategies import makespan
-from hindsight.strategies.makespan import Makespan, makespan_schedules
-from hindsight.strategies.strategy import Problem
 from instances import Instance
 
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
@@ -59,28 +62,28 @@ def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
 
 def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     # Three requests in two rounds are six starts.
-    monkeypatch.setattr(makespan, "LARGEST_PROBE", 5)
+    monkeypatch.setattr(program, "LARGEST_PROBE", 5)
     result = hindsight.solve(GAP, goal="makespan", method="mip", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
 
 
 def test_no_time_ends_the_schedules_too() -> None:
     """On many requests each of them takes seconds."""
-    assert list(makespan_schedules(GAP, lambda: True, thorough=False)) == [one_after_another(GAP)]
-    few = list(makespan_schedules(GAP, lambda: True))
-    assert few == list(makespan_schedules(GAP))[:1]
+    many = Instance.from_arrays([2] * 400, [1, 2] * 200, [0, 1] * 200, memory_limit=8)
+    stopped = Interval(Problem(many, "makespan"), Search(Clock(0)))
+    open_makespan(stopped, None)
+    assert stopped.schedule == one_after_another(many)
 
 
 def test_starts_too_many_are_counted_not_listed() -> None:
     # No two of 2,500 requests fit beside each other; their volumes leave 1,500 rounds.
     instance = Instance.from_arrays([5] * 2500, [1] * 2500, memory_limit=10)
-    interval = Interval(instance, goal="makespan")
+    interval = Interval(Problem(instance, "makespan"))
     interval.offer(one_after_another(instance))
     interval.prove(makespan_lower_bound(instance), "last completion")
-    problem = Problem(instance, "makespan", threads=1)
     tracemalloc.start()
     try:
-        Makespan().run(problem, interval)
+        close_makespan(interval, Search(threads=1))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from threading import Event, current_thread
 from threading import enumerate as enumerate_threads
 from typing import Any
@@ -10,28 +9,28 @@ from typing import Any
 import pytest
 from brute_force import optimal_total_latency
 from drawn_instances import tiny
+from left_to_graphs import leave_to_graphs
 
 import hindsight
 from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import TooLargeError
 from hindsight.paths.refinement import PathOutcome
-from hindsight.paths.relaxation import Climb
+from hindsight.rounds.graphs import GraphSearch
+from hindsight.rounds.small_memory import SmallMemory
 from hindsight.runtime.beside import BESIDE
 from hindsight.runtime.clock import Clock
 from hindsight.schedules.orders import OrderSearch
-from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.paths import GraphSearch, Paths, PathSearch
 from instances import Instance, generate
-
-LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1)
-"""Leaves nearly everything to the graphs."""
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_optima_without_the_search_of_partial_schedules(threads: int) -> None:
+def test_optima_without_the_search_of_partial_schedules(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_to_graphs(monkeypatch)
     for seed in range(8):
         instance = tiny(seed)
-        result = hindsight.solve(instance, threads=threads, method=Paths(LITTLE, climb=Climb(3)))
+        result = hindsight.solve(instance, threads=threads, method="paths")
         optimum, _ = optimal_total_latency(instance)
         assert (result.status, result.upper_bound) == ("optimal", optimum)
 
@@ -40,9 +39,9 @@ def test_optima_without_the_search_of_partial_schedules(threads: int) -> None:
     ("part", "error"),
     [
         ("hindsight.paths.refinement.finer_graph", MemoryError),
-        ("hindsight.strategies.paths.PricedInstance", MemoryError),
-        ("hindsight.strategies.paths.PricedInstance", TooLargeError),
-        ("hindsight.strategies.paths.available_bytes", None),
+        ("hindsight.rounds.graphs.PricedInstance", MemoryError),
+        ("hindsight.rounds.graphs.PricedInstance", TooLargeError),
+        ("hindsight.rounds.graphs.available_bytes", None),
     ],
 )
 def test_graphs_that_never_fit_leave_the_proof_to_the_search(
@@ -57,10 +56,9 @@ def test_graphs_that_never_fit_leave_the_proof_to_the_search(
         raise error
 
     monkeypatch.setattr(part, fail)
-    growing = replace(LITTLE, search_growth=3)
-    result = hindsight.solve(
-        generate("arrival-model-1", 0, n=7), 30, threads=1, method=Paths(growing, settled=1.0)
-    )
+    leave_to_graphs(monkeypatch, SETTLED=1.0, SEARCHED_STATES=150_000)
+    instance = generate("arrival-model-1", 0, n=7)
+    result = hindsight.solve(instance, 30, threads=1, method="paths")
     assert tried
     assert result.status == "optimal"
 
@@ -79,11 +77,11 @@ def test_what_is_found_beside_graphs_is_kept(
     end: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     improved, found = Event(), []
-    anneal = PathSearch._anneal
+    anneal = SmallMemory._anneal
 
-    def annealing(self: PathSearch, moves: int, state: Interval) -> None:
+    def annealing(self: SmallMemory, moves: int, state: Interval) -> None:
         anneal(self, moves, state)
-        if is_beside() and state.upper_bound < self.state.upper_bound:
+        if is_beside() and state.upper_bound < self.interval.upper_bound:
             found.append(state.upper_bound)
             improved.set()
 
@@ -93,12 +91,13 @@ def test_what_is_found_beside_graphs_is_kept(
             raise end
         return False
 
-    monkeypatch.setattr(PathSearch, "_anneal", annealing)
+    monkeypatch.setattr(SmallMemory, "_anneal", annealing)
     monkeypatch.setattr(GraphSearch, "_refine", refine)
+    leave_to_graphs(monkeypatch, SETTLED=1.0)
     result = hindsight.solve(
         generate("arrival-model-1", 0, n=14),
         threads=2,
-        method=Paths(LITTLE, settled=1.0),
+        method="paths",
         progress=lambda _: improved.is_set(),
     )
     assert result.upper_bound <= found[0]
@@ -115,11 +114,10 @@ def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.Monk
         raise MemoryError
 
     monkeypatch.setattr(OrderSearch, "run", fail)
+    leave_to_graphs(monkeypatch, SETTLED=1.0)
     few = [generate("arrival-model-1", seed, n=9) for seed in range(4)]
     for instance in few:
-        result = hindsight.solve(
-            instance, PATIENCE, threads=2, method=Paths(LITTLE, settled=1.0, searched_states=1)
-        )
+        result = hindsight.solve(instance, PATIENCE, threads=2, method="paths")
         assert result.status == "optimal"
     assert wanted
 
@@ -137,18 +135,18 @@ def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
                 Event().wait(0.01)
             return PathOutcome(0, None, 0, 0, 0, 0, False, ())
 
-    monkeypatch.setattr("hindsight.strategies.paths.Refinement", Waiting)
+    monkeypatch.setattr("hindsight.rounds.graphs.Refinement", Waiting)
+    leave_to_graphs(monkeypatch, SETTLED=1.0)
     instance = generate("arrival-model-1", 0, n=14)
-    alone = hindsight.solve(instance, 1.0, threads=1, method=Paths(LITTLE, settled=1.0))
+    alone = hindsight.solve(instance, 1.0, threads=1, method="paths")
     gap = alone.gap - 0.01  # what runs beside graphs improves that much
-    result = hindsight.solve(
-        instance, PATIENCE, threads=2, gap=gap, method=Paths(LITTLE, settled=1.0)
-    )
+    result = hindsight.solve(instance, PATIENCE, threads=2, gap=gap, method="paths")
     assert result.stop_reason == "gap"
 
 
-def test_more_requests_than_a_word_has_bits() -> None:
+def test_more_requests_than_a_word_has_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindsight.rounds.small_memory.SEARCHED_STATES", 1)
     lengths = [(1, 1), (1, 2), (2, 1)] * 22  # 66 of them
     many = Instance.from_arrays(*zip(*lengths, strict=True), memory_limit=7)
-    result = hindsight.solve(many, 60, threads=1, method=Paths(searched_states=1))
+    result = hindsight.solve(many, 60, threads=1, method="paths")
     assert result.status == "optimal"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition
@@ -13,7 +11,9 @@ from strategies import instances, schedules
 import hindsight
 from hindsight import best_list_schedule, mean_busy_time_bound, prefix_schedule
 from hindsight.outcomes.interval import Interval
-from hindsight.rounds import METHODS
+from hindsight.outcomes.problem import Problem
+from hindsight.rounds import openings, program, solving
+from hindsight.schedules import improving
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.improving import Improvement
 from hindsight.schedules.lists import (
@@ -21,10 +21,6 @@ from hindsight.schedules.lists import (
     one_after_another,
     prefix_schedule_within,
 )
-from hindsight.strategies import openings
-from hindsight.strategies.beams import Beams
-from hindsight.strategies.program import IntegerProgram
-from hindsight.strategies.strategy import Problem
 from instances import Instance, Schedule, generate
 
 
@@ -32,17 +28,17 @@ def never() -> bool:
     return False
 
 
-BRIEF = Beams(first_moves=20, most_moves=80)
-"""A search whose cycles stay short."""
-
-SOON_STALLED = replace(BRIEF, patience=2)
-"""One that gives up after two of them that found nothing."""
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles stay short, and two of them that find nothing end a search."""
+    for name, value in {"FIRST_MOVES": 20, "MOST_MOVES": 80, "PATIENCE": 2}.items():
+        monkeypatch.setattr(improving, name, value)
 
 
 def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[Interval, Improvement]:
-    interval = Interval(instance)
+    interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
-    return interval, BRIEF.search(interval, seed, threads)
+    return interval, Improvement(interval, seed, threads)
 
 
 def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -> Interval:
@@ -130,10 +126,10 @@ def test_beams_go_on_until_the_time_limit() -> None:
     """Whose optimum they may have long found, and cannot prove."""
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
     # Without a limit they end by themselves.
-    result = hindsight.solve(instance, method=SOON_STALLED, threads=1)
+    result = hindsight.solve(instance, method="beams", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "stalled")
     limit = 2 * result.runtime + 0.5
-    result = hindsight.solve(instance, limit, method=SOON_STALLED, threads=1)
+    result = hindsight.solve(instance, limit, method="beams", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "time-limit")
 
 
@@ -141,12 +137,8 @@ def test_beams_go_on_until_the_time_limit() -> None:
 def test_beams_take_over_where_the_program_has_no_chance(
     monkeypatch: pytest.MonkeyPatch, limit: float | None
 ) -> None:
-    def too_large(self: IntegerProgram, problem: Problem, state: Interval) -> None:
-        state.stop_reason = "size"
-
-    monkeypatch.setattr(IntegerProgram, "run", too_large)
-    strategies = (IntegerProgram(), SOON_STALLED)
-    monkeypatch.setitem(METHODS, "auto", strategies)
+    monkeypatch.setattr(program, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(solving, "refusal", lambda interval: "needs a small memory_limit")
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
     result = hindsight.solve(instance, limit, threads=1)
     assert result.stop_reason == ("stalled" if limit is None else "time-limit")

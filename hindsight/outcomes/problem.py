@@ -1,0 +1,191 @@
+"""A problem with its axes as data: what is solved, for which goal, against which schedulers.
+
+The requests, their weights, the memory and its rule, the replicas and the clock are fields of the
+`Instance` or `Workload`. The goal and the preemption stand beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+
+from instances import (
+    FleetSchedule,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+    SecondsSchedule,
+    Workload,
+)
+from instances.arrays import IntArray
+from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import pooled
+from instances.problem.workload import as_problem
+from instances.service_level import Limits, limits_of
+
+from .goals import Goal, OnTime, Preemption, Tail
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An optimisation problem.
+
+    Attributes
+    ----------
+    source : Instance or Workload
+        The requests and the machines, in rounds or in seconds.
+    goal : Goal, default "latency"
+        Cost to minimise.
+    preemption : {"never", "keep", "recompute"}, default "never"
+        Which schedulers the optimum is about.
+    """
+
+    source: Any
+    goal: Goal = "latency"
+    preemption: Preemption = "never"
+
+    @classmethod
+    def checked(cls, source: Any, goal: Any, preemption: Any = None) -> Problem:
+        """Return the problem that a user describes; None takes the preemption of its kind.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            There is no such goal or preemption, or they do not go together.
+        """
+        source = as_problem(source)
+        if goal not in ("latency", "makespan") and not isinstance(goal, OnTime | Tail):
+            kind = InvalidValueError if isinstance(goal, str) else InvalidTypeError
+            reason = "is not 'latency', 'makespan', OnTime(...) or Tail(...)"
+            raise kind(None, "goal", goal, reason)
+        in_seconds = isinstance(source, Workload)
+        default: Preemption = "keep" if in_seconds else "never"
+        if in_seconds and goal == "makespan":
+            raise InvalidValueError(None, "goal", goal, "is for an Instance, in rounds")
+        if preemption is None:
+            return cls(source, goal, default)
+        reason = ""
+        if preemption not in get_args(Preemption):
+            reason = f"is not one of {', '.join(get_args(Preemption))}"
+        elif preemption == ("never" if in_seconds else "recompute"):
+            kinds = "'keep' or 'recompute'" if in_seconds else "'never' or 'keep'"
+            reason = f"is not {kinds}, which {'a Workload' if in_seconds else 'an Instance'} takes"
+        elif goal != "latency" and preemption != default:
+            reason = "is for the goal 'latency'"
+        if reason:
+            raise InvalidValueError(None, "preemption", preemption, reason)
+        if preemption == "keep" and not in_seconds:
+            source.refuse_weights("is not 1: with preemption every request counts alike")
+        return cls(source, goal, preemption)
+
+    @property
+    def in_seconds(self) -> bool:
+        """Tell whether rounds last as long as their batches take."""
+        return isinstance(self.source, Workload)
+
+    @property
+    def goal_name(self) -> str:
+        """Return the name of what is minimised, in a sentence."""
+        if self.goal == "makespan":
+            return "makespan"
+        return "total latency" if self.preemption == "never" else "preemptive total latency"
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether it is about one machine whose memory is counted in tokens."""
+        source = self.source
+        return bool(source.replicas == 1 and source.memory_rule == TOKENS)
+
+    @cached_property
+    def below(self) -> Instance:
+        """Return the instance of one machine, in tokens, that bounds it from below in rounds.
+
+        Every schedule is a schedule of that machine too. It is `source` itself if that `is_plain`.
+        """
+        return pooled(self.source)
+
+    @cached_property
+    def limits(self) -> Limits | None:
+        """Return the limits of each request if the goal is `OnTime`, else None."""
+        if not isinstance(self.goal, OnTime):
+            return None
+        return limits_of(self.goal.level, len(self.source))
+
+    @property
+    def kind(self) -> type:
+        """Return the class of its schedules."""
+        if self.source.replicas > 1:
+            return FleetSchedule
+        return self.part_kind
+
+    @property
+    def part_kind(self) -> type:
+        """Return the class of the schedules of one of its machines."""
+        if self.in_seconds:
+            return SecondsSchedule
+        return Schedule if self.preemption == "never" else PreemptiveSchedule
+
+    def as_own(self, schedule: Any) -> Any:
+        """Return the schedule, as a preemptive one if the problem allows preemption in rounds."""
+        if self.preemption == "never" or self.in_seconds:
+            return schedule
+        if isinstance(schedule, Schedule):
+            return PreemptiveSchedule.from_schedule(schedule)
+        if isinstance(schedule, FleetSchedule):
+            parts = [self.as_own(part) for part in schedule.parts]
+            return FleetSchedule(schedule.problem, schedule.assignment, parts)
+        return schedule
+
+    def cost(self, schedule: Any, served: IntArray | None = None) -> Any:
+        """Return the cost of a schedule: rounds, float seconds, or late requests.
+
+        Parameters
+        ----------
+        schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
+            The schedule.
+        served : int64 array or None, default None
+            Positions of its requests, shape (k,), if the goal is `OnTime`; None means all of them.
+        """
+        if self.limits is None:
+            return schedule.makespan if self.goal == "makespan" else schedule.total_latency
+        limits = self.limits if served is None else self.limits.of(served)
+        return len(self.source) - int(np.count_nonzero(schedule.keeps(limits)))
+
+    def check_start(self, start: Any) -> None:
+        """Check that ``start`` is a feasible schedule of the problem.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            It is not, or it keeps tokens that are to be recomputed.
+        """
+        kinds: tuple[Any, ...] = (self.kind,)
+        parts = start.parts if isinstance(start, FleetSchedule) else ()
+        if self.kind is PreemptiveSchedule:
+            kinds = (Schedule, PreemptiveSchedule)
+        if not isinstance(start, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise InvalidTypeError(None, "start", start, f"is not a {names}")
+        kinds = (self.part_kind, Schedule) if self.preemption == "keep" else (self.part_kind,)
+        for part in parts:
+            if part is not None and not isinstance(part, kinds):
+                names = " or ".join(sorted(kind.__name__ for kind in kinds)[::-1])
+                raise InvalidTypeError(None, "start", part, f"is a part that is not a {names}")
+        if start.problem is not self.source and not (
+            self.source.matches(start.problem)
+            if self.in_seconds
+            else start.problem.digest == self.source.digest
+        ):
+            other = "another workload or batch time" if self.in_seconds else "another instance"
+            raise InvalidValueError(None, "start", start, f"belongs to {other}")
+        violations = start.violations()
+        if violations:
+            raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+        if self.preemption == "recompute" and start.keeps_tokens:
+            reason = "comes back with tokens that preemption='recompute' processes again"
+            raise InvalidValueError(None, "start", start, reason)

@@ -1,0 +1,1 @@
+"""Solving in rounds: first intervals, then what closes them, by goal and size of the memory."""

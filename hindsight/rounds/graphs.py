@@ -1,0 +1,170 @@
+"""Graphs of paths under given prices, limit after limit.
+
+A graph for a limit holds every schedule within the limit (`hindsight.paths.graph`), so that none is
+left where all paths are dropped, and the last schedule found on the way is optimal
+(`hindsight.paths.refinement`). Limits grow towards the upper bound as far as graphs are likely to
+have room, and to come to their end in the time that is left. All bounds are in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hindsight.outcomes.interval import Interval
+from hindsight.paths.graph import (
+    PricedInstance,
+    Room,
+    TooLargeError,
+    coarsest_graph,
+    finer_graph,
+)
+from hindsight.paths.growth import LARGE, GraphGrowth
+from hindsight.paths.refinement import Refinement
+from hindsight.paths.relaxation import Climb, PathRelaxation
+from hindsight.prices.state_proofs import PathPrices, StatePrices
+from hindsight.runtime.clock import Clock, never
+from hindsight.runtime.memory_use import available_bytes
+from instances import Instance, Schedule
+from instances.arrays import IntArray
+
+BYTES_A_NODE = 80
+"""Bytes of a node, as measured at the largest graphs."""
+
+MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
+"""Most nodes of a graph, and share of the memory available that they may use."""
+
+TABLE_BYTES = 400_000_000
+"""Bytes of the tables of anonymous states."""
+
+EXPECTED = 300_000.0, 0.05
+"""Nodes of a graph whose limit is the bound of prices, and the logarithm of its growth with every
+round more: where the first graph reaches."""
+
+CLIMB = Climb()
+"""The ascent of prices on a graph."""
+
+FIRST_PART = 0.03
+"""Share of the room and time for the first graph, of which nothing is known."""
+
+AT_ONCE = 0.7
+"""Of the rounds that all of the room and the time are good for: so few are tried at once."""
+
+TIME_SHARE = 0.7
+"""Share of the time left for which a graph is started."""
+
+SPARE_ROOM = 5.0
+"""Room of a graph, relative to the nodes expected: one that needs more is abandoned early, and the
+next limit uses what that has shown."""
+
+LEAST_STEPS = 32
+"""Number of limits between the first bound and the best schedule if each is worthwhile."""
+
+
+class GraphSearch:
+    """Graphs of one machine, in tokens or blocks, that report to an `Interval`.
+
+    Parameters
+    ----------
+    interval : Interval
+        The solve.
+    threads : int
+        Threads of the graphs.
+
+    Attributes
+    ----------
+    growth : GraphGrowth
+        Known sizes of graphs.
+    root_bound, proved : int
+        Largest bounds proved by graphs: without tracking requests, and in all.
+    """
+
+    def __init__(self, interval: Interval, threads: int) -> None:
+        self._interval, self._threads = interval, threads
+        self._room = MOST_NODES
+        self.growth = GraphGrowth(*EXPECTED, len(interval.source))
+        self.root_bound = self.proved = 0
+
+    def run(self, prices: tuple[IntArray, IntArray], must_stop: Callable[[], bool]) -> None:
+        """Prove limits that grow towards the upper bound, as far as time and room are likely to do.
+
+        Parameters
+        ----------
+        prices : tuple[int64 array, int64 array]
+            Prices Q and capacities W of the machine below.
+        must_stop : Callable[[], bool]
+            Polled throughout; may take what another thread found.
+        """
+        interval = self._interval
+        room = int(MEMORY_SHARE * available_bytes()) // BYTES_A_NODE
+        self._room = max(1, min(MOST_NODES, room))
+        too_large = interval.upper_bound
+        while not interval.is_done():
+            limit = self.next_limit(too_large)
+            if limit is None:
+                break
+            if not self._refine(prices, limit, must_stop):
+                too_large = limit
+
+    def next_limit(self, too_large: int) -> int | None:
+        """Return the largest limit that graphs are likely to have room for, if it is worthwhile."""
+        interval, growth = self._interval, self.growth
+        root, last = interval.root_bound or 0, interval.upper_bound - 1
+        room, seconds = self._room, TIME_SHARE * interval.clock.seconds_left()
+        reach = growth.reach(room, seconds)
+        least = min(last, interval.lower_bound + (last - root) // LEAST_STEPS)
+        if not growth.is_tried:
+            if AT_ONCE * reach < last - root:
+                reach = growth.reach(FIRST_PART * room, FIRST_PART * seconds)
+            reach = max(reach, least - root)
+        limit = min(last, root + int(reach))
+        if limit >= too_large:
+            limit = (interval.lower_bound + too_large) // 2
+        return limit if least <= limit < too_large else None
+
+    def _refine(
+        self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
+    ) -> bool:
+        """Prove a limit by graphs and learn how they grow; return whether they finished."""
+        interval, clock = self._interval, Clock()
+        root = interval.root_bound or 0
+        room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
+        try:
+            priced = PricedInstance(interval.source, *prices, limit)
+        except (TooLargeError, MemoryError):
+            return False
+        room_of = Room(room, TABLE_BYTES, self._threads)
+        outcome = Refinement(priced, room_of, CLIMB, must_stop).run()
+        interval.nodes += outcome.nodes
+        self.root_bound = max(self.root_bound, outcome.root_bound)
+        if outcome.start_times is not None:
+            interval.offer(Schedule(interval.source, outcome.start_times))
+        proved = min(outcome.lower_bound, interval.upper_bound)
+        if proved > max(self.proved, root):
+            self.proved = proved
+            interval.proof = PathPrices(StatePrices(prices[0]), proved - 1, outcome.stages)
+        interval.prove(proved, "paths")
+        if outcome.is_whole and outcome.most_nodes:
+            self.growth.learn(limit - root, outcome.most_nodes, clock.seconds())
+        elif not (outcome.is_whole or interval.is_proved):
+            self.growth.learn_too_large(limit - root, room)
+        return outcome.is_whole
+
+
+def run_graphs_once(instance: Instance, limit: int) -> None:
+    """Run the smallest amount of every kind of work on graphs, to compile the kernels.
+
+    All prices are 0, so that graphs hold every schedule within the limit on total latency.
+    """
+    levels, rounds = instance.memory_limit + 1, int(instance.arrival_times.max()) + 1
+    Q, W = np.zeros((rounds, levels, levels), np.int64), np.zeros(rounds, np.int64)
+    priced = PricedInstance(instance, Q, W, limit)
+    u, nobody = priced.first_prices, np.zeros(len(instance), np.bool_)
+    everybody = np.arange(len(instance))
+    coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
+    graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
+    assert graph is not None
+    relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
+    relaxation.track([0])
+    relaxation.climb(Climb(3))

@@ -1,0 +1,214 @@
+"""Total latency at any size: prices of rounds, schedules that follow them, and the program.
+
+The relaxation (`hindsight.rounds.token_relaxation`) gives a bound in integers and prices of the
+machine below. Schedules follow them (`hindsight.schedules.improving`). Where the starts that the
+prices leave are few, HiGHS solves the integer program over them (`hindsight.rounds.program`), while
+schedules are improved in its polls or in a second thread. Under a time limit the clock may break
+the relaxation off; it continues after some cycles of schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hindsight.exact.program import Program
+from hindsight.exact.starts import StartSets, start_sets
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.result import MEMORY_PRICES
+from hindsight.outcomes.results import Relaxation
+from hindsight.runtime.beside import Beside
+from hindsight.runtime.clock import Clock
+from hindsight.runtime.search import Search
+from hindsight.schedules.improving import Improvement
+from instances.arrays import FloatArray
+
+from .program import search_program, starts_left
+from .token_relaxation import TokenRelaxation
+
+RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.25
+"""Relative accuracy of the relaxation, and the share of the time left that it may take at once."""
+
+LARGE, LARGE_TOLERANCE = 500, 1e-3
+"""Requests above which the relaxation ends earlier, and then, as where it only guides."""
+
+LARGEST_BESIDE = 500_000
+"""Most memory entries of a program beside which schedules are searched for."""
+
+MOST_PAIRS = 20_000
+"""Most starts on all replicas of a fleet for which the program is solved."""
+
+SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
+"""Share of the time that HiGHS has where it shares a thread with the search for schedules; and the
+seconds that it has to itself first, as what it closes it mostly closes soon."""
+
+POOLED_SHARE = 0.4
+"""Share of the time left for the program of the machine below, where it is not the program."""
+
+FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
+"""Cycles of a first search that has no beams, and the most of the time left that they take; and
+cycles of a phase beside the program."""
+
+
+class LargeMemory:
+    """Solve by the relaxation, schedules and the integer program.
+
+    Parameters
+    ----------
+    interval : Interval
+        The solve, with a schedule.
+    search : Search
+        Its options.
+    method : {"auto", "mip", "beams"}
+        ``"mip"`` leaves schedules to HiGHS, and ``"beams"`` solves no program.
+    """
+
+    def __init__(self, interval: Interval, search: Search, method: str) -> None:
+        self._interval, self._search, self._method = interval, search, method
+        self._improvement = Improvement(interval, search.seed, search.cores)
+
+    def run(self) -> None:
+        """Run until proof, time limit or interruption, or until nothing gains any more."""
+        interval, improves = self._interval, self._method != "mip"
+        if improves:
+            first_schedules(self._improvement, interval)
+        relaxation: TokenRelaxation | None = None
+        while not interval.is_done():
+            relaxation = relaxation or token_relaxation(interval)
+            left = interval.clock.limit_left()
+            relaxed = relax_further(relaxation, interval, RELAXATION_SHARE)
+            is_last = relaxed.stop_reason != "time-limit"
+            if is_last and self._method != "beams" and not interval.is_done():
+                self._solve_programs(relaxed)
+            if improves:
+                follow(self._improvement, interval, relaxed)
+                self._improvement.run(patient=is_last and left is not None)
+            if is_last:
+                break
+        if interval.stop_reason != "size":
+            interval.note_stop()
+
+    def _solve_programs(self, relaxed: Relaxation) -> None:
+        """Solve the program of the machine below for its bound, and that of the problem itself."""
+        interval, search = self._interval, self._search
+        useful = starts_left(interval, relaxed.memory_prices)
+        own = None if useful is None else start_sets(interval.source, useful)
+        if own is None or useful is None:
+            interval.stop_reason = "size"
+            return
+        if self._method == "mip":
+            search_program(interval, search, own)
+            return
+        if own.memory_entries > LARGEST_BESIDE:
+            return
+        if not interval.problem.is_plain:
+            pooled = start_sets(interval.problem.below, useful)
+            with interval.clock.within(POOLED_SHARE * interval.clock.seconds_left()):
+                self._search_beside(pooled, relaxed, self._place)
+        if interval.source.replicas == 1 or own.count <= MOST_PAIRS:
+            self._search_beside(own, relaxed)
+
+    def _place(self, program: Program, values: FloatArray) -> None:
+        """Place requests in the order of a schedule of the machine below."""
+        if self._improvement.moves.place(np.argsort(program.starts(values), kind="stable")):
+            self._interval.offer(self._improvement.moves.schedule)
+
+    def _search_beside(
+        self, starts: StartSets, relaxed: Relaxation, take: Callable[..., object] | None = None
+    ) -> None:
+        """Search the program, and improve schedules in its polls or in a second thread."""
+        interval, search = self._interval, self._search
+        if interval.is_done():
+            return
+        improver = partial(_improver, search.seed, relaxed)
+        if search.cores == 1:
+            improve = improver(interval)
+            must_stop = _taking_turns(interval, improve)
+            search_program(interval, search, starts, must_stop, take)
+            return
+        beside: Beside[Any] = Beside(partial(_improve, improver, interval), interval.offer)
+        with beside.running():
+            must_stop = partial(beside.take_then, interval.is_done)
+            search_program(interval, search, starts, must_stop, take)
+
+
+def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxation:
+    """Return the relaxation of the machine below, which reports its bounds."""
+    is_large = guides or len(interval.source) > LARGE
+    return TokenRelaxation(
+        interval.problem.below,
+        tolerance=LARGE_TOLERANCE if is_large else RELAXATION_TOLERANCE,
+        progress=lambda line: interval.prove(line.lower_bound, MEMORY_PRICES),
+        clock=Clock(should_stop=interval.clock.must_stop),
+    )
+
+
+def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
+    """Continue a relaxation for a share of the time left, and take the bound that it proves."""
+    interval.phase = "relaxation"
+    left = interval.clock.limit_left()
+    relaxation.clock.allow(None if left is None else share * left)
+    relaxation.go_on()
+    relaxed = relaxation.result()
+    prices: MemoryPrices = relaxed.memory_prices
+    interval.prove(relaxed.certified_bound, MEMORY_PRICES, proof=prices)
+    return relaxed
+
+
+def first_schedules(improvement: Improvement, interval: Interval) -> None:
+    """Run the beams of one machine in tokens, else some cycles."""
+    if interval.problem.is_plain:
+        improvement.run_first()
+    else:
+        with interval.clock.within(FIRST_SHARE * interval.clock.seconds_left()):
+            improvement.run(FIRST_CYCLES, patient=True)
+
+
+def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
+    """Let schedules follow a relaxation: at once by beams, if there are any."""
+    improvement.follow(relaxed.expected_start_times, relaxed.memory_prices)
+    if interval.problem.is_plain:
+        improvement.run_whole()
+
+
+def _taking_turns(interval: Interval, improve: Callable[[], object]) -> Callable[[], bool]:
+    """Return what HiGHS polls: it improves schedules for their share of the time."""
+    clock, spent = interval.clock, 0.0
+    begun = clock.seconds() + UNDISTURBED
+
+    def must_stop() -> bool:
+        nonlocal spent
+        now = clock.seconds()
+        if spent < (1 - SEARCH_SHARE) * (now - begun) and not interval.is_done():
+            improve()
+            spent += clock.seconds() - now
+        return interval.is_done()
+
+    return must_stop
+
+
+def _improve(
+    improver: Callable[[Interval], Callable[[], object]],
+    interval: Interval,
+    found: Callable[[Any], object],
+    must_stop: Callable[[], bool],
+) -> None:
+    """Improve schedules in a thread beside that of the solve."""
+    apart = interval.apart(found, must_stop)
+    apart.offer(interval.schedule)
+    improve = improver(apart)
+    while not must_stop():
+        apart.offer(interval.schedule)
+        improve()
+
+
+def _improver(seed: int, relaxed: Relaxation, interval: Interval) -> Callable[[], object]:
+    """Run a first phase; return what improves the schedule of ``interval`` for a further one."""
+    improvement = Improvement(interval, seed)
+    follow(improvement, interval, relaxed)
+    improvement.run(CYCLES)
+    return partial(improvement.run, CYCLES, patient=True)

@@ -1,0 +1,243 @@
+"""First intervals of a solve in rounds: list schedules, and bounds that need no solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from hindsight.exact.horizon import THOROUGH_UP_TO, proved_horizon
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import MEMORY_PRICES
+from hindsight.prices.idle_gaps import compress
+from hindsight.prices.makespan import makespan_lower_bound
+from hindsight.prices.volume import fill_by_volume, mean_busy_time_bound
+from hindsight.schedules.cycles import RuinAndRecreate
+from hindsight.schedules.lists import (
+    PRIORITIES,
+    best_list_schedule,
+    first_orders,
+    one_after_another,
+    prefix_schedule_within,
+    round_robin,
+)
+from instances import FleetSchedule, Instance, Schedule
+from instances.arrays import IntArray
+from instances.problem.memory_translation import restricted
+
+FIRST_LIST_SECONDS = 5.0
+"""Seconds that the first list schedule of many requests may take beyond a time limit."""
+
+
+def in_source(schedule: Any, source: Instance) -> Any:
+    """Return the same rounds as a schedule of another instance with the same outputs."""
+    if schedule.problem is source:
+        return schedule
+    return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
+
+
+def open_latency(interval: Interval, start: Any) -> None:
+    """Find a first interval around total latency, with or without preemption.
+
+    Mean busy times hold with preemption too. The bound (`hindsight.prices.volume`) relaxes a
+    schedule to one in which a round serves at most M units of volume, request i owning v_i = sum of
+    s_i + k, and adds to its sum of volume-weighted mean rounds what C_i exceeds the mean by.
+    Requests that are stopped still hold s_i + k in the round of their k-th token and at most M
+    together, so the first part covers them. And C_i less the volume-weighted mean of
+    r_1 < ... < r_o = C_i is least where every round is as late as it can be, r_k = C_i - o_i + k:
+    the rounds without preemption, whose excess the bound adds.
+
+    Parameters
+    ----------
+    interval : Interval
+        An interval without a schedule.
+    start : Schedule, PreemptiveSchedule, FleetSchedule or None
+        A feasible schedule.
+    """
+    source, below, stop = interval.source, interval.problem.below, interval.clock.must_stop
+    is_large = len(source) > THOROUGH_UP_TO
+    if start is not None:
+        interval.offer(start)
+    if is_large or interval.problem.preemption == "keep":
+        if start is None:
+            interval.offer(_quick_schedule(interval))
+        interval.prove(below.total_output_length, "output lengths")
+        interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
+    # If the time is up already, no further list schedule is started.
+    if not (is_large and stop()) and not interval.is_proved:
+        _offer_lists(interval)
+    if interval.problem.preemption == "keep":
+        return
+    proof = proved_horizon(source, interval.schedule, stop)
+    interval.horizon = proof.horizon
+    interval.prove(proof.price_bound.bound, MEMORY_PRICES, proof=proof.price_bound.prices)
+    interval.prove(proof.lower_bound, "first prices")
+
+
+def _quick_schedule(interval: Interval) -> Any:
+    """Return one schedule, in seconds even for millions of requests.
+
+    A list schedule that has used up the time limit ends after `FIRST_LIST_SECONDS`.
+    """
+    source, clock = interval.source, interval.clock
+    if source.replicas > 1:
+        return in_source(round_robin(restricted(source)), source)
+    last = clock.seconds() + FIRST_LIST_SECONDS
+
+    def must_stop() -> bool:
+        return clock.must_stop() and (clock.is_interrupted or clock.seconds() > last)
+
+    above = restricted(source)
+    found = prefix_schedule_within(above, PRIORITIES["output_length"], must_stop)
+    return in_source(found or one_after_another(above), source)
+
+
+def _offer_lists(interval: Interval) -> None:
+    """Offer the list schedules of a machine, or those placed in some orders on a fleet."""
+    source, stop = interval.source, interval.clock.must_stop
+    above = restricted(source)
+    if source.replicas == 1:
+        best = best_list_schedule(
+            above,
+            thorough=len(source) <= THOROUGH_UP_TO,
+            should_stop=stop,
+            found=lambda found: interval.offer(in_source(found, source)),
+        )
+        interval.offer(in_source(best, source))
+        return
+    placing, dealt = RuinAndRecreate(source), round_robin(above)
+    placing.offer(dealt.start_times, dealt.assignment)
+    interval.offer(in_source(dealt, source))
+    for order in first_orders(source):
+        if placing.place(order):
+            interval.offer(placing.schedule)
+        if interval.is_done():
+            return
+
+
+@dataclass(frozen=True, eq=False)
+class LastBlock:
+    """The requests after the last idle gap, moved to round 0: they decide the makespan.
+
+    What arrives before such a gap can be complete before it ends whatever happens later
+    (`hindsight.prices.idle_gaps`), so the least makespan is that of the last block alone, plus
+    `offset`.
+
+    Attributes
+    ----------
+    original : Instance
+        The instance.
+    instance : Instance
+        The instance of the last block.
+    offset : int
+        Rounds by which the block was moved.
+    """
+
+    original: Instance
+    instance: Instance
+    offset: int
+    last: IntArray
+    earlier: IntArray
+
+    @classmethod
+    def of(cls, original: Instance) -> LastBlock:
+        """Return the last block of an instance."""
+        shifts = compress(original).shifts
+        is_last = shifts == shifts.max()
+        last, earlier = np.flatnonzero(is_last), np.flatnonzero(~is_last)
+        offset = int(original.arrival_times[last].min())
+        requests = [
+            replace(original[k], arrival_time=original[k].arrival_time - offset)
+            for k in last.tolist()
+        ]
+        part = original.of(last)
+        moved = part.replaced(requests=requests) if offset or len(earlier) else original
+        return cls(original, moved, offset, last, earlier)
+
+    def moved(self, start: Any) -> Any:
+        """Return the part of a schedule in the last block."""
+        starts = start.start_times[self.last] - self.offset
+        return schedule_on(self.instance, _machines(start)[self.last], starts)
+
+    def restore(self, schedule: Any) -> Any:
+        """Return the schedule with what arrives earlier, one after another on each machine.
+
+        That never idles while anything waits, so it ends before the last block.
+        """
+        if self.instance is self.original:
+            return schedule
+        starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
+        starts[self.last] = schedule.start_times + self.offset
+        machines[self.last] = _machines(schedule)
+        if len(self.earlier):
+            before = self.original.of(self.earlier)
+            dealt = round_robin(before) if before.replicas > 1 else one_after_another(before)
+            starts[self.earlier], machines[self.earlier] = dealt.start_times, _machines(dealt)
+        return schedule_on(self.original, machines, starts)
+
+    @property
+    def latest(self) -> int:
+        """Return the rounds by which the block was moved."""
+        return self.offset
+
+
+def _machines(schedule: Any) -> IntArray:
+    found: IntArray = getattr(schedule, "assignment", np.zeros_like(schedule.start_times))
+    return found
+
+
+def schedule_on(instance: Instance, machines: IntArray, starts: IntArray) -> Any:
+    """Return a schedule of one machine, or of a fleet where there are replicas."""
+    if instance.replicas == 1:
+        return Schedule(instance, starts)
+    return FleetSchedule.from_starts(instance, machines, starts)
+
+
+LARGE_FIRST = (
+    lambda request: -request.output_length,
+    lambda request: -request.peak_memory,
+)
+"""Priorities that put the longest and the largest requests first."""
+
+
+def open_makespan(interval: Interval, start: Any) -> None:
+    """Find a first interval around the least makespan; ``start`` is a schedule or None."""
+    bound = makespan_lower_bound(interval.problem.below)
+    schedules = _makespan_schedules(interval)
+    for schedule in schedules if start is None else chain([start], schedules):
+        interval.offer(schedule)
+        if interval.upper_bound == bound:
+            break
+    interval.prove(bound, "last completion")
+    interval.root_bound = bound
+
+
+def _makespan_schedules(interval: Interval) -> Iterator[Any]:
+    """Yield schedules of lists one by one, also longest first and largest first.
+
+    Once the time is up they end, after one at least. Many requests then run one after another.
+    """
+    source, stop = interval.source, interval.clock.must_stop
+    above, is_thorough = restricted(source), len(source) <= THOROUGH_UP_TO
+    if source.replicas > 1:
+        placing = RuinAndRecreate(source)
+        yield in_source(round_robin(above), source)
+        keys = (source.output_lengths, source.peak_memories)
+        for order in (*[np.argsort(-key, kind="stable") for key in keys], *first_orders(source)):
+            if placing.place(order):
+                yield placing.schedule
+        return
+    is_first = True
+    for skip in (True, False) if is_thorough else (False,):
+        for priority in (*LARGE_FIRST, *PRIORITIES.values()):
+            until = None if is_first and is_thorough else stop
+            schedule = prefix_schedule_within(above, priority, until, skip=skip)
+            if schedule is None:
+                if is_first:
+                    yield in_source(one_after_another(above), source)
+                return
+            is_first = False
+            yield in_source(schedule, source)

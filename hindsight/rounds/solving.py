@@ -1,0 +1,185 @@
+"""Solve in rounds: a first interval, what closes it, and user-defined bounds.
+
+Idle gaps cost rounds but need no decisions. Total latency is minimised without them, with or
+without preemption (`hindsight.prices.idle_gaps`); the makespan depends only on what follows the
+last of them (`hindsight.rounds.openings`).
+
+**Bounds** rest on the machine below (`hindsight.outcomes.problem.Problem.below`). With K replicas,
+what all of them hold in a round is at most K M, so every schedule of the fleet is one of a machine
+with K times the memory (`instances.problem.memory_translation.pooled`). In blocks, every schedule
+is one of an instance in tokens (`instances.problem.memory_translation.relaxed`). So no bound of the
+machine below, and nothing that proves it, exceeds the optimum; the same holds of schedules that may
+stop requests, and of the makespan. No optimum needs more replicas than requests: the others stay
+empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hindsight.bounds.transportation import small_transportation_bound
+from hindsight.extensions.bounds import OwnBound
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
+from hindsight.outcomes.proofs import Proof
+from hindsight.outcomes.result import Result
+from hindsight.prices.idle_gaps import CompressedInstance, compress
+from hindsight.prices.state_proofs import StatePrices
+from hindsight.runtime.search import Search
+from instances import FleetSchedule, Instance, InvalidValueError, UnknownNameError
+from instances.validation import as_name
+
+from .large_memory import LargeMemory
+from .openings import LastBlock, open_latency, open_makespan
+from .program import close_makespan
+from .small_memory import SmallMemory, refusal
+from .stops import Preemptive
+
+METHODS = ("auto", "paths", "mip", "beams")
+"""Names of the methods of total latency."""
+
+
+def checked_method(method: Any, problem: Problem) -> str:
+    """Return the name of a method that minimises the goal.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such method; the message lists the known ones.
+    InvalidValueError
+        It does not minimise the goal.
+    """
+    name: str = as_name(method, None, "method")
+    if name not in METHODS:
+        raise UnknownNameError("method", name, list(METHODS))
+    able = METHODS if problem.goal_name == "total latency" else ("auto",)
+    if name not in able and not (name == "mip" and problem.goal == "makespan"):
+        reason = f"does not minimise the goal {problem.goal_name!r}"
+        raise InvalidValueError(None, "method", name, reason)
+    return name
+
+
+def solve_in_rounds(
+    problem: Problem, search: Search, method: str, bounds: tuple[OwnBound, ...]
+) -> Result:
+    """Solve an instance for its total latency or makespan.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    search : Search
+        The search options, checked.
+    method : str
+        Name of a method that minimises the goal.
+    bounds : tuple[OwnBound, ...]
+        User-defined bounds, of a machine in tokens.
+
+    Raises
+    ------
+    InvalidValueError
+        The method cannot be used here.
+    SolverError
+        HiGHS failed.
+    """
+    given: Instance = problem.source
+    used = (
+        given if given.replicas <= max(2, len(given)) else given.with_replicas(max(2, len(given)))
+    )
+    is_makespan = problem.goal == "makespan"
+    moved = LastBlock.of(used) if is_makespan else compress(used)
+    offset = moved.offset if isinstance(moved, LastBlock) else 0
+    start = search.start if used is given or search.start is None else on_fleet(used, search.start)
+    proved: tuple[int, Proof] | None = None
+    interval = Interval(replace(problem, source=moved.instance), search, offset)
+    with search.clock.listening(), interval.kept_when_interrupted():
+        (open_makespan if is_makespan else open_latency)(interval, start and moved.moved(start))
+        proved = _take_bounds(bounds, given, interval)
+        _close(interval, search, method, _known_prices(proved, moved))
+        is_open = not interval.is_proved and interval.stop_reason != "interrupted"
+        if is_open and problem.goal_name == "total latency":
+            flow_bound = small_transportation_bound(interval.problem.below)
+            interval.prove(flow_bound or 0, "transportation")
+    interval.refuse_false_claims()
+    if interval.proof is not None and isinstance(moved, CompressedInstance):
+        interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
+    if proved is not None and proved[0] == interval.certified_lower_bound + offset:
+        # The search proved no more than these prices do.
+        interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
+    schedule = moved.restore(interval.schedule)
+    if used is not given:
+        schedule = on_fleet(given, schedule)
+    return interval.result(given, schedule, horizon=interval.latest_completion + moved.latest)
+
+
+def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
+    """Run what closes the interval around the goal, as far as it can."""
+    problem = interval.problem
+    is_latency = problem.goal_name == "total latency"
+    reason = refusal(interval) if is_latency and method in ("auto", "paths") else ""
+    if reason and method == "paths":
+        raise InvalidValueError(None, "method", method, reason)
+    if interval.is_done():
+        return
+    if problem.goal == "makespan":
+        close_makespan(interval, search)
+    elif not is_latency:
+        Preemptive(interval, search).run()
+    elif reason is None:
+        SmallMemory(interval, search, prices).run()
+    else:
+        LargeMemory(interval, search, method).run()
+
+
+def on_fleet(instance: Instance, schedule: FleetSchedule) -> FleetSchedule:
+    """Return the same schedule on another number of replicas, those in use first."""
+    order = sorted(range(len(schedule.parts)), key=lambda k: schedule.parts[k] is None)
+    parts = [schedule.parts[k] for k in order[: instance.replicas]]
+    parts += [None] * (instance.replicas - len(parts))
+    return FleetSchedule(instance, np.argsort(order)[schedule.assignment], parts)
+
+
+def _take_bounds(
+    bounds: tuple[OwnBound, ...], instance: Instance, interval: Interval
+) -> tuple[int, Proof] | None:
+    """Apply the user-defined bounds by kind, claims or prices; return the best prices."""
+    best: tuple[int, Proof] | None = None
+    problem = interval.problem
+    for bound in bounds:
+        value = bound.of(instance)
+        if isinstance(value, int):
+            interval.claim(value, bound.label)
+            continue
+        proved = proved_value(bound, value, replace(problem, source=instance))
+        interval.prove(proved - interval.offset, bound.label)
+        is_own = (problem.preemption == "keep") in value.optima
+        if is_own and (best is None or proved > best[0]):
+            best = proved, value
+    return best
+
+
+def proved_value(bound: OwnBound, prices: Proof, problem: Problem) -> int:
+    """Return the bound on the cost that the prices of a user-defined bound prove.
+
+    Raises
+    ------
+    InvalidValueError
+        The prices belong to another instance or goal.
+    """
+    from hindsight.certificates.writing import bound_of_prices
+
+    if problem.goal == "makespan":
+        raise InvalidValueError(bound.label, "value", prices, "are prices of total latency")
+    preemptive = problem.preemption == "keep" or False not in prices.optima
+    return bound_of_prices(problem.source, prices, preemptive=preemptive)
+
+
+def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
+    """Return the prices of what runs together that a user gave, without idle gaps."""
+    prices = None if proved is None else proved[1].steps[0]
+    if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):
+        return None
+    return prices.without_gaps(moved.instance.arrival_times, moved.shifts)
