@@ -35,15 +35,12 @@ if TYPE_CHECKING:
     from .outcomes.errors import SolverError as SolverError
     from .outcomes.goals import OnTime as OnTime
     from .outcomes.goals import Tail as Tail
+    from .outcomes.relaxation import Relaxation as Relaxation
     from .outcomes.result import Bound as Bound
     from .outcomes.result import Progress as Progress
     from .outcomes.result import Result as Result
-    from .outcomes.results import Relaxation as Relaxation
-    from .outcomes.results import RelaxationProgress as RelaxationProgress
     from .prices.volume import mean_busy_time_bound as mean_busy_time_bound
-    from .relaxation import StrengthenedRelaxation as StrengthenedRelaxation
     from .relaxation import relax as relax
-    from .relaxation import relax_strengthened as relax_strengthened
     from .schedules.lists import best_list_schedule as best_list_schedule
     from .schedules.lists import prefix_schedule as prefix_schedule
     from .service.capacity import CapacityResult as CapacityResult
@@ -71,9 +68,9 @@ _NAMES = {
     "outcomes.goals": ("OnTime", "Tail"),
     "schedules.lists": ("best_list_schedule", "prefix_schedule"),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
-    "outcomes.results": ("Relaxation", "RelaxationProgress"),
+    "outcomes.relaxation": ("Relaxation",),
     "prices.volume": ("mean_busy_time_bound",),
-    "relaxation": ("StrengthenedRelaxation", "relax", "relax_strengthened"),
+    "relaxation": ("relax",),
     "outcomes.result": ("Bound", "Progress", "Result"),
     "service.capacity": ("CapacityResult", "fewest_replicas"),
     "solver": ("solve",),

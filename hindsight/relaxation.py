@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, overload
+from dataclasses import replace
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -14,20 +14,17 @@ from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.problem import Problem
-from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.relaxation import Relaxation
 from hindsight.outcomes.result import Progress, Result
-from hindsight.outcomes.results import Relaxation, RelaxationProgress
-from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
 from hindsight.seconds.solving import solve_seconds
 from instances import Instance, InvalidValueError, Workload
-from instances.arrays import FloatArray
 from instances.problem.memory_translation import pooled
 from instances.problem.workload import as_problem
 from instances.progress import shows_progress
-from instances.validation import as_integer, as_number
+from instances.validation import as_number
 
 from .prices.idle_gaps import compress
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
@@ -55,51 +52,56 @@ REDUCED_COST_TOLERANCE = 1e-6
 """Reduced costs above minus this value count as non-negative when the horizon is extended."""
 
 
-METHODS = ("auto", "lp", "lagrangian")
+STATE_STEPS = 120
+"""Steps of the ascent in prices of what runs together, some ten milliseconds at 25 requests."""
+
+METHODS = ("auto", "lp", "lagrangian", "states")
+
+Method = Literal["auto", "lp", "lagrangian", "states"]
 
 
 @overload
 def relax(
-    instance: Instance,
-    *,
-    method: Literal["auto", "lp", "lagrangian"] = "auto",
-    tolerance: float | None = None,
+    problem: Instance,
     time_limit: float | None = None,
+    *,
+    method: Method = "auto",
+    tolerance: float | None = None,
     threads: int | None = None,
-    progress: Callable[[RelaxationProgress], None] | bool | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    progress: Callable[[Progress], object] | bool | None = None,
 ) -> Relaxation: ...
 
 
 @overload
 def relax(
-    instance: Workload,
-    *,
+    problem: Workload,
     time_limit: float | None = None,
+    *,
     threads: int | None = None,
-    progress: Callable[[Progress], None] | bool | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    progress: Callable[[Progress], object] | bool | None = None,
 ) -> Result: ...
 
 
 @shows_progress
-@tells_of_compiling
 def relax(
-    instance: Workload | Instance,
-    *,
-    method: Literal["auto", "lp", "lagrangian"] = "auto",
-    tolerance: float | None = None,
+    problem: Workload | Instance,
     time_limit: float | None = None,
+    *,
+    method: Method = "auto",
+    tolerance: float | None = None,
     threads: int | None = None,
-    progress: Callable[[Any], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    progress: Callable[[Progress], object] | None = None,
 ) -> Relaxation | Result:
     """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
     ``"lp"`` gives the program of all starts to HiGHS (`hindsight.exact.program`).
     ``"lagrangian"`` approaches the same value from below by ascent in the memory prices and needs
     no model (`hindsight.rounds.token_relaxation`): it takes any size, stops at the tolerance,
-    the time limit, ``should_stop`` or Ctrl-C, and returns what is proved so far.
+    the time limit or Ctrl-C, and returns what is proved so far. ``"states"`` is much tighter: not
+    only memory round by round, but every multiset of requests that cannot run together counts
+    (`hindsight.prices.state_ascent`). At the maximum of its smoothed dual the Gibbs weights of the
+    starts use every state just as often as the Gibbs weights of the configurations provide it, so
+    they are a fractional schedule, up to what the ascent leaves undone; it needs M up to 255.
 
     For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
     (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both. For K
@@ -112,31 +114,29 @@ def relax(
 
     Parameters
     ----------
-    instance : Instance or Workload
+    problem : Instance or Workload
         The problem: an instance in rounds, or a workload with its batch time in seconds.
-    method : {"auto", "lp", "lagrangian"}, default "auto"
+    time_limit : float or None, default None
+        Seconds.
+    method : {"auto", "lp", "lagrangian", "states"}, default "auto"
         ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` beyond them
         or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
         Relative accuracy at which ``"lagrangian"`` stops, an estimate; None is `TOLERANCE`.
-    time_limit : float or None, default None
-        Seconds.
     threads : int or None, default None
-        HiGHS threads.
-    progress : Callable[[Any], None] or bool or None, default None
-        Callback: ``"lagrangian"`` calls it with a `RelaxationProgress` at every stage; of
-        a workload it gets a `Progress` at every improvement. True displays it in a notebook or
-        terminal.
-    should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts. With None, ``"lagrangian"`` handles Ctrl-C itself.
+        Threads.
+    progress : Callable[[Progress], object] or bool or None, default None
+        Called at every improvement; returning True ends it. ``upper_bound`` is infinite without a
+        schedule. True displays it in a notebook or terminal.
 
     Raises
     ------
     SolverError
         ``"lp"`` found no optimal solution within the limits.
     InvalidValueError, InvalidTypeError
-        An unknown method, a tolerance that is not a positive number, or a time limit that is not a
-        number >= 0.
+        A parameter is invalid; or for ``"states"`` some weight is not 1, M is above
+        `LARGEST_MEMORY_LIMIT`, or there are too many rounds for M (T (M + 1)^2 above
+        `LARGEST_STRENGTHENED`).
 
     Examples
     --------
@@ -146,19 +146,42 @@ def relax(
     >>> hindsight.relax(instance).certified_bound
     7
     """
-    search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
-    instance = as_problem(instance)
+    return relax_until(
+        None,
+        problem,
+        time_limit,
+        method=method,
+        tolerance=tolerance,
+        threads=threads,
+        progress=progress,
+    )
+
+
+@tells_of_compiling
+def relax_until(
+    should_stop: Callable[[], bool] | None,
+    problem: Workload | Instance,
+    time_limit: float | None = None,
+    *,
+    method: str = "auto",
+    tolerance: float | None = None,
+    **options: Any,
+) -> Any:
+    """Do as `relax` does, and end once ``should_stop``, which is polled, returns True.
+
+    With None, Ctrl-C ends it. ``options`` are those of `Search`.
+    """
+    search = Search.checked(time_limit, should_stop, **options)
+    instance = as_problem(problem)
     if isinstance(instance, Workload):
-        refuse(
-            "is for an Instance, in rounds",
-            method=method != "auto",
-            tolerance=tolerance is not None,
-        )
+        reason = "is for an Instance, in rounds"
+        refuse(reason, method=method != "auto", tolerance=tolerance is not None)
         return solve_seconds(Problem(instance, preemption="keep"), search, anneal=False)
-    given = instance
-    instance = pooled(instance)
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
+    if method == "states":
+        return _relax_by_states(instance, search)
+    given, instance = instance, pooled(instance)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     found = None
     if method == "lp" or (method == "auto" and _fits(instance)):
@@ -184,7 +207,7 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
         run = TokenRelaxation(
             instance if compressed is None else compressed.instance,
             tolerance=tolerance,
-            progress=cast(Any, search.progress),
+            progress=search.progress,
             clock=search.clock,
         )
         run.go_on()
@@ -238,7 +261,7 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
         objective=result.objective,
         certified_bound=bound.bound,
         expected_start_times=program.mean_starts(result.values),
-        memory_prices=prices,
+        prices=prices,
         horizon=rounds,
         runtime=clock.seconds(),
     )
@@ -265,9 +288,8 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
     Inside the model, a request costs the cheapest of its modelled starts. A start outside it that
     is cheaper under the same prices could lower the objective.
     """
-    prices: MemoryPrices = bound.prices
-    costs = PricedCosts(instance, prices)
-    tolerance = REDUCED_COST_TOLERANCE * prices.denominator
+    costs = PricedCosts(instance, bound.prices)
+    tolerance = REDUCED_COST_TOLERANCE * bound.prices.denominator
     needed = starts.horizon
     for index, request in enumerate(instance):
         first, priced = costs.of(index)
@@ -280,63 +302,10 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
     return needed
 
 
-@dataclass(frozen=True, eq=False)
-class StrengthenedRelaxation:
-    """Fractional starts, their prices, and the bound that these prices prove.
-
-    Attributes
-    ----------
-    instance : Instance
-        The instance relaxed.
-    certified_bound : int
-        Lower bound on the optimum, exact, proved by ``prices``.
-    expected_start_times : float64 array
-        sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
-    prices : StatePrices
-        Integer prices of what runs together: the proof of ``certified_bound``, which
-        `hindsight.make_certificate` and a user's bound (``bounds`` of `hindsight.solve`) accept.
-    runtime : float
-        Seconds.
-    """
-
-    instance: Instance
-    certified_bound: int
-    expected_start_times: FloatArray
-    prices: StatePrices
-    runtime: float
-
-    def __repr__(self) -> str:
-        return f"StrengthenedRelaxation({self.instance!r}, certified_bound={self.certified_bound})"
-
-
-def relax_strengthened(instance: Instance, *, iterations: int = 120) -> StrengthenedRelaxation:
-    """Ascend on the dual of what runs together and read off fractional starts.
-
-    A relaxation much tighter than the linear one of [J25] and [W25]: not only memory round by
-    round, but every multiset of requests that cannot run together counts
-    (`hindsight.prices.state_ascent`). At the maximum of the smoothed dual the Gibbs weights of the
-    starts use every state just as often as the Gibbs weights of the configurations provide it, so
-    they are a fractional schedule, up to what the ascent leaves undone.
-
-    The result is deterministic. An iteration takes some ten milliseconds at 25 requests.
-
-    Parameters
-    ----------
-    instance : Instance
-        The problem.
-    iterations : int, default 120
-        Iterations of the configuration ascent, at least 1.
-
-    Raises
-    ------
-    InvalidValueError
-        Some weight is not 1, M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` is below 1, or there
-        are too many rounds for M (T (M + 1)^2 above `LARGEST_STRENGTHENED`).
-    """
+def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
+    """Ascend in prices of what runs together, and read off fractional starts."""
     instance.require_tokens()
     instance.refuse_weights("is not 1: prices of what runs together count every request alike")
-    clock = Clock()
-    count = as_integer(iterations, None, "iterations", minimum=1)
     limit = instance.memory_limit
     if limit > LARGEST_MEMORY_LIMIT:
         raise InvalidValueError(
@@ -350,14 +319,21 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         rounds = max(makespan, int(instance.arrival_times.max())) + 1
         reason = f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_STRENGTHENED}"
         raise InvalidValueError(instance.name, "rounds", rounds, reason)
-    ascent = StateAscent(instance, makespan)
-    ascent.improve(count)
-    prices, _ = ascent.integer_prices()
-    weights = ascent.start_weights()
-    return StrengthenedRelaxation(
+    clock = search.clock
+    with clock.listening():
+        ascent = StateAscent(instance, makespan, threads=search.cores, must_stop=clock.must_stop)
+        ascent.improve(STATE_STEPS, must_stop=clock.must_stop)
+    prices, capacities = ascent.integer_prices()
+    bound, weights = exact_bound(prices, instance), ascent.start_weights()
+    return Relaxation(
         instance=instance,
-        certified_bound=exact_bound(prices, instance),
+        objective=float(bound),
+        certified_bound=bound,
         expected_start_times=weights @ np.arange(weights.shape[1]),
         prices=StatePrices(prices),
+        horizon=len(capacities),
         runtime=clock.seconds(),
+        method="states",
+        iterations=STATE_STEPS,
+        stop_reason=clock.stop_reason(),
     )

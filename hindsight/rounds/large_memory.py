@@ -19,8 +19,8 @@ from hindsight.exact.program import Program
 from hindsight.exact.starts import StartSets, start_sets
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.relaxation import Relaxation
 from hindsight.outcomes.result import MEMORY_PRICES
-from hindsight.outcomes.results import Relaxation
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
@@ -89,13 +89,13 @@ class LargeMemory:
                 self._improvement.run(patient=is_last and left is not None)
             if is_last:
                 break
-        if interval.stop_reason != "size":
+        if improves:
             interval.note_stop()
 
     def _solve_programs(self, relaxed: Relaxation) -> None:
         """Solve the program of the machine below for its bound, and that of the problem itself."""
         interval, search = self._interval, self._search
-        useful = starts_left(interval, relaxed.memory_prices)
+        useful = starts_left(interval, relaxed.prices)
         own = None if useful is None else start_sets(interval.source, useful)
         if own is None or useful is None:
             interval.stop_reason = "size"
@@ -154,7 +154,7 @@ def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float)
     relaxation.clock.allow(None if left is None else share * left)
     relaxation.go_on()
     relaxed = relaxation.result()
-    prices: MemoryPrices = relaxed.memory_prices
+    prices: MemoryPrices = relaxed.prices
     interval.prove(relaxed.certified_bound, MEMORY_PRICES, proof=prices)
     return relaxed
 
@@ -170,7 +170,7 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
     """Let schedules follow a relaxation: at once by beams, if there are any."""
-    improvement.follow(relaxed.expected_start_times, relaxed.memory_prices)
+    improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:
         improvement.run_whole()
 

@@ -36,8 +36,8 @@ import numpy as np
 from hindsight.exact.starts import start_sets
 from hindsight.exact.states import StateSearch
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.relaxation import Relaxation
 from hindsight.outcomes.result import STATE_PRICES
-from hindsight.outcomes.results import Relaxation
 from hindsight.prices.starts import request_classes
 from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.state_proofs import StatePrices
@@ -397,7 +397,7 @@ class SmallMemory:
         if self._is_plain or self._is_programmed or self._relaxed is None or interval.is_done():
             return
         self._is_programmed = True
-        useful = starts_left(interval, self._relaxed.memory_prices)
+        useful = starts_left(interval, self._relaxed.prices)
         if useful is None:
             return
         starts = start_sets(self.source, self._allowed(useful))

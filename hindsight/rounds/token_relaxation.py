@@ -17,7 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from hindsight.outcomes.results import Relaxation, RelaxationProgress, RelaxationStop
+from hindsight.outcomes.relaxation import Relaxation, RelaxationStop
+from hindsight.outcomes.result import Progress
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.starts import request_classes
 from hindsight.prices.tokens import (
@@ -35,7 +36,6 @@ from hindsight.prices.volume import (
     mean_busy_time_bound,
 )
 from hindsight.runtime.clock import Clock, StoppedEarlyError
-from hindsight.runtime.memory_use import resident_bytes
 from hindsight.schedules.lists import PRIORITIES, one_after_another, prefix_schedule_within
 from instances import Instance
 from instances.arrays import FloatArray
@@ -82,7 +82,7 @@ class TokenRelaxation:
         Relative accuracy at which the ascent ends, an estimate.
     clock : Clock
         Time limit and interruption.
-    progress : Callable[[RelaxationProgress], None] or None, default None
+    progress : Callable[[Progress], object] or None, default None
         Called at every improvement.
     """
 
@@ -92,7 +92,7 @@ class TokenRelaxation:
         *,
         tolerance: float,
         clock: Clock,
-        progress: Callable[[RelaxationProgress], None] | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> None:
         self.instance, self.clock = instance, clock
         self._tolerance, self._progress = tolerance, progress
@@ -244,8 +244,11 @@ class TokenRelaxation:
 
     def _report(self) -> None:
         if self._progress is not None:
-            line = (self._phase, self._iterations, self._certified, self._value, resident_bytes())
-            self._progress(RelaxationProgress(self.clock.seconds(), *line))
+            least = math.floor(10 * self._value) / 10
+            text = f"at least {self._certified} rounds, value at least {least}"
+            ends = self.clock.seconds(), self._phase, self._certified, math.inf, 1.0
+            if self._progress(Progress(*ends, self._iterations, text)) is True:
+                self.clock.interrupt()
 
     def stop_reason(self) -> RelaxationStop:
         """Return the reason why it ended."""
@@ -274,7 +277,7 @@ class TokenRelaxation:
             objective=self._value,
             certified_bound=self._certified,
             expected_start_times=self._expected_starts(),
-            memory_prices=self._bound.prices,
+            prices=self._bound.prices,
             horizon=self._rounds,
             runtime=self.clock.seconds(),
             method="lagrangian",

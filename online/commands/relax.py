@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from .options import DEFAULT_SECONDS, Threads, TimeLimit, importing, limit_note,
 from .sources import OneSource, parse_source, read_in_time
 
 if TYPE_CHECKING:
-    from hindsight import Relaxation, RelaxationProgress
+    from hindsight import Progress, Relaxation
 
 
 @importing
@@ -45,29 +45,25 @@ def relax(
     # The whole model has no bound to show before it is solved.
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
     instance, limit, _ = read_in_time(parsed, limit)
-    import hindsight
+    from hindsight.relaxation import relax_until
     from hindsight.runtime.interruption import interruption
     from hindsight.runtime.memory_use import resident_bytes
 
-    relax_instance = hindsight.relax  # loaded here: what is told takes as long as the relaxation
     with interruption() as pressed, progress_bar(1, lines=True) as update:
         update(0, "start")
 
-        def show(news: RelaxationProgress) -> None:
-            update(
-                0,
-                f"{news.phase} {news.iterations}: at least {news.lower_bound}, value at least "
-                f"{rounded_down(news.dual_value, 1)}, {news.memory / 1e6:.0f} MB",
-            )
+        def show(news: Progress) -> None:
+            memory = f"{resident_bytes() / 1e6:.0f} MB"
+            update(0, f"{news.phase} {news.nodes}: {news.text}, {memory}")
 
-        relaxed = relax_instance(
+        relaxed: Relaxation = relax_until(
+            pressed,
             instance,
-            method=cast(Any, method),  # checked by hindsight
+            limit,
+            method=method,
             tolerance=gap,
-            time_limit=limit,
             threads=threads,
             progress=show,
-            should_stop=pressed,
         )
     ended = limit_note(time_limit, relaxed.stop_reason)
     found = _found(instance, relaxed, resident_bytes(), ended)

@@ -95,7 +95,7 @@ def test_a_large_memory_keeps_the_certified_bound(memory_limit: int, method: str
     instance = Instance.from_arrays([memory_limit - 1] * 6, [1] * 6, memory_limit=memory_limit)
     relaxed = hindsight.relax(instance, method=method)  # type: ignore[arg-type]
     assert relaxed.certified_bound == 21
-    assert price_bound(instance, relaxed.memory_prices).bound == 21
+    assert price_bound(instance, relaxed.prices).bound == 21
 
 
 def test_a_small_memory_keeps_its_denominators() -> None:

@@ -124,7 +124,7 @@ def given(call: Any, **options: list[Any]) -> Rows:
 
 NO_ROUNDS: dict[str, list[Any]] = {"method": ["mip"], "bounds": [lambda _: 1]}
 NO_TOKENS = hindsight.mean_busy_time_bound, hindsight.transportation_bound, proved_horizon
-NO_TOKENS += hindsight.best_list_schedule, hindsight.relax_strengthened
+NO_TOKENS += hindsight.best_list_schedule, partial(hindsight.relax, method="states")
 VALUES: Rows = [
     # Options of solve.
     *given(solved, time_limit=[-1, NAN, INFINITE], threads=[0], seed=[-1], gap=[2]),
@@ -141,7 +141,7 @@ VALUES: Rows = [
     (lambda: solve(WEIGHTED, method="paths"), "counts every request alike: it takes"),
     (lambda: solve(WEIGHTED, preemption="keep"), "with preemption every request counts alike"),
     (lambda: Workload.from_instance(WEIGHTED, TIME), "a Workload has no weights"),
-    (lambda: hindsight.relax_strengthened(WEIGHTED), "what runs together count every request"),
+    (lambda: hindsight.relax(WEIGHTED, method="states"), "what runs together count every request"),
     (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
     *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
@@ -196,8 +196,7 @@ VALUES: Rows = [
     # Bounds, relaxations, models and certificates.
     *given(relaxed, method=["columns"], tolerance=[0, NAN]),
     *given(relaxed, time_limit=[-1, NAN]),
-    (lambda: hindsight.relax_strengthened(WIDE), "memory_limit"),
-    (lambda: hindsight.relax_strengthened(ONE, iterations=0), "iterations"),
+    (lambda: hindsight.relax(WIDE, method="states"), "memory_limit"),
     (lambda: hindsight.transportation_bound(LARGE), "take mean_busy_time_bound"),
     (lambda: solved(bounds=bold), "exceeds the total latency .* bound 'bold' does"),
     *given(partial(second_opinion, SMALL), time_limit=[-1, NAN]),

@@ -30,9 +30,11 @@ Relaxer = Callable[[Instance], ExpectedStarts]
 def _plain(instance: Instance, should_stop: Callable[[], bool] | None = None) -> ExpectedStarts:
     # Imported here: everything else in this package works without a solver.
     import hindsight
+    from hindsight.relaxation import relax_until
 
     try:
-        return hindsight.relax(instance, should_stop=should_stop)
+        found: ExpectedStarts = relax_until(should_stop, instance)
+        return found
     except hindsight.SolverError:
         if should_stop is not None and should_stop():
             raise DecisionStoppedError from None
@@ -42,7 +44,7 @@ def _plain(instance: Instance, should_stop: Callable[[], bool] | None = None) ->
 def _strengthened(instance: Instance) -> ExpectedStarts:
     import hindsight
 
-    return hindsight.relax_strengthened(instance)
+    return hindsight.relax(instance, method="states", progress=False)
 
 
 RELAXATIONS: dict[str, Relaxer] = {"plain": _plain, "strengthened": _strengthened}
@@ -55,9 +57,9 @@ class RelaxationOrder(PlannedPrefixPolicy):
     Parameters
     ----------
     relaxation : str or Relaxer, default "plain"
-        ``"plain"`` for Relax-LP of [W25] Equations (8)-(11), ``"strengthened"`` for the
-        configuration relaxation (`hindsight.relax_strengthened`, M up to 255), or a function from
-        an instance to something with ``expected_start_times``.
+        ``"plain"`` for Relax-LP of [W25] Equations (8)-(11), ``"strengthened"`` for that of what
+        runs together (``hindsight.relax(method="states")``, M up to 255), or a function from an
+        instance to something with ``expected_start_times``.
     """
 
     def __init__(self, relaxation: str | Relaxer = "plain") -> None:

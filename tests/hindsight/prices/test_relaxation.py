@@ -24,6 +24,7 @@ from hindsight.prices.idle_gaps import compress
 from hindsight.prices.starts import request_classes
 from hindsight.prices.tokens import TokenDual, price_bound, round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
+from hindsight.relaxation import relax_until
 from hindsight.rounds.token_relaxation import TokenRelaxation
 from hindsight.runtime import clock as clock_module
 from hindsight.runtime.clock import Clock, StoppedEarlyError, never
@@ -49,7 +50,7 @@ def assert_same_value(instance: Instance) -> None:
     assert scale.objective == pytest.approx(rows.objective, rel=1e-4)
     assert 0 <= rows.certified_bound - scale.certified_bound <= 1
     assert scale.objective <= rows.objective * (1 + 1e-9)
-    bound = price_bound(instance, scale.memory_prices)
+    bound = price_bound(instance, scale.prices)
     assert scale.certified_bound == bound.bound
     assert scale.objective == bound.scaled_value / bound.prices.denominator
     assert (scale.expected_start_times >= instance.arrival_times).all()
@@ -138,9 +139,9 @@ def test_no_time_leaves_the_volume_bound() -> None:
 
 def test_control_c_returns_what_is_proved() -> None:
     instance = drawn(2, 60)
-    seen: list[hindsight.RelaxationProgress] = []
+    seen: list[hindsight.Progress] = []
 
-    def press(line: hindsight.RelaxationProgress) -> None:
+    def press(line: hindsight.Progress) -> None:
         seen.append(line)
         if len(seen) == 2:
             os.kill(os.getpid(), signal.SIGINT)
@@ -152,17 +153,15 @@ def test_control_c_returns_what_is_proved() -> None:
 
 
 def test_progress_only_improves() -> None:
-    lines: list[hindsight.RelaxationProgress] = []
+    lines: list[hindsight.Progress] = []
     hindsight.relax(drawn(4, 12), method="lagrangian", tolerance=1e-7, progress=lines.append)
     # With an empty cache, loops are compiled on the way.
     phases = {line.phase for line in lines if not line.phase.startswith("compiling")}
     assert phases == {"start", "prices"}
     for before, after in pairwise(lines):
         assert after.lower_bound >= before.lower_bound
-        assert after.dual_value >= before.dual_value
-        assert after.iterations >= before.iterations
-    assert lines[-1].dual_value > lines[0].dual_value
-    assert lines[0].memory >= 0
+        assert after.nodes >= before.nodes
+    assert lines[-1].nodes > lines[0].nodes
 
 
 def test_arrivals_over_time_prove_more_than_volumes_and_outputs() -> None:
@@ -174,16 +173,16 @@ def test_arrivals_over_time_prove_more_than_volumes_and_outputs() -> None:
         rng.integers(1, 60, n), rng.integers(1, 60, n), arrivals, memory_limit=350
     )
     seen: list[int] = []
-    relaxed = hindsight.relax(
+    relaxed = relax_until(
+        lambda: len(seen) >= 12,
         instance,
         method="lagrangian",
         progress=lambda line: seen.append(line.lower_bound),
-        should_stop=lambda: len(seen) >= 12,
     )
     outputs = int(instance.output_lengths.sum())
     assert seen[0] >= max(outputs, hindsight.mean_busy_time_bound(instance))
     assert relaxed.certified_bound > 1.1 * max(seen[0], outputs)
-    assert relaxed.certified_bound == price_bound(instance, relaxed.memory_prices).bound
+    assert relaxed.certified_bound == price_bound(instance, relaxed.prices).bound
     assert relaxed.certified_bound <= hindsight.best_list_schedule(instance).total_latency
 
 
@@ -225,14 +224,14 @@ def test_blocks_far_apart_have_the_sum_of_their_values() -> None:
     assert waits.min() >= 0
     assert float((waits + instance.output_lengths).sum()) == pytest.approx(value, rel=1e-3)
     own = compress(instance).instance
-    assert price_bound(own, relaxed.memory_prices).bound == relaxed.certified_bound
+    assert price_bound(own, relaxed.prices).bound == relaxed.certified_bound
 
 
 def test_gaps_of_moderate_length_stay() -> None:
     """Their prices then belong to the rounds of the instance itself."""
     instance = Instance.from_arrays([2, 3], [3, 2], [0, 5000], memory_limit=8)
     relaxed = hindsight.relax(instance, method="lagrangian")
-    assert relaxed.certified_bound == price_bound(instance, relaxed.memory_prices).bound == 5
+    assert relaxed.certified_bound == price_bound(instance, relaxed.prices).bound == 5
 
 
 @pytest.mark.slow
@@ -240,7 +239,7 @@ def test_two_thousand_requests_within_one_percent() -> None:
     instance = generate("mixed-long-short", seed=0, n=2000)
     relaxed = hindsight.relax(instance, tolerance=0.01)
     assert relaxed.stop_reason == "tolerance"
-    assert relaxed.certified_bound == price_bound(instance, relaxed.memory_prices).bound
+    assert relaxed.certified_bound == price_bound(instance, relaxed.prices).bound
 
 
 class Looks:
@@ -358,12 +357,12 @@ def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     for until in (*range(1, 40), *range(40, 400, 37)):
         looks = Looks(until)
         values: list[float] = []
-        relaxed = hindsight.relax(
+        relaxed = relax_until(
+            looks,
             instance,
             method="lagrangian",
             tolerance=1e-9,
-            should_stop=looks,
-            progress=lambda line, values=values: values.append(line.dual_value),  # type: ignore[misc]
+            progress=lambda line, values=values: values.append(line.lower_bound),  # type: ignore[misc]
         )
         assert values == sorted(values)
         assert relaxed.objective <= value * (1 + 1e-9)
@@ -494,7 +493,7 @@ def test_the_schedules_before_the_rows_look_at_the_clock(monkeypatch: pytest.Mon
         hindsight.relax(drawn(0, 5), method="lp", time_limit=0)
     hindsight.relax(drawn(0, 5), method="lp", time_limit=60)
     with pytest.raises(SolverError, match="stopped before"):
-        hindsight.relax(drawn(0, 5), method="lp", should_stop=lambda: True)
+        relax_until(lambda: True, drawn(0, 5), method="lp")
     assert asked == [True, False, True]
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 import hindsight
+from hindsight.relaxation import relax_until
 from hindsight.solver import solve_until
 from instances import MemoryRule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
@@ -31,7 +32,7 @@ def solved(stop: Stop, problem: Workload, d0: float) -> None:
 
 def relaxed(stop: Stop, problem: Workload, d0: float) -> None:
     timed = in_seconds(problem, AffineTime(d0, 1e-3, 1e-6))
-    hindsight.relax(timed, threads=1, should_stop=stop)
+    relax_until(stop, timed, threads=1)
 
 
 def attained(stop: Stop, problem: Workload, d0: float) -> None:
