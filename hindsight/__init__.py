@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from .relaxation import relax as relax
     from .schedules.lists import best_list_schedule as best_list_schedule
     from .schedules.lists import prefix_schedule as prefix_schedule
-    from .service.capacity import CapacityResult as CapacityResult
-    from .service.capacity import fewest_replicas as fewest_replicas
+    from .sizing import CapacityResult as CapacityResult
+    from .sizing import fewest_replicas as fewest_replicas
     from .solver import solve as solve
     from .testing.checking import check_bound as check_bound
     from .testing.verdicts import CheckError as CheckError
@@ -72,7 +72,7 @@ _NAMES = {
     "prices.volume": ("mean_busy_time_bound",),
     "relaxation": ("relax",),
     "outcomes.result": ("Bound", "Progress", "Result"),
-    "service.capacity": ("CapacityResult", "fewest_replicas"),
+    "sizing": ("CapacityResult", "fewest_replicas"),
     "solver": ("solve",),
     "testing.checking": ("check_bound",),
     "testing.verdicts": ("CheckError", "CheckReport"),

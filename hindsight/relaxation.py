@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from hindsight.direct import solve_directly
 from hindsight.exact.highs import LinearResult, solve_linear
 from hindsight.exact.horizon import THOROUGH_UP_TO
 from hindsight.exact.program import Program
@@ -19,7 +20,6 @@ from hindsight.outcomes.result import Progress, Result
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
-from hindsight.seconds.solving import solve_seconds
 from instances import Instance, InvalidValueError, Workload
 from instances.problem.memory_translation import pooled
 from instances.problem.workload import as_problem
@@ -146,15 +146,11 @@ def relax(
     >>> hindsight.relax(instance).certified_bound
     7
     """
-    return relax_until(
-        None,
-        problem,
-        time_limit,
-        method=method,
-        tolerance=tolerance,
-        threads=threads,
-        progress=progress,
+    options: Any = {"threads": threads, "progress": progress}
+    found: Relaxation | Result = relax_until(
+        None, problem, time_limit, method=method, tolerance=tolerance, **options
     )
+    return found
 
 
 @tells_of_compiling
@@ -176,7 +172,7 @@ def relax_until(
     if isinstance(instance, Workload):
         reason = "is for an Instance, in rounds"
         refuse(reason, method=method != "auto", tolerance=tolerance is not None)
-        return solve_seconds(Problem(instance, preemption="keep"), search, anneal=False)
+        return solve_directly(Problem(instance, preemption="keep"), search, anneal=False)
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     if method == "states":

@@ -10,6 +10,7 @@ from instances import Instance, Workload
 from instances.problem.schedule import TimedSchedule
 from instances.progress import shows_progress
 
+from .direct import solve_directly
 from .extensions.bounds import AnyBound, OwnBound
 from .outcomes.goals import Goal, OnTime, Preemption, Tail
 from .outcomes.problem import Problem
@@ -17,9 +18,7 @@ from .outcomes.result import Progress, Result
 from .rounds.solving import checked_method, solve_in_rounds
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search, refuse
-from .seconds.solving import solve_seconds
-from .service.attainment import solve_on_time
-from .service.tails import solve_tail
+from .sizing import solve_tail
 
 
 @partial(shows_progress, at_terminals=lambda options: True)
@@ -67,8 +66,8 @@ def solve(  # noqa: PLR0913
     **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules come
     from annealed orders, bounds from prices of machine time (`hindsight.seconds.solving`).
 
-    `OnTime` counts requests that keep their limits (`hindsight.service`); `Tail` is a bisection
-    over such limits.
+    `OnTime` counts requests that keep their limits (`hindsight.direct`); `Tail` is a bisection over
+    such limits (`hindsight.sizing`).
 
     Ctrl-C, the time limit, or ``progress`` ends a solve with the interval found so far; a second
     Ctrl-C ends it at once, also with the interval.
@@ -172,14 +171,12 @@ def solve_until(
     if stated.in_seconds or counts_limits:
         what = "a Workload" if stated.in_seconds else f"goal {type(goal).__name__}"
         refuse(f"is not for {what}", method=method != "auto", bounds=bool(own_bounds))
-    if isinstance(goal, OnTime):
-        return solve_on_time(stated, search)
     if isinstance(goal, Tail):
         return solve_tail(stated, search)
     if search.start is not None:
         stated.check_start(search.start)
-    if stated.in_seconds:
-        return solve_seconds(stated, search)
+    if stated.in_seconds or isinstance(goal, OnTime):
+        return solve_directly(stated, search)
     if own_bounds:
         stated.source.require_tokens()
     return solve_in_rounds(stated, search, checked_method(method, stated), own_bounds)

@@ -27,13 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, Wanted
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, SecondsProof, Wanted
 from hindsight.outcomes.result import Result
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.prices.tokens import round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.clock import Clock
-from hindsight.seconds.proof import SecondsProof
 from instances import (
     FleetSchedule,
     Instance,

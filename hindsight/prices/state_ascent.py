@@ -17,7 +17,7 @@ with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are 
 (`TableDual`), and their prices bring the ascent on all states most of the way.
 
 Where late requests are counted instead of latency, a request costs nothing but prices for a start
-in time, and a penalty for none (`hindsight.service.rounds`).
+in time, and a penalty for none (`hindsight.rounds.on_time`).
 
 An ascent maximises a smooth minorant in which the minimum over starts and the maximum over
 configurations are soft (`hindsight.prices.state_kernels`). With Q its gradient is

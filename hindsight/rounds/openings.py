@@ -189,7 +189,9 @@ def _machines(schedule: Any) -> IntArray:
     return found
 
 
-def schedule_on(instance: Instance, machines: IntArray, starts: IntArray) -> Any:
+def schedule_on(
+    instance: Instance, machines: IntArray, starts: IntArray
+) -> Schedule | FleetSchedule:
     """Return a schedule of one machine, or of a fleet where there are replicas."""
     if instance.replicas == 1:
         return Schedule(instance, starts)

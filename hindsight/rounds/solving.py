@@ -92,7 +92,9 @@ def solve_in_rounds(
     is_makespan = problem.goal == "makespan"
     moved = LastBlock.of(used) if is_makespan else compress(used)
     offset = moved.offset if isinstance(moved, LastBlock) else 0
-    start = search.start if used is given or search.start is None else on_fleet(used, search.start)
+    start: Any = search.start
+    if start is not None and used is not given:
+        start = on_fleet(used, start)
     proved: tuple[int, Proof] | None = None
     interval = Interval(replace(problem, source=moved.instance), search, offset)
     with search.clock.listening(), interval.kept_when_interrupted():
@@ -109,7 +111,7 @@ def solve_in_rounds(
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
         # The search proved no more than these prices do.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
-    schedule = moved.restore(interval.schedule)
+    schedule: Any = moved.restore(interval.schedule)
     if used is not given:
         schedule = on_fleet(given, schedule)
     return interval.result(given, schedule, horizon=interval.latest_completion + moved.latest)

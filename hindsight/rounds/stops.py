@@ -268,4 +268,5 @@ class _Orders:
             return in_source(found, self._source)
         if found.total_latency < self._parts[k].total_latency:
             self._parts[k] = found
-        return FleetSchedule(self._source, self._assignment, self._parts)
+        parts = list(self._parts)
+        return FleetSchedule(self._source, self._assignment, parts)

@@ -1,13 +1,21 @@
-"""The interval around the least total latency in seconds.
+"""The interval around an optimum in seconds: the least total latency, or the most requests on time.
 
-*Upper bounds*: checked schedules, from list schedules in seconds and their annealing
-(`hindsight.schedules.keys`). *Lower bounds*: those of `hindsight.prices.machines`, and
-prices that know a round's length, found by an ascent and evaluated with outward rounding
-(`hindsight.prices.round_lengths`).
+One flow closes both. What differs is data: deadlines, or None where the goal is total latency.
 
-If a batch time has no known minorant, the only bound is that no latency is negative. Under a memory
+*Upper bounds on the cost*: checked schedules, from list schedules in seconds and their annealing
+(`hindsight.schedules.keys`), which continue in a second thread while bounds are computed. The cost
+is total latency, or the number of late requests. *Lower bounds*: first those that need no prices.
+Of total latency these are the bounds of `hindsight.prices.machines`; of late requests, the number
+of those that no machine serves on time even alone. Then prices that know a round's length, found by
+an ascent for the best minorant and evaluated with outward rounding on finer and finer grids
+(`hindsight.prices.round_lengths`); with deadlines, being late costs 1 there (*Service levels*).
+
+If a batch time has no known minorant, the only bound is that no cost is negative. Under a memory
 rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
 by the rule; bounds are those of a relaxed one (`instances.problem.memory_translation`).
+
+Late requests served after all others delay nobody, so that as many are on time at best as where
+nobody serves them: see `with_late`.
 """
 
 from __future__ import annotations
@@ -15,39 +23,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.problem import Problem
-from hindsight.outcomes.result import NO_BOUND, Result, rounded_down
-from hindsight.prices.deadlines import Deadlines
+from hindsight.outcomes.proofs import SecondsProof
+from hindsight.outcomes.result import NO_BOUND, rounded_down
+from hindsight.prices.deadlines import Deadlines, own_times
 from hindsight.prices.machines import first_token_bounds, machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import SLICE_SECONDS, Clock
+from hindsight.runtime.clock import SLICE_SECONDS, Clock, never
 from hindsight.runtime.search import Search
 from hindsight.schedules.keys import KeySearch
-from instances import (
-    Workload,
-)
-from instances.arrays import FloatArray
+from instances import FleetSchedule, SecondsSchedule, Workload
+from instances.arrays import IntArray
+from instances.batch_time.seconds_schedule import COLUMNS
+from instances.problem.fleet_schedule import by_replica
 
-from .proof import SecondsProof
+OWN_TIME, PRICES = "own time", "round-length prices"
+"""Names of the bound by requests that are late even alone, and of the bound by prices."""
+
+OPENING_SHARE, ASCENT_SHARE = 0.15, 0.5
+"""Shares of the time left for the first schedules, and then for the ascent; the rest evaluates the
+prices. Further schedules are searched for at the same time."""
 
 MARGIN = 1.1
 """End of the priced time, as a multiple of the end of the best schedule."""
 
-CELLS, MOST_CELLS = 25, 1 << 16
-"""Approximate number of cells with one price in a mean latency, and most in all."""
+CELLS, LEVEL_CELLS, MOST_CELLS = 25, 12, 1 << 16
+"""Approximate number of cells with one price in a mean latency, in a median deadline, and most
+cells in all."""
 
 TURNS = 150
-"""Iterations of the ascent without a time limit."""
+"""Times that the ascent evaluates every request without a time limit; with one, 4 times as many."""
 
 PROBE_TURNS = 3
 """Iterations with each of several minorants, after which the best continues."""
@@ -61,9 +74,6 @@ CYCLES = 2
 FINER_TURNS, FINEST_CELL = 40, 4.0
 """Evaluations after which cells of prices are halved, if there is time for as many more, and the
 shortest cell in d0."""
-
-ASCENT_SHARE = 0.33
-"""Share of the time left after the first schedules; the rest evaluates the prices."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -80,34 +90,30 @@ LARGEST_WINDOW = 1 << 22
 """Most grid points at which a request is evaluated."""
 
 
-def solve_seconds(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
-    """Solve where each round lasts as long as its batch takes.
+def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True) -> None:
+    """Improve both ends of an interval in seconds until it is done or nothing more can be gained.
 
     Parameters
     ----------
-    problem : Problem
-        The workload, with preemption ``"keep"`` or ``"recompute"``.
+    interval : Interval
+        The interval; its problem is a Workload, its goal total latency or `OnTime`.
     search : Search
-        Search options, checked; ``threads`` None uses every core.
+        Search options, checked, with the interval's clock; ``threads`` None uses every core.
     anneal : bool, default True
         Whether to look for schedules beyond list schedules; `hindsight.relax` does not.
 
     Raises
     ------
     InvalidValueError
-        An output has 10^6 tokens or more.
+        The goal is total latency and an output has 10^6 tokens or more.
     """
-    refuse_long_outputs(problem.source)
-    with search.clock.listening():
-        interval = Interval(problem, search)
-        interval.phase = "schedules"
-        interval.prove(0, NO_BOUND)
-        with interval.kept_when_interrupted():
-            if search.start is not None:
-                interval.offer(search.start.without_waiting())
-            _Search(interval, search.seed, search.cores, anneal=anneal).run()
-            interval.note_stop()
-        return interval.result()
+    if interval.problem.limits is None:
+        refuse_long_outputs(interval.source)
+    interval.phase = "schedules"
+    interval.prove(0, NO_BOUND)
+    if search.start is not None:
+        interval.offer(search.start.without_waiting())
+    _Search(interval, search, anneal=anneal).run()
 
 
 def grids(
@@ -119,147 +125,212 @@ def grids(
         yield min(step, prices.cell), size, spread
 
 
-def on_grids(
-    workload: Workload,
-    minorant: AffineMinorant,
-    prices: RoundLengthPrices,
-    allowance: FloatArray,
-    deadlines: Deadlines | None = None,
-) -> Iterator[PricedValues]:
-    """Yield evaluations on finer and finer grids, as long as a request has room on them."""
-    latest = float(workload.arrival_times.max())
-    for step, size, spread in grids(minorant, prices):
-        if latest > LATEST * step:
-            return
-        priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
-        if priced.points(allowance) > LARGEST_WINDOW:
-            return
-        yield priced
+class _Priced(NamedTuple):
+    """An ascent in prices, for a minorant, with the deadlines or None."""
+
+    ascent: RoundLengthAscent
+    minorant: AffineMinorant
+    deadlines: Deadlines | None
 
 
 class _Search:
     """The phases of one solve in seconds."""
 
-    def __init__(self, interval: Interval, seed: int, threads: int, *, anneal: bool) -> None:
-        self._interval = interval
-        self._batch_time = interval.source.require_batch_time()
-        self._threads = threads
-        self._anneal = anneal
+    def __init__(self, interval: Interval, search: Search, *, anneal: bool) -> None:
+        self._interval, self._anneal = interval, anneal
+        self._workload = workload = interval.source
+        batch_time = workload.require_batch_time()
+        self._minorants: tuple[AffineMinorant, ...] = ()
+        if has_minorants(batch_time):
+            self._minorants = affine_minorants(batch_time, workload.memory_limit)
+        self._certified = is_known(batch_time)
+        self._limits = interval.problem.limits
+        self._threads = search.cores
         recomputes = interval.problem.preemption == "recompute"
-        self._keys = KeySearch(interval.source, seed, recomputes=recomputes)
-        self._beside: Beside[Any] = Beside(self._anneal_keys, interval.offer)
+        self._keys = KeySearch(workload, search.seed, recomputes=recomputes, limits=self._limits)
+        self._beside: Beside[Any] = Beside(self._find, self._offer)
 
     def run(self) -> None:
         """Run all phases until proof, time limit or interruption."""
-        interval = self._interval
-        self._keys.open(interval.clock.must_stop)
-        interval.offer(self._keys.schedule())
+        interval, clock = self._interval, self._interval.clock
+        with clock.within(OPENING_SHARE * clock.seconds_left()):
+            self._keys.open(interval.is_done)
+        self._hand_over(self._offer)
         # These run even if there is little time: without them nothing is proved.
         interval.phase = "bounds"
-        workload, batch_time = interval.source, self._batch_time
-        if has_minorants(batch_time):
-            first = max(one.total for one in first_token_bounds(workload, batch_time).values())
-            interval.first_token_bound = rounded_down(first / len(workload))
-            for bound in machine_bounds(workload, batch_time).values():
-                interval.prove(bound.total, bound.name, certified=bound.certified)
-        if self._is_over():
+        self._prove_without_prices()
+        if interval.is_done():
             return
-        with self._beside.running() if self._anneal else nullcontext():
-            workers = max(1, self._threads - self._anneal)
-            with ThreadPoolExecutor(workers) as pool:
-                prices = self._ascend(pool)
-            self._beside.take()
-            if prices is not None:
-                with ThreadPoolExecutor(self._threads) as pool:
-                    self._evaluate(*prices, pool)
-            while self._anneal and not (self._beside.ends_within(SLICE_SECONDS) or self._is_over()):
+        with self._beside.running():
+            with ThreadPoolExecutor(self._threads) as pool:
+                best = self._ascend(pool)
+                if best is not None and not interval.is_done():
+                    self._evaluate(best, pool)
+            interval.phase = "schedules"
+            while not (self._beside.ends_within(SLICE_SECONDS) or interval.is_done()):
                 self._beside.take()
 
-    def _is_over(self) -> bool:
-        return self._interval.clock.must_stop() or self._interval.is_proved
+    def _offer(self, found: tuple[Any, IntArray | None]) -> None:
+        self._interval.offer(*found)
 
-    def _anneal_keys(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Anneal in a separate thread, which hands schedules over instead of offering them."""
-        limited = self._interval.clock.limit_left() is not None
-        for _ in self._keys.anneal(
-            lambda: must_stop() or (not limited and self._keys.cycle >= CYCLES)
-        ):
-            found(self._keys.schedule())
+    def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
+        """Find schedules in a second thread, which hands them over instead of offering them."""
+        limited, keys = self._interval.clock.limit_left() is not None, self._keys
+        keys.open(must_stop)
+        self._hand_over(found)
+        if self._anneal:
+            for _ in keys.anneal(lambda: must_stop() or (not limited and keys.cycle >= CYCLES)):
+                self._hand_over(found)
 
-    def _ascend(self, pool: Executor) -> tuple[RoundLengthAscent, AffineMinorant] | None:
-        """Run price ascents; return the best and its minorant, or None if there are no prices."""
-        interval = self._interval
+    def _hand_over(self, found: Callable[[Any], object]) -> None:
+        """Hand over the best schedule, and the positions of its requests if others are late."""
+        best = (self._keys.schedule(), None) if self._limits is None else self._keys.on_time()
+        if best is not None:
+            found(best)
+
+    def _must_stop(self) -> bool:
+        return self._beside.take_then(self._interval.is_done)
+
+    def _prove_without_prices(self) -> None:
+        interval, workload, limits = self._interval, self._workload, self._limits
+        if limits is not None:
+            for minorant in self._minorants:
+                late = int((Deadlines.of(workload, minorant, limits, math.inf).known == 1).sum())
+                interval.prove(late, OWN_TIME, certified=self._certified)
+        elif self._minorants:
+            first = first_token_bounds(workload, workload.batch_time).values()
+            largest = max(one.total for one in first)
+            interval.first_token_bound = rounded_down(largest / len(workload))
+            for name, bound in machine_bounds(workload, workload.batch_time).items():
+                interval.prove(bound.total, name, certified=bound.certified)
+
+    def _ascend(self, pool: Executor) -> _Priced | None:
+        """Run price ascents; return the best, or None if there are no prices."""
+        interval, clock = self._interval, self._interval.clock
         interval.phase = "prices"
-        if not has_minorants(self._batch_time):
+        is_latency, stop = self._limits is None, clock.must_stop
+        whole = interval.schedule if is_latency else _opened(self._workload, stop)
+        begun = [self._begin_ascent(one, whole) for one in self._minorants]
+        priced = [one for one in begun if one is not None]
+        if not priced:
             return None
-        minorants = affine_minorants(self._batch_time, interval.source.memory_limit)
-        ascents = [self._begin_ascent(one) for one in minorants]
-        if len(ascents) > 1:
+        share = Clock(ASCENT_SHARE * clock.seconds_left())
+        if len(priced) > 1:
             # The minorant of the best bound so far need not be the best one for prices.
-            for one in ascents:
-                one.climb(PROBE_TURNS, interval.clock.must_stop, pool)
-        ascent = max(ascents, key=lambda one: one.estimate)
-        minorant = minorants[ascents.index(ascent)]
-        share = Clock(ASCENT_SHARE * interval.clock.seconds_left())
-        most = TURNS if interval.clock.limit_left() is None else 4 * TURNS
-        reached, begun, first = -math.inf, share.seconds(), ascent.turns
-        while not interval.clock.must_stop():
-            ascent.climb(1, interval.clock.must_stop, pool)
-            self._beside.take()
-            if share.must_stop() or ascent.turns >= most:
-                return (ascent, minorant) if ascent.turns else None
-            if ascent.turns % STALL_TURNS:
+            for one in priced:
+                one.ascent.climb(PROBE_TURNS, self._must_stop, pool)
+        best = max(priced, key=lambda one: one.ascent.estimate)
+        ascent, limited = best.ascent, clock.limit_left() is not None
+        most = (4 if limited else 1) * TURNS * ascent.subsets
+        reached, began, first = -math.inf, share.seconds(), ascent.turns
+        while True:
+            ascent.climb(1, self._must_stop, pool)
+            if self._must_stop() or share.must_stop() or ascent.turns >= most:
+                return best if ascent.turns else None
+            if ascent.turns % (STALL_TURNS * ascent.subsets):
                 continue
-            stalls = ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate)
+            stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached = ascent.estimate
             turns, enough = ascent.turns - first, FINER_TURNS * ascent.subsets
-            lasts = 2 * enough * (share.seconds() - begun) / turns
-            if (stalls or turns >= enough) and self._may_refine(ascent, minorant, share, lasts):
+            # Halved cells take twice as long.
+            lasts = 2 * enough * (share.seconds() - began) / turns
+            # With deadlines, finer cells prove less.
+            halved = ascent.cell / 2 if best.deadlines is None else 0.0
+            may_refine = halved >= max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
+            may_refine &= limited and lasts <= share.seconds_left()
+            if may_refine and (stalls or turns >= enough):
                 ascent.refine()
-                reached, begun, first = -math.inf, share.seconds(), ascent.turns
+                reached, began, first = -math.inf, share.seconds(), ascent.turns
             elif stalls:
-                return ascent, minorant
-        return None
+                return best
 
-    def _may_refine(
-        self, ascent: RoundLengthAscent, minorant: AffineMinorant, share: Clock, lasts: float
-    ) -> bool:
-        """Tell whether cells may be halved, where ``lasts`` seconds make that worth while."""
-        return (
-            self._interval.clock.limit_left() is not None
-            and ascent.cell / 2 >= FINEST_CELL * minorant.d0
-            and ascent.horizon / ascent.cell <= MOST_CELLS / 2
-            and share.seconds_left() >= lasts
-        )
-
-    def _begin_ascent(self, minorant: AffineMinorant) -> RoundLengthAscent:
-        schedule = self._interval.schedule
-        horizon = schedule.makespan * MARGIN + 4 * float(minorant.d0)
+    def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> _Priced | None:
+        """Return an ascent from a schedule of all requests, or None if no price makes any late."""
+        workload, d0, deadlines = self._workload, float(minorant.d0), None
+        horizon, wide = schedule.makespan * MARGIN + 4 * d0, schedule.mean_latency / CELLS
+        if self._limits is not None:
+            deadlines = Deadlines.of(workload, minorant, self._limits, horizon)
+            is_open = np.isnan(deadlines.known)
+            if not is_open.any():
+                return None
+            # Prices end with the last deadline.
+            horizon = min(horizon, float(deadlines.end[is_open].max()) + 2 * d0)
+            allowed = (deadlines.end - workload.arrival_times)[is_open]
+            wide = float(np.median(allowed)) / LEVEL_CELLS
         # If gamma changes within a round, the evaluation must take the least of several rates.
         shortest = math.ceil(math.log2(2 * minorant.d0))
-        wide = max(schedule.mean_latency / CELLS, horizon / MOST_CELLS)
-        cell = 2.0 ** max(round(math.log2(wide)), shortest)
-        return RoundLengthAscent(schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS)
+        cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
+        ascent = RoundLengthAscent(
+            schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS, deadlines=deadlines
+        )
+        return _Priced(ascent, minorant, deadlines)
 
-    def _evaluate(
-        self, ascent: RoundLengthAscent, minorant: AffineMinorant, pool: Executor
-    ) -> None:
+    def _evaluate(self, best: _Priced, pool: Executor) -> None:
         """Evaluate all requests on finer and finer grids, the finest perhaps only in part."""
-        interval = self._interval
+        ascent, minorant, deadlines = best
+        interval, workload, prices = self._interval, self._workload, ascent.prices()
         interval.phase = "evaluation"
-        d0 = float(minorant.d0)
-        allowance = ascent.values * 1.02 + 4 * d0
-        prices, values = ascent.prices(), None
-        interval.proof = SecondsProof(prices, minorant, allowance)
-        for priced in on_grids(interval.source, minorant, prices, allowance):
-            if values is None:
-                values = priced.own * (1 - ROUNDING)
-            # A finer grid gains in proportion to the value, and costs by value and output length.
-            order = np.argsort(interval.source.output_lengths, kind="stable")
-            clock = interval.clock
-            whole = priced.raise_values(values, allowance, order, pool, clock.must_stop)
-            bound = priced.bound(values, minorant)
-            interval.prove(bound.total, bound.name, certified=is_known(self._batch_time))
-            self._beside.take()
-            if not whole or clock.must_stop():
+        margin, a = 4 * float(minorant.d0), workload.arrival_times
+        if deadlines is None:
+            allowance = ascent.values * 1.02 + margin
+            values = own_times(workload, minorant)[1] * (1 - ROUNDING)
+            interval.proof = SecondsProof(prices, minorant, allowance)
+        else:
+            # The deadline is in the window.
+            allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
+        # A finer grid gains in proportion to the value, and costs by value and output length.
+        order = np.argsort(workload.output_lengths, kind="stable")
+        for step, size, spread in grids(minorant, prices):
+            if float(a.max()) > LATEST * step:
                 return
+            priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
+            if priced.points(allowance) > LARGEST_WINDOW:
+                return
+            whole = priced.raise_values(values, allowance, order, pool, self._must_stop)
+            interval.prove(priced.total(values), PRICES, certified=self._certified)
+            if not whole or self._must_stop():
+                return
+
+
+def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
+    """Return a schedule of all requests: the others come after those ``served``.
+
+    With several replicas the late requests are dealt out in turn.
+
+    Parameters
+    ----------
+    schedule : SecondsSchedule or FleetSchedule or None
+        Schedule of ``workload.of(served)`` whose rounds start as early as they can, or None.
+    served : int64 array
+        Positions in the workload.
+    workload : Workload
+        All requests.
+    """
+    positions = np.arange(len(workload))
+    if workload.replicas > 1:
+        assignment, parts = positions % workload.replicas, [None] * workload.replicas
+        if schedule is not None:
+            assignment[served], parts = schedule.assignment, list(schedule.parts)
+        for replica, own in enumerate(by_replica(assignment, workload.replicas)):
+            if len(own):
+                there = np.flatnonzero(np.isin(own, served))
+                parts[replica] = with_late(parts[replica], there, workload.alone(own))
+        return FleetSchedule(workload, assignment, parts)
+    rest = np.setdiff1d(positions, served)
+    late = _opened(workload.of(rest), never) if len(rest) else None
+    tables, rounds = [], 0
+    for part, own in ((schedule, served), (late, rest)):
+        if part is not None:
+            table = np.stack([getattr(part, name) for name in COLUMNS], axis=1)
+            table[:, 0] = own[table[:, 0]]
+            table[:, 1] += rounds
+            rounds = int((table[:, 1] + table[:, 2]).max()) - 1
+            tables.append(table)
+    return SecondsSchedule(workload, np.concatenate(tables))
+
+
+def _opened(workload: Workload, should_stop: Callable[[], bool]) -> Any:
+    """Return a good schedule of all requests, whether on time or not."""
+    keys = KeySearch(workload, 0)
+    keys.open(should_stop)
+    return keys.schedule()

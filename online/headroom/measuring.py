@@ -697,16 +697,15 @@ def shortest_tail(task: Task, stop: Callable[[], bool]) -> Interval:
 
 def fewest_replicas(task: Task, stop: Callable[[], bool]) -> CapacityResult:
     """Enclose the fewest replicas with which enough requests can be on time."""
-    from hindsight import OnTime
-    from hindsight.runtime.search import Search
-    from hindsight.service.capacity import replicas_within
+    import hindsight
 
     level = task.level
     assert level is not None
 
     def find(one: Task) -> CapacityResult:
-        search = Search.checked(one.time_limit, stop, threads=1, seed=one.seed)
-        return replicas_within(one.workload, OnTime(level), one.share, search)
+        options: Any = {"threads": 1, "seed": one.seed, "should_stop": stop}
+        goal = hindsight.OnTime(level)
+        return hindsight.fewest_replicas(one.workload, goal, one.share, one.time_limit, **options)
 
     known, limit = _with_and_without_reuse(task, find)
     enough: CapacityResult = known

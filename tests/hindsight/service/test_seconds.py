@@ -11,12 +11,9 @@ from priced_request import least_cost
 import hindsight
 from hindsight import OnTime
 from hindsight.outcomes.goals import TailOf
-from hindsight.outcomes.interval import Interval
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.minorants import AffineMinorant
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
-from hindsight.runtime.clock import Clock
-from hindsight.service.seconds import attain_in_seconds
 from instances import MemoryRule, SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from instances.service_level import Limits
@@ -55,19 +52,17 @@ def test_a_deadline_that_is_met_exactly_is_met() -> None:
     # 0.1 + 0.2 is above 0.3 in floats: the bound counts such a request as on time.
     time = AffineTime(0.1, 0.0, 0.0)
     workload = Workload([0.1], [1], [2], memory_limit=3, batch_time=time)
-    interval = Interval(workload, OnTime(ServiceLevel(latency=0.2)), "keep", Clock(0.15))
-    attain_in_seconds(interval, 1, 0)
-    assert interval.lower_bound == 0
+    found = hindsight.solve(workload, 0.15, goal=OnTime(ServiceLevel(latency=0.2)), threads=1)
+    assert found.upper_bound == 1
 
 
 @pytest.mark.parametrize("token", [0.4, 0.6])
 def test_time_per_token_alone_excludes_who_is_too_slow(token: float) -> None:
     time = AffineTime(0.5, 0.0, 0.0)
     workload = Workload([0.0], [1], [3], memory_limit=4, batch_time=time)
-    interval = Interval(workload, OnTime(ServiceLevel(time_per_token=token)), "keep", Clock(0.15))
-    attain_in_seconds(interval, 1, 0)
-    late = int(token < 0.5)
-    assert (interval.lower_bound, interval.upper_bound) == (late, late)
+    level = ServiceLevel(time_per_token=token)
+    found = hindsight.solve(workload, 0.15, goal=OnTime(level), threads=1)
+    assert found.lower_bound == found.upper_bound == int(token > 0.5)
 
 
 @pytest.mark.parametrize("limit", ["latency", "first_token"])

@@ -1,1 +1,0 @@
-"""Service levels: the most requests on time, and the shortest tails, of every scheduler."""
