@@ -19,7 +19,7 @@ prices/test_states.py
 paths/test_anonymous_states.py
 paths/test_relaxation.py::test_a_climb_closes_the_gap_of_the_three
 prices/test_stops.py
-strategies/test_preemptive.py::test_prices_after_the_end_do_not_hide_a_better_end
+rounds/test_preemptive.py::test_prices_after_the_end_do_not_hide_a_better_end
 """
 EVERY_ROOM = """
 prices/test_tokens.py::test_a_minimum_many_blocks_later_is_found

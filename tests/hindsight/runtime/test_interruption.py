@@ -130,7 +130,7 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
 def test_before_there_is_an_interval_it_is_an_interrupt(
     patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press_twice(*arguments: Any) -> None:
+    def press_twice(*arguments: Any, **options: Any) -> None:
         press()
         press()
 
