@@ -18,6 +18,7 @@ import numpy as np
 from hindsight.exact.program import Program
 from hindsight.exact.starts import StartSets, start_sets
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.relaxation import Relaxation
 from hindsight.outcomes.result import MEMORY_PRICES
@@ -25,6 +26,7 @@ from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
 from hindsight.schedules.improving import Improvement
+from hindsight.schedules.lists import best_list_schedule
 from instances.arrays import FloatArray
 
 from .program import search_program, starts_left
@@ -46,8 +48,12 @@ SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
 """Share of the time that HiGHS has where it shares a thread with the search for schedules; and the
 seconds that it has to itself first, as what it closes it mostly closes soon."""
 
-POOLED_SHARE = 0.4
-"""Share of the time left for the program of the machine below, where it is not the program."""
+BELOW_SHARE = 0.15
+"""Share of the time left for beams of the machine below, whose order others follow."""
+
+POOLED_SHARE, OWN_SHARE = 0.1, 0.3
+"""Shares of the time left for the program of the machine below and then for that of the problem, in
+blocks or on replicas."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
 """Cycles of a first search that has no beams, and the most of the time left that they take; and
@@ -109,13 +115,14 @@ class LargeMemory:
             pooled = start_sets(interval.problem.below, useful)
             with interval.clock.within(POOLED_SHARE * interval.clock.seconds_left()):
                 self._search_beside(pooled, relaxed, self._place)
+        share = 1.0 if interval.problem.is_plain else OWN_SHARE
         if interval.source.replicas == 1 or own.count <= MOST_PAIRS:
-            self._search_beside(own, relaxed)
+            with interval.clock.within(share * interval.clock.seconds_left()):
+                self._search_beside(own, relaxed)
 
     def _place(self, program: Program, values: FloatArray) -> None:
         """Place requests in the order of a schedule of the machine below."""
-        if self._improvement.moves.place(np.argsort(program.starts(values), kind="stable")):
-            self._interval.offer(self._improvement.moves.schedule)
+        place_in_order(self._improvement, self._interval, program.starts(values))
 
     def _search_beside(
         self, starts: StartSets, relaxed: Relaxation, take: Callable[..., object] | None = None
@@ -169,10 +176,26 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 
 
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
-    """Let schedules follow a relaxation: at once by beams, if there are any."""
+    """Let schedules follow a relaxation: beams at once, of the machine below if not its own."""
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:
         improvement.run_whole()
+        return
+    below, clock = interval.problem.below, interval.clock
+    left = clock.limit_left()
+    limit = Clock(None if left is None else BELOW_SHARE * left, clock.must_stop)
+    machine = Interval(Problem(below), Search(limit))
+    machine.offer(best_list_schedule(below, thorough=False, should_stop=limit.must_stop))
+    beams = Improvement(machine)
+    beams.run_first()
+    follow(beams, machine, relaxed)
+    place_in_order(improvement, interval, machine.schedule.start_times)
+
+
+def place_in_order(improvement: Improvement, interval: Interval, key: FloatArray) -> None:
+    """Place requests in the order of a key, shape (n,), as early as they fit; offer the result."""
+    if improvement.moves.place(np.argsort(key, kind="stable")):
+        interval.offer(improvement.moves.schedule)
 
 
 def _taking_turns(interval: Interval, improve: Callable[[], object]) -> Callable[[], bool]:
