@@ -18,7 +18,7 @@ from hindsight.seconds import solving as seconds
 def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
     """Solve a problem in seconds, or for the most requests on time.
 
-    `hindsight.rounds.on_time` closes the interval in rounds, `hindsight.seconds.solving` in seconds.
+    In rounds `hindsight.rounds.on_time` closes the interval, else `hindsight.seconds.solving`.
 
     Parameters
     ----------
