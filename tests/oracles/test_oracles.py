@@ -32,7 +32,7 @@ from tiny_fleets import tiny_fleet
 from tiny_problems import InSeconds, in_rounds
 
 from instances import Instance, Request, Schedule, ServiceLevel, Workload
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 tiny = st.one_of(
     instances(max_requests=3, max_memory=6, max_arrival=4),

@@ -31,7 +31,7 @@ from instances import (
     read_three_partition,
     three_partition_instance,
 )
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 NAN, INFINITE = float("nan"), float("inf")
 FLAG = "allow_zero_prompt_length"

@@ -16,7 +16,7 @@ from process_groups import end, press_ctrl_c, start, wait_until_gone
 import instances
 import online
 from instances import Workload
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 ROOT = Path(__file__).resolve().parents[2]
 AFFINE = "affine:0.02,2e-4,1e-6"

@@ -15,7 +15,7 @@ from forked_scripts import ROOT, ForkedScripts, Ok, Refused, Script, fields
 import instances
 from hindsight import make_certificate
 from instances import FleetSchedule, Instance, SecondsSchedule
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,7 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.batch_time import AffineTime
-from online import FleetRun, NoisyPredictions, ReplicaView, Run
+from online import AffineTime, FleetRun, NoisyPredictions, ReplicaView, Run
 
 CLOCK = AffineTime(0.05, 0.003, 1e-3)
 LEVEL = ServiceLevel(latency=9.0)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from instances import Instance, generate
-from online.policy_interface.specs import make_policy
-from online.simulation.simulator import simulate
+from online import make_policy, simulate
 from studies.reproduction.w25.five_families import (
     ALGORITHMS,
     PAPER,

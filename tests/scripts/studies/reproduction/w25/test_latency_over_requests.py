@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from instances import Instance, generate
-from online.simulation.simulator import simulate
+from online import simulate
 from studies.reproduction.w25.latency_over_requests import (
     alike,
     borne_out,

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from online.policy_interface.policy import Policy
-from online.policy_interface.specs import make_policy
+from online import Policy, make_policy
 from studies.reproduction import OWN, Setting
 from studies.reproduction.w25 import latency_over_requests
 from studies.reproduction.w25.latency_over_requests import BATCH_TIMES, mean_latency
