@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.batch_time import AffineTime, UnitTime
+from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
 from instances.version import package_version as _package_version
 
 from . import policies as _policies  # registers the policies
@@ -58,6 +58,7 @@ __all__ = [
     "FleetRun",
     "IncompleteRunError",
     "IntervalPredictions",
+    "IterationTime",
     "KnowledgeError",
     "MismatchError",
     "NoScheduleError",
@@ -74,6 +75,7 @@ __all__ = [
     "RouterError",
     "Run",
     "ServiceModel",
+    "TiledTime",
     "UnitTime",
     "blame",
     "compare",
