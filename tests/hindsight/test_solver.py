@@ -19,8 +19,7 @@ from brute_force import is_feasible_by_definition, optimal_total_latency
 
 import hindsight
 from instances import Instance, MemoryRule, Request, generate
-from instances.batch_time import AffineTime
-from instances.problem.arrival_source import in_seconds
+from online import AffineTime
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Instance.from_arrays([1, 2, 1, 3, 2], [4, 3, 6, 2, 5], [0, 3, 0, 1, 2], memory_limit=8)
@@ -252,7 +251,7 @@ def test_a_gap_ends_the_search(rule: MemoryRule) -> None:
 
 def test_a_gap_ends_a_search_in_seconds() -> None:
     workload = generate("mixed", 1, n=200)
-    close = hindsight.solve(in_seconds(workload, AffineTime(0.01, 0.0, 1e-6)), 60, gap=0.9)
+    close = hindsight.solve(workload.with_batch_time(AffineTime(0.01, 0.0, 1e-6)), 60, gap=0.9)
     assert close.stop_reason == "gap"
     assert 0 < close.gap <= 0.9
 

@@ -6,8 +6,6 @@ import pytest
 
 import online
 from instances import Instance, Workload
-from instances.batch_time import preset
-from instances.problem.arrival_source import in_seconds
 
 pytest.importorskip("pandas")
 
@@ -27,8 +25,8 @@ def test_latencies_of_a_schedule_and_of_its_run_agree() -> None:
     run = online.simulate(INSTANCE, "mc-sf")
     assert run.schedule.frame()["latency"].tolist() == run.frame()["e2el"].tolist()
     assert run.schedule.frame()["latency"].sum() == run.total_latency
-    batch_time = preset("llama-2-70b-2xa100").batch_time
-    timed = online.simulate(in_seconds(INSTANCE, batch_time), "mc-sf")
+    batch_time = online.AffineTime(0.05, 0.00028, 1.1e-7)
+    timed = online.simulate(Workload.from_instance(INSTANCE, batch_time), "mc-sf")
     seconds = timed.schedule.frame()
     assert seconds["latency"].tolist() == timed.frame()["e2el"].tolist()
     assert (seconds["first_token_time"] <= seconds["completion_time"]).all()

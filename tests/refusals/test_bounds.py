@@ -21,7 +21,6 @@ from hindsight import (
     solve,
     solve_model,
 )
-from hindsight.exact.horizon import proved_horizon
 from instances import (
     Instance,
     InvalidTypeError,
@@ -123,7 +122,7 @@ def given(call: Any, **options: list[Any]) -> Rows:
 
 
 NO_ROUNDS: dict[str, list[Any]] = {"method": ["mip"], "bounds": [lambda _: 1]}
-NO_TOKENS = hindsight.mean_busy_time_bound, hindsight.transportation_bound, proved_horizon
+NO_TOKENS = hindsight.mean_busy_time_bound, hindsight.transportation_bound
 NO_TOKENS += hindsight.best_list_schedule, partial(hindsight.relax, method="states")
 VALUES: Rows = [
     # Options of solve.

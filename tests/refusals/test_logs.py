@@ -14,7 +14,6 @@ from refusals import assert_refused
 from trace_files import read
 
 from instances import FileFormatError, read_log
-from online.batch_time import fit_affine_time
 
 NAMES = {"arrival": "t", "prompt": "in", "output": "out"}
 HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
@@ -225,12 +224,6 @@ ROWS: list[Row] = [
     log(CUT_AND_BAD, r"row 2: in is missing; 1 of the first \d", columns=NAMES),
     *[log(LOGS[kind], "which worker served it: 'pod' is miss", columns=POD) for kind in NO_WORKER],
     log("t,in,out,x\n0,5,5,b\n", "column 'pod' is missing", columns=NAMES | POD),
-    # Rounds of which batch times are fitted.
-    (fit_affine_time, "kv_tokens", "tokens,seconds\n1,1\n"),
-    (fit_affine_time, "row 2", "tokens,kv_tokens,seconds\n1,2,0\n"),
-    (fit_affine_time, "1.5", "tokens,kv_tokens,seconds\n1.5,2,1\n"),
-    (fit_affine_time, "row 2", "tokens,kv_tokens,seconds\n1,2\n"),
-    (fit_affine_time, "no measurements", "tokens,kv_tokens,seconds\n"),
 ]
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from refusals import Rows, assert_refused, each, every, refused
+from refusals import Rows, assert_refused, each, refused
 from scripted import Scripted, start_all
 
 import online
@@ -22,8 +22,6 @@ from instances import (
     UnknownNameError,
     Workload,
 )
-from instances.batch_time import preset
-from instances.problem.arrival_source import Arrival
 from online import (
     PREFILL_ROUND,
     AffineTime,
@@ -42,9 +40,7 @@ from online import (
     simulate,
     simulate_fleet,
 )
-from online.testing import check_policy
 
-PRESET = preset("llama-2-70b-2xa100")
 NAN, INFINITE = float("nan"), float("inf")
 RNG = np.random.default_rng(0)
 SECOND = AffineTime(1.0)
@@ -62,8 +58,6 @@ WORK = Workload([0.0], [2], [9], memory_limit=40)
 WHOLE = Workload([0.0], [20], [2], memory_limit=64, memory_rule=MemoryRule(16, "next", "whole"))
 UNEVEN = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
 CROWD = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
-SMALL = {"memory_limit": 8, "memory_rule": MemoryRule(4, "next")}
-LATE, BAD = Arrival(4, 1, 1), Arrival(2, 1, 1, "bad")
 PREFILL, ENGINES = PREFILL_ROUND, ("vllm", "mc-sf", "sglang", "tensorrt-llm")
 SHORT_CHUNKS = make_policy("sglang", chunked_prefill_size=15)
 UNCUT = make_policy("vllm", max_num_batched_tokens=8, enable_chunked_prefill=False)
@@ -123,27 +117,6 @@ class ByTable(online.PriorityPolicy):
         return self.second if request.index else 1.5
 
 
-class Source:
-    """An arrival source that hands over what it is given and checks nothing."""
-
-    name, adaptive, memory_limit = None, True, 12
-
-    def __init__(self, *batches: list[Arrival], **attributes: Any) -> None:
-        self.batches = batches
-        vars(self).update(attributes)
-
-    def reset(self, rng: np.random.Generator) -> None:
-        self.left = list(self.batches)
-
-    def next_arrival(self) -> float | None:
-        return self.left[0][0].time if self.left else None
-
-    def release(self, now: float) -> list[Arrival]:
-        return self.left.pop(0) if self.left and self.left[0][0].time <= now else []
-
-    def observe(self, observation: object) -> None: ...
-
-
 def decides(instance: Instance = TWO, **decision: Any) -> Callable[[], Any]:
     """Simulate a policy that decides this in every round."""
     return lambda: simulate(instance, Scripted(lambda policy, state: Decision(**decision)))
@@ -151,10 +124,6 @@ def decides(instance: Instance = TWO, **decision: Any) -> Callable[[], Any]:
 
 def scripted(rule: Any, instance: Instance = TWO, **options: Any) -> Callable[[], Any]:
     return lambda: simulate(instance, Scripted(rule, **options))
-
-
-def released(*batches: list[Arrival], **attributes: Any) -> Callable[[], Any]:
-    return lambda: simulate(Source(*batches, **attributes), Scripted(start_all))
 
 
 def again(policy: Any, state: Any) -> Decision:
@@ -241,12 +210,6 @@ VALUES: Rows = [
         lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS),
         "= 15 is below a block of 16",
     ),
-    (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
-    *every("length", released([Arrival(0, -1, 3)]), released([Arrival(0, 2, 0)])),
-    (released([Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")]), "'bad': .* time = 2 is out of order"),
-    (released([Arrival(3, 1, 1), Arrival(4, 1, 1, "bad")]), "'bad': .* time = 4 is out of order"),
-    (released([Arrival(3, 1, 4)], [LATE, BAD]), "'bad': .* time = 2 is out of order"),
-    (released([Arrival(0, 5, 5)], **SMALL), "10 exceeds memory_limit = 8 with block_size 4"),
     # Predictions.
     (lambda: IntervalPredictions(2, 5).predict(3, 6, RNG), "outside"),
     (lambda: BucketPredictions((3, 5)).predict(3, 6, RNG), "last bucket"),
@@ -263,9 +226,6 @@ VALUES: Rows = [
     # Routers and the test kit.
     (lambda: simulate_fleet(FLEET, "mc-sf", "random(sticky='session')"), "'session' is not in the"),
     *each(routed, "router 'Told', request 0: replica = {}", 2, -1),
-    (lambda: check_policy("fcfs", by_design=["rests"]), "'rests' is not one of the checks"),
-    (lambda: check_policy("fcfs", 0), "instances = 0"),
-    (lambda: check_policy(["fcfs", "mc-sf"]), "is not one policy"),
 ]
 TYPES: Rows = [
     *parameters(TYPED_PARAMETERS),
@@ -274,17 +234,14 @@ TYPES: Rows = [
     *each(waiting, "'wait': thresholds = '3'", "3"),
     *each(nested, "'nested-wait': thresholds = 1.0", [1.0]),
     *each(leveled, "is not a ServiceLevel", [1, 2, 3]),
-    *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", PRESET, UnitTime),
-    (lambda: simulate(Source(batch_time=0.5), "fcfs"), "batch_time = 0.5 is not a batch time"),
+    *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", UnitTime),
     (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is no "),
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "^predictions = .* is no ", "x"),
     (lambda: simulate(TINY, "fcfs", predictions=IntervalPredictions), "^predictions = .* is no "),
     (lambda: simulate(TINY, "fcfs", service_model="prefill"), "^service_model = .* is no "),
-    *every("length", released([Arrival(0, 1.5, 2)])),
     (lambda: ProportionalPredictions("0.5"), "spread"),
     (lambda: NoisyPredictions(1.5), "delta"),
     *each(routed, "router 'Told', request 0: replica = {}", None),
-    (lambda: simulate_fleet(Source(replicas=2), "mc-sf", "random"), "to a policy has one replica"),
     *each(make_policy, "policy = None is no policy", None),
 ]
 UNKNOWN: Rows = [(lambda: make_policy("sarathi", order="sjf"), "unknown order 'sjf'; known: fcfs")]

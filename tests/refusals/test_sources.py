@@ -21,9 +21,7 @@ from instances import (
     read_workload,
     trace_windows,
 )
-from instances.batch_time import IterationTime, TiledTime, preset
-from instances.generators import poisson_arrivals, register_generator
-from online.batch_time import Measurements, fit_affine_time
+from online import IterationTime, TiledTime
 
 NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
 NAN, INFINITE = float("nan"), float("inf")
@@ -78,10 +76,6 @@ def generators(table: dict[str, dict[str, list[Any]]]) -> Rows:
     ]
 
 
-def arrivals(types: Any, horizon: float = 1) -> Any:
-    return poisson_arrivals(types, horizon, memory_limit=9, rng=np.random.default_rng(0))
-
-
 def drawn(**parameters: Any) -> Any:
     return generate("arrival-model-1", **parameters)
 
@@ -111,10 +105,6 @@ VALUES: Rows = [
     (lambda: drawn(memory=10), "arrival-model-1.*memory = 10 .*n, memory_limit"),
     (lambda: drawn(rng=np.random.default_rng(0)), "rng"),
     (lambda: drawn(seed=-1), "seed"),
-    (lambda: arrivals([]), "types"),
-    (lambda: arrivals([(0, 1, 1)]), "arrival_rate"),
-    (lambda: arrivals([(1, 0, 1)]), "prompt_length"),
-    (lambda: arrivals([(1, 1, 1)], NAN), "horizon"),
     # Batch times.
     (lambda: IterationTime(0), "iteration time"),
     (lambda: IterationTime(1, -1), "iteration time"),
@@ -132,7 +122,6 @@ VALUES: Rows = [
     (lambda: table([4, 8], [2.0, 1.0], 4), "batch time"),
     (lambda: table([4, 8], [0.0, 1.0], 4), "batch time"),
     (lambda: table([4, 8], [1.0, 2.0], 0), "batch time"),
-    (lambda: fit_affine_time(Measurements(*[np.ones(2)] * 3)), "fewer than 3"),
     # The library.
     (lambda: instances.library("j25-m1"), r"is a set: .*matching\('j25-m1'\)"),
     # Traces, before the file is opened.
@@ -153,8 +142,6 @@ VALUES: Rows = [
 TYPES: Rows = [
     *generators(TYPED_GENERATORS),
     (lambda: drawn(seed=1.0), "seed"),
-    (lambda: arrivals([("1", 1, 1)]), "arrival_rate"),
-    (lambda: arrivals([(1, 1, 1.5)]), "output_length"),
     (lambda: IterationTime("1"), "iteration time"),
     (lambda: instances.library()[0], "name = 0 is not a string"),
     (lambda: instances.library().matching(["j25-m1"]), r"pattern = \['j25-m1'\] is not a string"),
@@ -184,18 +171,16 @@ UNKNOWN: Rows = [
     *each(generator_documentation, "unknown generator {}", "arrival-model-3"),
     (lambda: instances.library("j25-m1-n50-99"), "did you mean 'j25-m1-n50-04'"),
     (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
-    (lambda: preset("h100"), "llama-2-70b-2xa100"),
 ]
 ENDLESS: Rows = [
     (lambda: read_trace("/dev/zero", memory_limit=9), "row 1: is longer than"),
     (lambda: instances.load("/dev/zero"), "NUL"),
 ]
 MISSING: Rows = [(trace, "absent.csv")]
-TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
 FILES = {FileFormatError: ENDLESS, FileNotFoundError: MISSING}
 
 
-@refused({**TABLE, **FILES, TypeError: KEYWORDS, ValueError: TWICE})
+@refused({**TABLE, **FILES, TypeError: KEYWORDS})
 def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
     assert_refused(error, call, words)

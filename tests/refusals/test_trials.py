@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
-from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,22 +38,6 @@ from online import (
     simulate,
     theory,
 )
-from online.comparison import Interval, PolicySpec, compare_many
-from online.experiment import Experiment, Family, parse_experiment, preset
-from online.fluid import (
-    NestedPlan,
-    PromptType,
-    Segments,
-    WaitPlan,
-    equilibrium,
-    group,
-    nested_thresholds,
-    wait_thresholds,
-)
-from online.fluid import batch_service_queue as queue
-from online.headroom import measure_headroom
-from online.report import build_report
-from online.simulation import summarize
 
 NAN, INFINITE = float("nan"), float("inf")
 SECOND = AffineTime(1.0, 0.5)
@@ -68,23 +50,19 @@ FLEET = Instance([Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)], 14, repl
 WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=SECOND)
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
-EXACT = Interval(Fraction(1), Fraction(1))
-MOST = Family("uniform", {"n": 1}, range(600_000))
-FEW = Family("uniform", {"n": 1}, range(2))
-EMPTY = 'name = "none"\npolicies = ["fcfs"]\n'
-EXPERIMENT = Experiment("e", [FEW], ["fcfs"])
+EXACT = compare(SMALL, "fcfs")[0].ratio
 LEMMAS = theory.optimum_lower_bound, theory.mc_sf_upper_bound
 NEXT = Instance.from_arrays([1], [1], memory_limit=4, memory_rule=MemoryRule(1, "next"))
 LATE = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
 TIGHT = Instance.from_arrays([1, 1], [4, 1], memory_limit=9)
 PAIR = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
 KEEPING = online.make_policy("vllm-v0", preemption="recompute")
-THREE = [PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 16)]
-GROUPED = group(THREE)
-HEAVY = Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
-PLAN = NestedPlan(GROUPED, (12, 7, 3), 1.0, 0.0005)
-EXAMPLE, UNIT, FULL = [PromptType(4, 1, 1)], [PromptType(1, 1, 1)], [PromptType(1 / 0.15, 1, 1)]
-MANY = [*[PromptType(0.001, 62, k) for k in range(1, 200)], PromptType(10, 62, 200)]
+THREE = [fluid.PromptType(3, 10, 4), fluid.PromptType(2, 10, 8), fluid.PromptType(1, 10, 16)]
+GROUPED = fluid.group(THREE)
+HEAVY = fluid.Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
+PLAN = fluid.NestedPlan(GROUPED, (12, 7, 3), 1.0, 0.0005)
+EXAMPLE, UNIT, FULL = ([fluid.PromptType(rate, 1, 1)] for rate in (4, 1, 1 / 0.15))
+MANY = [*[fluid.PromptType(0.001, 62, k) for k in range(1, 200)], fluid.PromptType(10, 62, 200)]
 
 
 def bounds(problem: Any) -> Any:
@@ -137,30 +115,18 @@ def compared(**options: Any) -> Callable[[], Any]:
 VALUES: Rows = [
     (lambda: ratio(timed(), timed_bounds(), preemptive=True), "preemptive = True"),
     # Comparisons.
-    *each(lambda names: compare_many([SMALL], names), "is given twice", ["mc-sf", "mc-sf"]),
-    *each(lambda names: compare_many([SMALL], names), "is empty", []),
-    (lambda: compare(SMALL, PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
-    (lambda: compare_many([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
+    *each(lambda names: compare(SMALL, names), "is given twice", ["mc-sf", "mc-sf"]),
+    *each(lambda names: compare(SMALL, names), "is empty", []),
     (lambda: compare(FLEET, "mc-sf"), "replicas = 2 needs a router"),
     (lambda: compare(FLEET, "mc-sf", routers=["random"] * 2), "'random' is given twice"),
     (compared(routers="round-robin"), "but there is one machine"),
     (lambda: compare(TWO, "fcfs", preemptive=True), "has no meaning in seconds"),
     (lambda: compare(WEIGHTED, "mc-sf", preemptive=True), "preemptive=True counts every request"),
-    *each(lambda given: compare_many([SMALL, given], "vllm"), "batch_time = None is not", WORK),
     (lambda: compare(WORK, "vllm"), "batch_time = None is not known"),
     *each(lambda name: compare(ALIKE, ["fcfs", name]), "needs a service level", "edf"),
     *each(lambda name: compare(ALIKE, name), "service level", "vllm:order=deadline"),
     *each(lambda name: compare(ALIKE, name), "service level", "sarathi:order=deadline"),
-    (lambda: measure_headroom(TWO, ["fcfs"], time_limit=0), "time_limit"),
-    (lambda: measure_headroom(TWO, ["fcfs"], jobs=0), "jobs"),
-    (lambda: measure_headroom(TWO, ["fcfs"], error=-1), "error"),
-    (lambda: measure_headroom(TWO, ["fcfs"], seed=-1), "seed"),
-    # Experiments.
-    (lambda: Experiment("e", [MOST], ["fcfs", "mc-sf"]), "trials = 1200000 are more than 1000000"),
-    (lambda: Family("uniform", {"n": 1}, count()), "seeds = .* are more than 1000000"),
-    (lambda: Family("uniform", {"n": 1}, [*range(9), 7]), "seeds = 7 is given twice"),
-    *each(parse_experiment, r"instances = \[\] is missing: .*\[\[instances\]\]", EMPTY),
-    # Pictures and reports.
+    # Pictures.
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", [1.0, 1.0]),
     (lambda: pictures.ratio_histogram([]), "is empty"),
@@ -171,42 +137,40 @@ VALUES: Rows = [
     *each(pictures.Curve.from_samples, "finite", {1: [2.0, NAN]}),
     (lambda: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=95), "confidence"),
     (lambda: pictures.latency_curves({}), "curves"),
-    (lambda: build_report([]), "nothing to report"),
-    *each(lambda slos: summarize(run(), slos), "slos", {"latency": 1.0}, {"ttft": -1}),
     # The fluid model.
-    *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
-    (lambda: PromptType(1, 0, 1), "prefill_length = "),
-    (lambda: PromptType(1, 1, 0), "decode_length = "),
-    (lambda: equilibrium([], 1, 0), "types = "),
-    (lambda: equilibrium(UNIT, 0, 0), "d0 = "),
-    (lambda: equilibrium(UNIT, 1, -0.1), "d1 = "),
-    (lambda: equilibrium(FULL, 0.4, 0.05), "load = "),
+    *each(lambda rate: fluid.PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
+    (lambda: fluid.PromptType(1, 0, 1), "prefill_length = "),
+    (lambda: fluid.PromptType(1, 1, 0), "decode_length = "),
+    (lambda: fluid.equilibrium([], 1, 0), "types = "),
+    (lambda: fluid.equilibrium(UNIT, 0, 0), "d0 = "),
+    (lambda: fluid.equilibrium(UNIT, 1, -0.1), "d1 = "),
+    (lambda: fluid.equilibrium(FULL, 0.4, 0.05), "load = "),
     (lambda: fluid.is_stable(UNIT, 1, 0, 0), "memory_limit = "),
-    (lambda: group([*THREE, PromptType(1, 9, 3)]), "prefill_length = "),
-    *each(lambda ends: group(THREE, ends), "segments = ", 4, [4, 8]),
-    (lambda: Segments(10, (4, 4), (1, 1)), "end = "),
-    (lambda: Segments(10, (4, 5), (1, 0)), "arrival_rate = "),
-    (lambda: Segments(10, (), ()), "ends = "),
-    (lambda: NestedPlan(GROUPED, (1, 1), 1, 0), "thresholds = "),
+    (lambda: fluid.group([*THREE, fluid.PromptType(1, 9, 3)]), "prefill_length = "),
+    *each(lambda ends: fluid.group(THREE, ends), "segments = ", 4, [4, 8]),
+    (lambda: fluid.Segments(10, (4, 4), (1, 1)), "end = "),
+    (lambda: fluid.Segments(10, (4, 5), (1, 0)), "arrival_rate = "),
+    (lambda: fluid.Segments(10, (), ()), "ends = "),
+    (lambda: fluid.NestedPlan(GROUPED, (1, 1), 1, 0), "thresholds = "),
     (lambda: PLAN.memory_requirement(0, 0.1), "horizon = "),
     (lambda: PLAN.memory_requirement(10, 1), "overflow_probability = "),
-    (lambda: nested_thresholds(GROUPED, 1, 1), "load with margins = "),
-    (lambda: nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins = "),
-    (lambda: nested_thresholds(group(MANY), 1.0, 1.1 / fluid.token_load(MANY)), "load"),
-    (lambda: nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
+    (lambda: fluid.nested_thresholds(GROUPED, 1, 1), "load with margins = "),
+    (lambda: fluid.nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins = "),
+    (lambda: fluid.nested_thresholds(fluid.group(MANY), 1.0, 1.1 / fluid.token_load(MANY)), "load"),
+    (lambda: fluid.nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
     (lambda: fluid.decay_rate(1, 2, 1.5), "share = "),
-    (lambda: queue(1, 1, 1), "utilization = "),
-    (lambda: queue(0, 1, 1), "arrival_rate = "),
-    (lambda: queue(1, NAN, 2), "service_time = "),
-    (lambda: queue(1, 1, 2, 3), "smallest_batch = "),
-    (lambda: queue(1, 1, 0), "batch_size = "),
-    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
-    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
-    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
-    (lambda: WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
-    (lambda: WaitPlan(tuple(EXAMPLE), (0,), 0.4, 0.05), "threshold = "),
+    (lambda: fluid.batch_service_queue(1, 1, 1), "utilization = "),
+    (lambda: fluid.batch_service_queue(0, 1, 1), "arrival_rate = "),
+    (lambda: fluid.batch_service_queue(1, NAN, 2), "service_time = "),
+    (lambda: fluid.batch_service_queue(1, 1, 2, 3), "smallest_batch = "),
+    (lambda: fluid.batch_service_queue(1, 1, 0), "batch_size = "),
+    (lambda: fluid.wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
+    (lambda: fluid.wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
+    (lambda: fluid.wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
+    (lambda: fluid.WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
+    (lambda: fluid.WaitPlan(tuple(EXAMPLE), (0,), 0.4, 0.05), "threshold = "),
     (lambda: fluid.batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
-    (lambda: WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "types = "),
+    (lambda: fluid.WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "types = "),
     # Closed forms.
     *[(partial(lemma, FLEET), "replicas") for lemma in LEMMAS],
     *[(partial(lemma, NEXT), "tokens") for lemma in LEMMAS],
@@ -234,23 +198,17 @@ TYPES: Rows = [
         lambda: ratio(online.simulate_fleet(FLEET, "mc-sf", "random"), bounds(SMALL)),
         "is of several replicas: online.compare",
     ),
-    *each(compare, "policies", 3)[:0],
     (lambda: compare([1], ["mc-sf"]), "no arrival source"),
     *[(compared(level=level), "level") for level in (4, "latency=4", [LEVEL] * 3)],
     (compared(preemptive="no"), "preemptive"),
-    (lambda: Experiment("e", [FEW], ["fcfs"], level="latency"), "'latency' is no ServiceLevel"),
     (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
-    (lambda: build_report([1]), "is no Trial"),
-    *each(lambda slos: summarize(run(), slos), "slos", {"ttft": "1"}),
-    (lambda: PromptType("1", 1, 1), "arrival_rate"),
-    (lambda: equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
-    (lambda: queue("1", 1, 2), "arrival_rate"),
+    (lambda: fluid.PromptType("1", 1, 1), "arrival_rate"),
+    (lambda: fluid.equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
+    (lambda: fluid.batch_service_queue("1", 1, 2), "arrival_rate"),
 ]
 UNKNOWN: Rows = [
     (lambda: compare(SMALL, "x"), "unknown policy 'x'; known: "),
-    (lambda: measure_headroom(TWO, ["no-such"]), "no-such"),
     (lambda: compare(FLEET, "mc-sf", routers="nope"), "unknown router 'nope'; known: by-price"),
-    (lambda: preset("fire"), "unknown preset 'fire'; known: smoke"),
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different requests"),

@@ -15,13 +15,7 @@ from instances import (
     InvalidValueError,
     Workload,
 )
-from instances.batch_time import (
-    LLAMA_2_70B_2XA100,
-    AffineTime,
-    BatchStretch,
-    TiledTime,
-)
-from instances.problem.arrival_source import in_seconds
+from online import AffineTime, TiledTime
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 NO_BOUND = "no cost is negative"
@@ -40,7 +34,7 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
 
 
 def test_where_a_bound_is_met_the_optimum_is_proved() -> None:
-    result = hindsight.solve(in_seconds(Workload([0.3], [3], [2], memory_limit=5), TIME))
+    result = hindsight.solve(Workload([0.3], [3], [2], memory_limit=5, batch_time=TIME))
     assert (result.status, result.stop_reason, result.gap) == ("optimal", "proof", 0.0)
     assert result.bounds[result.best_bound].value == Fraction(25, 8)
     lower, upper = result.mean_latency_interval
@@ -52,9 +46,9 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     rng = np.random.default_rng(2)
     s, o = rng.integers(20, 120, 30), rng.integers(5, 30, 30)
     workload = Workload(np.zeros(30), s, o, memory_limit=1_000)
-    time = LLAMA_2_70B_2XA100.batch_time
+    time = AffineTime(0.05, 0.00028, 1.1e-7)
     lines: list[hindsight.Progress] = []
-    result = hindsight.relax(in_seconds(workload, time), progress=lines.append, threads=2)
+    result = hindsight.relax(workload.with_batch_time(time), progress=lines.append, threads=2)
     names = "own time", "one machine", "mean busy times", "round-length prices"
     assert set(result.bounds) == {NO_BOUND, *names}
     assert result.best_bound == "round-length prices"
@@ -70,7 +64,7 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
 
 def test_an_instance_counts_its_rounds_as_seconds_in_order_of_arrival() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
-    result = hindsight.solve(in_seconds(instance, TIME), 0.2)
+    result = hindsight.solve(Workload.from_instance(instance, TIME), 0.2)
     assert result.problem.ids == (1, 2, 0)
     assert result.problem.arrival_times.tolist() == [0.0, 1.0, 2.0]
     assert result.schedule.is_feasible
@@ -79,7 +73,7 @@ def test_an_instance_counts_its_rounds_as_seconds_in_order_of_arrival() -> None:
 class Slow:
     """A batch time of nobody's knowledge."""
 
-    def durations(self, stretch: BatchStretch) -> Any:
+    def durations(self, stretch: Any) -> Any:
         return np.full(stretch.rounds, 1.0 + 0.25 * stretch.requests**2)
 
 
@@ -96,14 +90,14 @@ class Declared(Slow):
 class Quicker(AffineTime):
     """A subclass may compute something else."""
 
-    def durations(self, stretch: BatchStretch) -> Any:
+    def durations(self, stretch: Any) -> Any:
         return super().durations(stretch) / 2
 
 
 def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
     for unknown in (Slow(), Quicker(0.5, 0.25, 0.125)):
-        result = hindsight.solve(in_seconds(workload, unknown), 0.2)
+        result = hindsight.solve(workload.with_batch_time(unknown), 0.2)
         assert set(result.bounds) == {NO_BOUND}
         assert result.mean_latency_interval[0] == result.first_token_bound == 0
         assert result.schedule.is_feasible
@@ -112,7 +106,7 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
 
 def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
-    result = hindsight.relax(in_seconds(workload, Declared((1.25, 0, 0))), time_limit=0.2)
+    result = hindsight.relax(workload.with_batch_time(Declared((1.25, 0, 0))), time_limit=0.2)
     assert result.bounds["own time"].value == Fraction(25, 4)
     assert result.best_bound != NO_BOUND
     assert not result.certified
@@ -122,13 +116,13 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
         ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
     ):
         with pytest.raises(error, match=message):
-            hindsight.relax(in_seconds(workload, Declared(*lines)), time_limit=0.2)
+            hindsight.relax(workload.with_batch_time(Declared(*lines)), time_limit=0.2)
 
 
 def test_a_table_is_bounded_by_its_hull() -> None:
     workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
     time = TiledTime([1, 3], [1.0, 2.0], kv_token=0.25)
-    result = hindsight.solve(in_seconds(workload, time), 60)
+    result = hindsight.solve(workload.with_batch_time(time), 60)
     # Both fill the cache: rounds of 2 + 4 / 4 seconds, one after the other.
     assert result.status == "optimal"
     assert result.total_latency_interval[0] == pytest.approx(9.0)
@@ -140,7 +134,7 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         ({"progress": lambda _: True}, "interrupted"),
         ({"time_limit": 0}, "time-limit"),
     ):
-        result = hindsight.solve(in_seconds(workload, time), **arguments)  # type: ignore[arg-type]
+        result = hindsight.solve(workload.with_batch_time(time), **arguments)  # type: ignore[arg-type]
         assert result.stop_reason == reason
         assert 0 < result.mean_latency_interval[0] <= result.mean_latency_interval[1]
 

@@ -10,15 +10,7 @@ import pytest
 import hindsight
 import online
 from instances import MemoryRule, ServiceLevel, Workload, generate
-from instances.batch_time import (
-    LLAMA_2_70B_2XA100,
-    AffineTime,
-    BatchStretch,
-    IterationTime,
-    TiledTime,
-    UnitTime,
-)
-from instances.problem.arrival_source import in_seconds
+from online import AffineTime, IterationTime, TiledTime, UnitTime
 
 BLOCKS = MemoryRule(block_size=16, emitted_token="next")
 
@@ -30,7 +22,7 @@ TILES = TiledTime((8, 16, 64), (0.11, 0.13, 0.43), 8, kernel=0.013, kv_token=0.0
 class Declared:
     """A batch time that the package knows nothing of."""
 
-    def durations(self, stretch: BatchStretch) -> Any:
+    def durations(self, stretch: Any) -> Any:
         """Return seconds that add up exactly."""
         return 0.25 + 0.125 * stretch.resident()
 
@@ -94,13 +86,13 @@ def test_replicas_and_runs_count_the_same_requests(level: ServiceLevel, replicas
     workload = Workload([0.1] * 3 + [0.3], [40] * 4, [4] * 4, memory_limit=44)
     time = AffineTime(0.1)
     needed = hindsight.fewest_replicas(
-        in_seconds(workload, time), hindsight.OnTime(level), 1.0, 5, threads=1
+        workload.with_batch_time(time), hindsight.OnTime(level), 1.0, 5, threads=1
     )
     assert needed.lower_bound is not None
     assert needed.lower_bound <= replicas == needed.upper_bound
     one = workload.alone(np.array([3]))
-    run = online.simulate(in_seconds(one, time), "mc-sf")
-    found = hindsight.solve(in_seconds(one, time), goal=hindsight.OnTime(level), threads=1)
+    run = online.simulate(one.with_batch_time(time), "mc-sf")
+    found = hindsight.solve(one.with_batch_time(time), goal=hindsight.OnTime(level), threads=1)
     assert online.share_of_attainable(run, found).lower == 1
 
 
@@ -110,7 +102,7 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
     for token in (1e18, 1e90):
         time = AffineTime(0.1, token, 1e-6)
         found = hindsight.solve(
-            in_seconds(workload, time),
+            workload.with_batch_time(time),
             0.5,
             goal=hindsight.OnTime(ServiceLevel(first_token=4 * token)),
             threads=1,
@@ -121,9 +113,9 @@ def test_rounds_far_longer_than_limits_are_no_error() -> None:
 
 def test_an_open_interval_without_a_time_limit_stalls() -> None:
     workload = generate("conversations", 1, n=25, rate=5)
-    time = LLAMA_2_70B_2XA100.batch_time
+    time = AffineTime(0.05, 0.00028, 1.1e-7)
     found = hindsight.solve(
-        in_seconds(workload, time), goal=hindsight.OnTime(ServiceLevel(latency=3.0)), threads=1
+        workload.with_batch_time(time), goal=hindsight.OnTime(ServiceLevel(latency=3.0)), threads=1
     )
     assert (found.lower_bound, found.upper_bound, found.stop_reason) == (13, 14, "stalled")
     assert "feasible, [13, 14] of 25 requests on time" in repr(found)

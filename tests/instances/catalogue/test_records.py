@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import multiprocessing
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import instances.catalogue.records as module
-from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
-from instances.catalogue.records import rounds_of, schedule_of
-from instances.validation import LARGEST_INTEGER
+from instances import FileFormatError, InvalidValueError, Record, RecordStore, library
 
 ENTRY = library("worst-n3-00")
 FIRST, SECOND = ((f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
@@ -88,9 +87,8 @@ def test_bounds_that_contradict_those_known_are_not_kept(
 
 
 def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path, store: RecordStore) -> None:
-    store.put(record(90, 80).tried(LARGEST_INTEGER + 1))
-    again = reread(tmp_path)
-    assert again.attempts == LARGEST_INTEGER
+    store.put(record(90, 80).tried(2**53 + 1))
+    assert reread(tmp_path).attempts == 2**53
 
 
 def test_a_record_of_ones_own_takes_the_place_of_the_packages(
@@ -120,21 +118,18 @@ def test_a_certificate_that_the_package_came_without_is_not_copied(
     assert (reread(tmp_path).interval, reread(tmp_path).certificate) == ("[80, 85]", path)
 
 
-def _put_all(folder: Path, package: Path, names: list[str]) -> None:
-    module.PACKAGE = package
+def _put_all(folder: Path, names: list[str]) -> None:
     for name in names:
         entry = library(name)
         rounds = {"start_times": [0] * entry.n}
         RecordStore(folder).put(Record(entry, 90, rounds, 80, "output lengths", *FIRST))
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, no_package: Path) -> None:
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     names = [one.name for one in library() if one.set == "worst"]
     folder = tmp_path / "own"
     workers = [
-        multiprocessing.get_context("fork").Process(
-            target=_put_all, args=(folder, no_package, names[part::2])
-        )
+        multiprocessing.get_context("fork").Process(target=_put_all, args=(folder, names[part::2]))
         for part in range(2)
     ]
     for worker in workers:
@@ -171,14 +166,14 @@ def test_a_killed_write_leaves_the_record_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: RecordStore
 ) -> None:
     store.put(record(90, 80), b"first")
-    write = module.write_atomically
+    replace = os.replace
 
-    def killed(path: Path, content: str | bytes) -> None:
+    def killed(written: str, path: Path) -> None:
         if path.suffix == ".json":
             raise KeyboardInterrupt
-        write(path, content)
+        replace(written, path)
 
-    monkeypatch.setattr(module, "write_atomically", killed)
+    monkeypatch.setattr(os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         store.put(record(85, 84, SECOND), b"second")
     fresh = reread(tmp_path)
@@ -240,25 +235,29 @@ def test_a_record_of_version_1_has_the_newer_of_its_credits(
     other = library("worst-n7-00")
     own = RecordStore(tmp_path / "own")
     own.put(Record(other, 9, {"start_times": [0] * 7}, 8, "output lengths", *FIRST))
-    assert json.loads(path.read_text("utf-8"))["version"] == module.VERSION
+    assert json.loads(path.read_text("utf-8"))["version"] > 1
     assert reread(tmp_path).method == again.method
 
 
-def test_a_schedule_comes_back_by_its_goal() -> None:
-    plain = Schedule(ENTRY.problem, [0, 100, 200])
-    assert rounds_of(schedule_of(ENTRY, rounds_of(plain))) == rounds_of(plain)
-    preemptive = library("preemptive-j25-m1-n10-00")
-    lengths = preemptive.problem.output_lengths.tolist()
-    stretches = {"stretches": [[[1, 1], [3, o + 1]] if o > 1 else [[2, 2]] for o in lengths]}
-    assert rounds_of(schedule_of(preemptive, stretches)) == stretches
+def test_a_schedule_is_read_by_its_goal() -> None:
+    def schedule(name: str, rounds: dict[str, list[object]]) -> Any:
+        return Record(library(name), 2, rounds, 1, "output lengths", *FIRST).schedule
+
+    starts = [0, 100, 200]
+    assert schedule(ENTRY.name, {"start_times": starts}).start_times.tolist() == starts
+    name = "preemptive-j25-m1-n10-00"
+    lengths = library(name).problem.output_lengths.tolist()
+    stretches = [[[1, 1], [3, o + 1]] if o > 1 else [[2, 2]] for o in lengths]
+    found = schedule(name, {"stretches": stretches})
+    assert [[list(one) for one in own] for own in found.stretches] == stretches
     with pytest.raises(FileFormatError, match="no schedule for"):
-        schedule_of(preemptive, rounds_of(plain))
-    seconds = library("seconds-azure-code-n20-00")
-    rows = {"stretches_in_seconds": []}
-    for request, length in enumerate(seconds.instance.output_lengths.tolist()):
-        prompt = int(seconds.instance.prompt_lengths[request])
-        rows["stretches_in_seconds"].append([request, 1, length, -1, 0, prompt])
-    assert rounds_of(schedule_of(seconds, rows)) == rows
+        schedule(name, {"start_times": [0] * len(lengths)})
+    name = "seconds-azure-code-n20-00"
+    work = library(name).instance
+    prompts, outputs = work.prompt_lengths.tolist(), work.output_lengths.tolist()
+    rows = [[i, 1, outputs[i], -1, 0, prompts[i]] for i in range(len(outputs))]
+    found = schedule(name, {"stretches_in_seconds": rows})
+    assert (found.rounds.tolist(), found.prompt_left.tolist()) == (outputs, prompts)
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from instances.batch_time import UnitTime
 from instances.generators.typed_arrivals import poisson_arrivals
-from instances.problem.arrival_source import ProblemSource
 
 TYPES = [(3.0, 10, 4), (1.0, 20, 8)]
 
@@ -35,18 +33,3 @@ def test_numbers_gaps_and_shares() -> None:
 def test_the_seed_decides() -> None:
     assert drawn(3).arrival_times.tolist() == drawn(3).arrival_times.tolist()
     assert drawn(3).arrival_times.tolist() != drawn(4).arrival_times.tolist()
-
-
-def test_release_in_order_and_once() -> None:
-    workload = drawn(2, 5.0)
-    times = workload.arrival_times.tolist()
-    assert times == sorted(times)
-    source = ProblemSource(workload.with_batch_time(UnitTime()))
-    source.reset(np.random.default_rng(0))
-    middle = times[len(times) // 2]
-    assert source.next_arrival() == times[0]
-    first = source.release(middle)
-    assert [a.time for a in first] == [t for t in times if t <= middle]
-    assert source.release(middle) == []
-    assert [a.time for a in [*first, *source.release(9.0)]] == times
-    assert source.next_arrival() is None

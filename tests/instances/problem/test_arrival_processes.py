@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 from instances import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
-from instances.problem.arrival_processes import ArrivalProcess
 
-PROCESSES: list[ArrivalProcess] = [
+PROCESSES: list[Any] = [
     PoissonArrivals(2.5),
     PiecewiseConstantArrivals([3.0, 2.0, 5.0], [1.0, 0.0, 4.0]),
     PiecewiseConstantArrivals([2.0, 1.0], [0.0, 3.0]),
@@ -37,7 +36,7 @@ def integrated_rate(process: Any, times: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("process", PROCESSES, ids=repr)
-def test_draws_are_a_poisson_process_of_that_rate(process: ArrivalProcess) -> None:
+def test_draws_are_a_poisson_process_of_that_rate(process: Any) -> None:
     """In the integrated rate as time, gaps are independent exponentials of mean 1."""
     times = process.draw(np.random.default_rng(11), 20_000)
     assert times.shape == (20_000,)
@@ -54,6 +53,6 @@ def test_nothing_arrives_where_the_rate_is_zero() -> None:
 
 
 @pytest.mark.parametrize("process", PROCESSES, ids=repr)
-def test_a_longer_draw_begins_like_a_shorter_one(process: ArrivalProcess) -> None:
+def test_a_longer_draw_begins_like_a_shorter_one(process: Any) -> None:
     short = process.draw(np.random.default_rng(3), 50)
     assert process.draw(np.random.default_rng(3), 5000)[:50].tolist() == short.tolist()

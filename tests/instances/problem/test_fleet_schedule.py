@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
 
 from instances import (
     FleetSchedule,
     Instance,
+    MemoryRule,
     PreemptiveSchedule,
-    Schedule,
     SecondsSchedule,
     ServiceLevel,
     Workload,
@@ -20,9 +19,7 @@ from instances import (
     save,
     save_schedule,
 )
-from instances.batch_time import AffineTime
-from instances.problem.memory_rule import MemoryRule
-from instances.problem.memory_translation import pooled, relaxed, restricted
+from online import AffineTime
 
 LENGTHS = ([2, 3, 1], [4, 2, 3])
 FLEET = Instance.from_arrays(*LENGTHS, [0, 0, 1], memory_limit=6, replicas=2)
@@ -45,9 +42,8 @@ def test_one_replica_is_the_problem_as_it_was(problem) -> None:
     assert len({problem.with_replicas(count).digest for count in (1, 2, 3)}) == 3
     assert "replicas=2" in repr(problem)
     assert "replicas" not in repr(alone)
-    kept = [problem.of([0, 2]), relaxed(problem), restricted(problem)]
-    kept.append(problem.under(MemoryRule(block_size=2)))
-    assert [one.replicas for one in kept] == [2, 2, 2, 2]
+    kept = [problem.of([0, 2]), problem.under(MemoryRule(block_size=2))]
+    assert [one.replicas for one in kept] == [2, 2]
     assert problem.alone([0, 2]).ids == (0, 2)
 
 
@@ -85,26 +81,6 @@ def test_memory_is_that_of_one_replica() -> None:
     instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=5, replicas=2)
     assert FleetSchedule.from_starts(instance, [0, 1], [0, 0]).is_feasible
     assert not FleetSchedule.from_starts(instance, [0, 0], [0, 0]).is_feasible
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_feasible_fleet_schedule_is_one_of_the_pooled_machine(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    count, rule = int(rng.integers(2, 9)), MemoryRule(int(rng.integers(1, 4)))
-    instance = Instance.from_arrays(
-        rng.integers(1, 5, count),
-        rng.integers(1, 5, count),
-        rng.integers(0, 4, count),
-        memory_limit=int(rng.integers(12, 15)),
-        memory_rule=rule,
-        replicas=3,
-    )
-    assignment, starts = rng.integers(0, 3, count), instance.arrival_times + rng.integers(0, 6)
-    schedule = FleetSchedule.from_starts(instance, assignment, starts)
-    if schedule.is_feasible:
-        assert Schedule(pooled(instance), starts).is_feasible
-    assert pooled(instance).replicas == 1
-    assert pooled(instance).memory_limit == 3 * rule.limit(instance.memory_limit)
 
 
 @pytest.mark.parametrize("kind", ["starts", "stretches", "empty replica"])

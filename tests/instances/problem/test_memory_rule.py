@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blocks import drawn, held, usable
 
 from instances import (
     Instance,
@@ -19,39 +20,9 @@ from instances import (
     load,
     save,
 )
-from instances.problem.arrival_source import ProblemSource, memory_rule_of
-from instances.problem.json_io import to_document
-from instances.problem.memory_rule import TOKENS
-from instances.problem.memory_translation import relaxed, restricted
 
 NEXT = MemoryRule(emitted_token="next")
 BLOCKS = MemoryRule(4, "next", "chunks")
-
-
-def held(rule: MemoryRule, prompt: int, token: int) -> int:
-    """Tokens held at a token of a request, block by block."""
-    stored = prompt + token - (rule.emitted_token == "next")
-    blocks = 0
-    while blocks * rule.block_size < stored:
-        blocks += 1
-    return blocks * rule.block_size
-
-
-def usable(rule: MemoryRule, memory_limit: int) -> int:
-    """Tokens of all whole blocks in the memory."""
-    return memory_limit - memory_limit % rule.block_size
-
-
-def drawn(rng: np.random.Generator, rule: MemoryRule) -> Instance:
-    """A tiny instance that can run under the rule."""
-    limit = int(rng.integers(2 * rule.block_size, 6 * rule.block_size + 8))
-    pairs: list[tuple[int, int]] = []
-    while len(pairs) < 3:
-        prompt, output = map(int, rng.integers(1, limit, 2))
-        if held(rule, prompt, output) <= usable(rule, limit):
-            pairs.append((prompt, output))
-    prompts, outputs = zip(*pairs, strict=True)
-    return Instance.from_arrays(prompts, outputs, memory_limit=limit, memory_rule=rule)
 
 
 @pytest.mark.parametrize(("rule", "limit"), [(NEXT, 9), (BLOCKS, 12), (MemoryRule(5), 10)])
@@ -74,14 +45,13 @@ def test_copies_keep_the_rule(tmp_path: Path) -> None:
         instance.renamed(None),
         deepcopy(instance),
         load(tmp_path / "one.json"),
-        instance.under(TOKENS).under(BLOCKS),
+        instance.under(MemoryRule()).under(BLOCKS),
     ]
     assert all(copy == instance and copy.memory_rule == BLOCKS for copy in copies)
     assert instance.with_metadata(a=1).memory_rule == BLOCKS
-    assert memory_rule_of(ProblemSource(instance)) == BLOCKS
     workload = Workload.with_arrivals(instance, PoissonArrivals(2.0))
     for copy in (workload, workload.faster(2), workload.renamed("b", {})):
-        assert memory_rule_of(copy) == BLOCKS
+        assert copy.memory_rule == BLOCKS
     assert deepcopy(workload).digest == workload.digest
 
 
@@ -91,70 +61,13 @@ def test_the_rule_tells_instances_apart_and_the_default_changes_nothing() -> Non
     # Of the release before there were rules.
     assert plain.digest == "8648fadac11d83772afb61eb3b9c35155ddc537a4b272ff05f7e780df8ad73db"
     assert arrivals.digest == "e150aa75dd6875b4136b0d417fbc1b4cca2f6078f4409a5b38e477eef20b2a52"
-    assert "memory_rule" not in to_document(plain)
     assert repr(plain) == "Instance(2 requests, memory_limit=19)"
-    rules = [TOKENS, NEXT, BLOCKS, MemoryRule(4), MemoryRule(4, "next")]
+    rules = [MemoryRule(), NEXT, BLOCKS, MemoryRule(4), MemoryRule(4, "next")]
     assert len({plain.under(rule).digest for rule in rules}) == len(rules)
     assert len({arrivals.under(rule).digest for rule in rules}) == len(rules)
     assert plain.under(NEXT) != plain
     assert "block_size 4, emitted_token next" in repr(plain.under(BLOCKS))
     assert "block_size 4, emitted_token next" in repr(arrivals.under(BLOCKS))
-
-
-@pytest.mark.parametrize("block_size", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("emitted", ["now", "next"])
-def test_instances_in_tokens_above_and_below(block_size: int, emitted: Any) -> None:
-    rule = MemoryRule(block_size, emitted)
-    rng = np.random.default_rng(block_size)
-    for _ in range(40):
-        instance = drawn(rng, rule)
-        limit = usable(rule, instance.memory_limit)
-        below, above = relaxed(instance), restricted(instance)
-        assert below.memory_rule == above.memory_rule == TOKENS
-        assert below.memory_limit == limit
-        # Every mix of rounds at which requests could meet, two or three at a time, or one alone.
-        for chosen in np.ndindex(*(request.output_length + 1 for request in instance)):
-            true, least, most = 0, 0, 0
-            for position, token in enumerate(chosen):
-                if token:
-                    true += held(rule, instance[position].prompt_length, token)
-                    least += below[position].prompt_length + token
-                    most += above[position].prompt_length + token
-            assert least <= true
-            assert true <= limit or most > above.memory_limit
-        if block_size == 1:
-            assert below == above
-
-
-def test_lengths_that_meet_no_end_of_a_block_are_rounded_towards_it() -> None:
-    # 17 and 18 of 32 tokens stored; 31, 32 and 33; 33 alone.
-    rule = MemoryRule(16)
-    instance = Instance.from_arrays([16, 30, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
-    assert relaxed(instance).prompt_lengths.tolist() == [30, 30, 47]
-    assert restricted(instance).prompt_lengths.tolist() == [31, 45, 47]
-    assert restricted(instance).memory_limit == 96 + 15
-
-
-def test_the_translations_of_a_workload_are_those_of_its_lengths() -> None:
-    rule = MemoryRule(16, "next")
-    instance = Instance.from_arrays([16, 1, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
-    workload = Workload.with_arrivals(instance, PoissonArrivals(1.0))
-    above = restricted(workload)
-    assert above.prompt_lengths.tolist() == restricted(instance).prompt_lengths.tolist()
-    assert above.memory_limit == restricted(instance).memory_limit
-    # A batch time is given what is stored, which is not rounded up to blocks.
-    below = relaxed(workload)
-    assert below.prompt_lengths.tolist() == [15, 0, 31]
-    assert below.memory_limit == relaxed(instance).memory_limit == 96
-    assert below.arrival_times.tolist() == workload.arrival_times.tolist()
-
-
-def test_a_workload_keeps_how_prompts_are_held() -> None:
-    chunks = Workload([0.0], [4], [2], memory_limit=9, memory_rule=MemoryRule(2, "next", "chunks"))
-    assert relaxed(chunks).memory_rule == MemoryRule(prompt_allocation="chunks")
-    again = relaxed(chunks)
-    assert relaxed(again) is again
-    assert again.digest != relaxed(chunks.under(MemoryRule(2, "next"))).digest
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 3, 5])

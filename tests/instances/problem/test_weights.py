@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from instances import Instance, Schedule, Workload
-from instances.problem.json_io import from_document, to_document
+from instances import Instance, Schedule, Workload, load, save
 
 COLUMNS = ([1, 2, 1], [3, 2, 1], [0, 1, 1])
 
@@ -14,15 +15,17 @@ def weighted(*weights: int) -> Instance:
     return Instance.from_arrays(*COLUMNS, memory_limit=6, weights=weights)
 
 
-def test_weights_of_one_leave_everything_as_it_was() -> None:
+def test_weights_of_one_leave_everything_as_it_was(tmp_path: Path) -> None:
     plain, ones = Instance.from_arrays(*COLUMNS, memory_limit=6), weighted(1, 1, 1)
     assert ones == plain
     assert not ones.is_weighted
     assert ones.digest == plain.digest
-    assert to_document(ones) == to_document(plain)
     assert (ones.total_weight, ones.total_output_length) == (3, 6)
     assert "weight" not in ones._repr_html_()
     ones.refuse_weights("is not 1")
+    for one, name in ((plain, "plain.json"), (ones, "ones.json")):
+        save(one, tmp_path / name)
+    assert (tmp_path / "plain.json").read_text() == (tmp_path / "ones.json").read_text()
 
 
 def test_weighted_costs_and_means() -> None:
@@ -37,13 +40,14 @@ def test_weighted_costs_and_means() -> None:
     assert f"{26 / 8:.6g} rounds" in schedule._repr_html_()
 
 
-def test_weights_are_part_of_the_problem() -> None:
+def test_weights_are_part_of_the_problem(tmp_path: Path) -> None:
     assert len({weighted(*w).digest for w in ((1, 1, 1), (1, 5, 2), (5, 1, 2), (1, 2, 5))}) == 4
     instance = weighted(1, 5, 2)
     assert instance != weighted(1, 5, 3)
     assert instance.of([2, 1]).weights.tolist() == [2, 5]
     assert instance.renamed("x").digest == instance.digest
-    assert from_document(to_document(instance)) == instance
+    save(instance, tmp_path / "weighted.json")
+    assert load(tmp_path / "weighted.json") == instance
 
 
 def test_weights_stand_in_frames_only_where_there_are_any() -> None:

@@ -8,22 +8,6 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, PoissonArrivals, Workload, read_workload
-from instances.batch_time import UnitTime
-from instances.problem.arrival_source import Arrival, ArrivalSource, ProblemSource
-
-
-def test_its_requests_arrive_in_order() -> None:
-    columns = ([0.5, 2.0, 2.0], [1, 2, 3], [4, 5, 6])
-    given = Workload(*columns, memory_limit=9, ids=["a", "b", "c"], batch_time=UnitTime())
-    workload = ProblemSource(given)
-    assert isinstance(workload, ArrivalSource)
-    for _ in range(2):
-        workload.reset(np.random.default_rng(0))
-        assert workload.next_arrival() == 0.5
-        assert list(workload.release(0.4)) == []
-        assert workload.release(0.5) == [Arrival(0.5, 1, 4, "a")]
-        assert workload.release(3.0) == [Arrival(2.0, 2, 5, "b"), Arrival(2.0, 3, 6, "c")]
-        assert workload.next_arrival() is None
 
 
 def test_lengths_of_an_instance_at_the_times_of_a_process() -> None:

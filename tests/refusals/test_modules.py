@@ -1,0 +1,161 @@
+"""What the modules beside the three packages refuse: sources, fits, comparisons, experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from refusals import Rows, assert_refused, each, every, refused
+from scripted import Scripted, start_all
+
+from hindsight.exact.horizon import proved_horizon
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    UnknownNameError,
+    Workload,
+)
+from instances.batch_time import preset
+from instances.generators import poisson_arrivals, register_generator
+from instances.problem.arrival_source import Arrival
+from online import AffineTime, compare, experiment, simulate, simulate_fleet
+from online.batch_time import Measurements, fit_affine_time
+from online.comparison import PolicySpec, compare_many
+from online.experiment import Experiment, Family, parse_experiment
+from online.headroom import measure_headroom
+from online.report import build_report
+from online.simulation import summarize
+from online.testing import check_policy
+
+SMALL = Instance.from_arrays([2, 1], [1, 2], memory_limit=10)
+BLOCKS = Instance.from_arrays([1] * 4, [1] * 4, memory_limit=8, memory_rule=MemoryRule(4))
+RULE = {"memory_limit": 8, "memory_rule": MemoryRule(4, "next")}
+TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=AffineTime(1.0, 0.5))
+WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
+LATE, BAD = Arrival(4, 1, 1), Arrival(2, 1, 1, "bad")
+MOST = Family("uniform", {"n": 1}, range(600_000))
+FEW = Family("uniform", {"n": 1}, range(2))
+EMPTY = 'name = "none"\npolicies = ["fcfs"]\n'
+
+
+class Source:
+    """An arrival source that hands over what it is given and checks nothing."""
+
+    name, adaptive, memory_limit = None, True, 12
+
+    def __init__(self, *batches: list[Arrival], **attributes: Any) -> None:
+        self.batches = batches
+        vars(self).update(attributes)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.left = list(self.batches)
+
+    def next_arrival(self) -> float | None:
+        return self.left[0][0].time if self.left else None
+
+    def release(self, now: float) -> list[Arrival]:
+        return self.left.pop(0) if self.left and self.left[0][0].time <= now else []
+
+    def observe(self, observation: object) -> None: ...
+
+
+def released(*batches: list[Arrival], **attributes: Any) -> Callable[[], Any]:
+    return lambda: simulate(Source(*batches, **attributes), Scripted(start_all))
+
+
+def arrivals(types: Any, horizon: float = 1) -> Any:
+    return poisson_arrivals(types, horizon, memory_limit=9, rng=np.random.default_rng(0))
+
+
+def headroom(policy: str = "fcfs", **options: Any) -> Callable[[], Any]:
+    return lambda: measure_headroom(TWO, [policy], **options)
+
+
+def summed(slos: Any) -> Any:
+    return summarize(simulate(SMALL, "fcfs"), slos)
+
+
+VALUES: Rows = [
+    (partial(proved_horizon, BLOCKS), "is not counted in tokens"),
+    # Sources of arrivals.
+    (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
+    *every("length", released([Arrival(0, -1, 3)]), released([Arrival(0, 2, 0)])),
+    (released([Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")]), "'bad': .* time = 2 is out of order"),
+    (released([Arrival(3, 1, 1), Arrival(4, 1, 1, "bad")]), "'bad': .* time = 4 is out of order"),
+    (released([Arrival(3, 1, 4)], [LATE, BAD]), "'bad': .* time = 2 is out of order"),
+    (released([Arrival(0, 5, 5)], **RULE), "10 exceeds memory_limit = 8 with block_size 4"),
+    (partial(arrivals, []), "types"),
+    (partial(arrivals, [(0, 1, 1)]), "arrival_rate"),
+    (partial(arrivals, [(1, 0, 1)]), "prompt_length"),
+    (partial(arrivals, [(1, 1, 1)], float("nan")), "horizon"),
+    # Fits, and tests of policies.
+    (lambda: fit_affine_time(Measurements(*[np.ones(2)] * 3)), "fewer than 3"),
+    (lambda: check_policy("fcfs", by_design=["rests"]), "'rests' is not one of the checks"),
+    (lambda: check_policy("fcfs", 0), "instances = 0"),
+    (lambda: check_policy(["fcfs", "mc-sf"]), "is not one policy"),
+    # Comparisons, headroom, reports.
+    (lambda: compare(SMALL, PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
+    (lambda: compare_many([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
+    (lambda: compare_many([SMALL, WORK], "vllm"), "batch_time = None is not"),
+    (headroom(time_limit=0), "time_limit"),
+    (headroom(jobs=0), "jobs"),
+    (headroom(error=-1), "error"),
+    (headroom(seed=-1), "seed"),
+    (lambda: build_report([]), "nothing to report"),
+    *each(summed, "slos", {"latency": 1.0}, {"ttft": -1}),
+    # Experiments.
+    (lambda: Experiment("e", [MOST], ["fcfs", "mc-sf"]), "trials = 1200000 are more than 1000000"),
+    (lambda: Family("uniform", {"n": 1}, count()), "seeds = .* are more than 1000000"),
+    (lambda: Family("uniform", {"n": 1}, [*range(9), 7]), "seeds = 7 is given twice"),
+    *each(parse_experiment, r"instances = \[\] is missing: .*\[\[instances\]\]", EMPTY),
+]
+TYPES: Rows = [
+    (lambda: simulate(Source(batch_time=0.5), "fcfs"), "batch_time = 0.5 is not a batch time"),
+    (lambda: simulate_fleet(Source(replicas=2), "mc-sf", "random"), "to a policy has one replica"),
+    (released([Arrival(0, 1.5, 2)]), "length"),
+    (partial(arrivals, [("1", 1, 1)]), "arrival_rate"),
+    (partial(arrivals, [(1, 1, 1.5)]), "output_length"),
+    (
+        lambda: TWO.with_batch_time(preset("llama-2-70b-2xa100")),
+        r"preset\(name\)\.batch_time",
+    ),
+    (lambda: build_report([1]), "is no Trial"),
+    *each(summed, "slos", {"ttft": "1"}),
+    (lambda: Experiment("e", [FEW], ["fcfs"], level="latency"), "'latency' is no ServiceLevel"),
+]
+UNKNOWN: Rows = [
+    (lambda: preset("h100"), "llama-2-70b-2xa100"),
+    (lambda: experiment.preset("fire"), "unknown preset 'fire'; known: smoke"),
+    (headroom("no-such"), "no-such"),
+]
+TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
+TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
+
+
+@refused({**TABLE, ValueError: TWICE})
+def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
+    assert_refused(error, call, words)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words"),
+    [
+        ("tokens,seconds\n1,1\n", "kv_tokens"),
+        ("tokens,kv_tokens,seconds\n1,2,0\n", "row 2"),
+        ("tokens,kv_tokens,seconds\n1.5,2,1\n", "1.5"),
+        ("tokens,kv_tokens,seconds\n1,2\n", "row 2"),
+        ("tokens,kv_tokens,seconds\n", "no measurements"),
+    ],
+)
+def test_bad_rounds_are_refused(tmp_path: Path, rounds: str, words: str) -> None:
+    path = tmp_path / "rounds.csv"
+    path.write_text(rounds, encoding="utf-8")
+    assert str(path) in assert_refused(FileFormatError, fit_affine_time, words, path)
