@@ -8,43 +8,32 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from doors import NO_INTEGERS, NO_NUMBERS, Door, assert_no_number, assert_same_number
 
 import hindsight
 import instances
 import online
 from instances import (
     Instance,
-    InvalidTypeError,
     InvalidValueError,
     PiecewiseConstantArrivals,
     PoissonArrivals,
     SinusoidalArrivals,
     Workload,
 )
-from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
-from instances.generators import poisson_arrivals
-from online import compare, fluid, theory
-from online.comparison import Interval, compare_many, ratio_confidence
-from online.experiment import Solver
-from online.fluid import batch_service_queue
-from online.pictures import Curve, ratio_histogram
-from online.simulation import summarize
-from online.worst_cases.drafts import Space
-from online.worst_cases.search import search
+from online import AffineTime, IterationTime, TiledTime, UnitTime, compare, fluid, pictures, theory
 from studies.fits import fit_power_law
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = Instance.from_arrays([1], [2], memory_limit=4)
 TYPE = fluid.PromptType(0.5, 1, 2)
 RNG = np.random.default_rng(0)
-Door = Callable[[Any], Any]
 
 
 def _policy(name: str, parameter: str) -> Door:
@@ -65,14 +54,10 @@ REALS: dict[str, Door] = {
     ),
     "compare": lambda x: compare(TINY, ["mc-sf"], time_limit=x)[0].total_latency,
     "compare-policy": lambda x: compare(TINY, ["mc-sf"], policy_time_limit=x)[0].total_latency,
-    "compare-many": lambda x: len(compare_many([TINY], ["mc-sf"], time_limit=x).records),
-    "solver": _field(Solver, "time_limit"),
     "poisson": _field(PoissonArrivals, "arrival_rate"),
     "durations": lambda x: PiecewiseConstantArrivals([x], [1.0]),
     "rates": lambda x: PiecewiseConstantArrivals([1.0], [x]),
     "sinusoidal": lambda x: SinusoidalArrivals(x, x, x, x),
-    "typed-rate": lambda x: _typed(x, 9.0),
-    "typed-horizon": lambda x: _typed(40.0, x),
     "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),
     "workload": lambda x: _workload(x).arrival_times.tolist(),
     "balance": lambda x: instances.generate("a-max-trap", balance=x).digest,
@@ -84,7 +69,6 @@ REALS: dict[str, Door] = {
     "watermark": _policy("vllm-v0", "watermark"),
     "spread": _field(online.ProportionalPredictions, "spread"),
     "wrong": _field(online.NoisyPredictions, "wrong", delta=1),
-    "slos": lambda x: summarize(online.simulate(TINY, "mc-sf"), {"ttft": x}),
     "unit-time": _field(UnitTime, "seconds"),
     "affine-time": lambda x: AffineTime(x, x, x),
     "table-time": lambda x: TiledTime([1, 2], [x, 1.0], kv_token=x),
@@ -98,16 +82,15 @@ REALS: dict[str, Door] = {
     "decay": lambda x: fluid.decay_rate(3, 4, x),
     "margin": lambda x: fluid.nested_thresholds(fluid.group([TYPE]), 0.1, 0.001, margin=x),
     "plan": lambda x: fluid.WaitPlan((TYPE,), (1,), x, x).batch_duration,
-    "queue-rate": lambda x: batch_service_queue(x, 0.1, 1).mean_wait,
-    "queue-time": lambda x: batch_service_queue(0.1, x, 1).mean_wait,
+    "queue-rate": lambda x: fluid.batch_service_queue(x, 0.1, 1).mean_wait,
+    "queue-time": lambda x: fluid.batch_service_queue(0.1, x, 1).mean_wait,
     "alpha-ratio": lambda x: float(theory.a_min_two_point_ratio_bound(x)),
     "q-ratio": lambda x: float(theory.a_min_linear_geometric_ratio(x)),
     "shares": lambda x: round(float(theory.a_min_ratio([x, x], 1, 1)), 12),
     "batches": lambda x: theory.fluid_latency([1.0, 1.0], 1, 1, x, "h-sf"),
     "sizes": lambda x: fit_power_law([x, 1, 2, 3], [1, 2, 3, 4]).exponent,
-    "sample": lambda x: Curve.from_samples({1: [x, 1.0]}),
-    "confidence": lambda x: Curve.from_samples({1: [1.0, 2.0]}, confidence=x),
-    "bootstrap": lambda x: ratio_confidence([], confidence_level=x),
+    "sample": lambda x: pictures.Curve.from_samples({1: [x, 1.0]}),
+    "confidence": lambda x: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=x),
     "window": lambda x: instances.trace_windows("absent", memory_limit=9, round_seconds=x) and None,
 }
 
@@ -124,59 +107,25 @@ INTEGERS: dict[str, Door] = {
     "interval": lambda x: dataclasses.astuple(online.IntervalPredictions(x, x)),
     "delta": _field(online.NoisyPredictions, "delta"),
     "prediction": lambda x: dataclasses.astuple(online.Prediction(x, x, x)),
-    "solver-seed": _field(Solver, "seed"),
-    "solver-threads": _field(Solver, "threads"),
     "group": lambda x: fluid.group([TYPE, fluid.PromptType(1, 1, 5)], x).ends,
     "plan": lambda x: fluid.WaitPlan((TYPE,), (x,), 1.0, 1.0).thresholds,
     "nested": lambda x: fluid.Segments(x, (x,), (1.0,)),
-    "space": lambda x: Space(x, 9, x),
-    "bins": lambda x: len(ratio_histogram(_ratios(), bins=x).patches),
+    "bins": lambda x: len(pictures.ratio_histogram(_RATIOS, bins=x).patches),
     "id": lambda x: instances.Request(0, 1, 1, x).id,
 }
-
-
-def _typed(rate: Any, horizon: Any) -> list[float]:
-    rng = np.random.default_rng(1)
-    return poisson_arrivals([(rate, 1, 1)], horizon, memory_limit=4, rng=rng).arrival_times.tolist()
 
 
 def _workload(time: Any) -> Workload:
     return Workload([time], [1], [1], memory_limit=2)
 
 
-def _ratios() -> list[Any]:
-    return [Interval(Fraction(1), Fraction(1))]
-
-
-NO_NUMBERS = [
-    True,
-    np.True_,
-    "1",
-    1j,
-    object,
-    np.timedelta64(1, "s"),
-    float("nan"),
-    float("inf"),
-    np.float32("nan"),
-    -(10**400),
-    10**400,
-    10**5000,
-    Fraction(10**400),
-]
-NO_INTEGERS = [*NO_NUMBERS, 1.0, np.float64(1), Fraction(3, 2)]
-
-
-def _refused(door: Door, value: Any) -> None:
-    with pytest.raises((InvalidTypeError, InvalidValueError)) as caught:
-        door(value)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 400
+_RATIOS = [compare(TINY, "fcfs")[0].ratio]
 
 
 @pytest.mark.parametrize("name", REALS)
 def test_what_is_no_number_is_refused_everywhere(name: str) -> None:
     for value in NO_NUMBERS:
-        _refused(REALS[name], value)
+        assert_no_number(REALS[name], value)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
@@ -184,27 +133,17 @@ def test_what_is_no_whole_number_is_refused_everywhere(name: str) -> None:
     for value in NO_INTEGERS:
         if name == "id" and isinstance(value, str):
             continue
-        _refused(INTEGERS[name], value)
+        assert_no_number(INTEGERS[name], value)
 
 
 @pytest.mark.parametrize("name", REALS)
 def test_a_number_is_the_same_in_every_type(name: str) -> None:
-    expected = _plain(REALS[name](0.5))
-    for value in (np.float64(0.5), np.float32(0.5), Fraction(1, 2)):
-        assert _plain(REALS[name](value)) == expected
+    assert_same_number(REALS[name], 0.5, np.float64, np.float32, Fraction)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_a_whole_number_is_the_same_in_every_type(name: str) -> None:
-    good = 2
-    expected = _plain(INTEGERS[name](good))
-    for kind in (np.int64, np.int8, np.uint16):
-        assert _plain(INTEGERS[name](kind(good))) == expected
-
-
-def _plain(value: Any) -> str:
-    """A text in which 0.5 and np.float64(0.5) differ, were one to be kept."""
-    return repr(value)
+    assert_same_number(INTEGERS[name], 2, np.int64, np.int8, np.uint16)
 
 
 def test_small_integer_types_do_not_overflow() -> None:
@@ -225,11 +164,6 @@ def test_rates_whose_sum_no_float_holds_are_refused() -> None:
         fluid.equilibrium([fluid.PromptType(5e307, 1, 1)] * 2, 0.1, 0.1)
     with pytest.raises(InvalidValueError, match="arrival_rate"):
         fluid.Segments(1, (1, 2), (1e308, 1e308))
-
-
-def test_a_search_for_worst_cases_takes_seconds() -> None:
-    for value in NO_NUMBERS:
-        _refused(lambda x: search([], seconds=x), value)
 
 
 ALONE = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors import NO_INTEGERS, NO_NUMBERS, Door, assert_no_number, assert_same_number
 from refusals import Rows, assert_refused, each, every, refused
 from scripted import Scripted, start_all
 
@@ -28,12 +30,14 @@ from instances.generators import poisson_arrivals, register_generator
 from instances.problem.arrival_source import Arrival
 from online import AffineTime, compare, experiment, simulate, simulate_fleet
 from online.batch_time import Measurements, fit_affine_time
-from online.comparison import PolicySpec, compare_many
-from online.experiment import Experiment, Family, parse_experiment
+from online.comparison import PolicySpec, compare_many, ratio_confidence
+from online.experiment import Experiment, Family, Solver, parse_experiment
 from online.headroom import measure_headroom
 from online.report import build_report
 from online.simulation import summarize
 from online.testing import check_policy
+from online.worst_cases.drafts import Space
+from online.worst_cases.search import search
 
 SMALL = Instance.from_arrays([2, 1], [1, 2], memory_limit=10)
 BLOCKS = Instance.from_arrays([1] * 4, [1] * 4, memory_limit=8, memory_rule=MemoryRule(4))
@@ -159,3 +163,37 @@ def test_bad_rounds_are_refused(tmp_path: Path, rounds: str, words: str) -> None
     path = tmp_path / "rounds.csv"
     path.write_text(rounds, encoding="utf-8")
     assert str(path) in assert_refused(FileFormatError, fit_affine_time, words, path)
+
+
+REALS: dict[str, Door] = {
+    "compare-many": lambda x: len(compare_many([SMALL], ["mc-sf"], time_limit=x).records),
+    "solver": lambda x: Solver(time_limit=x).time_limit,
+    "typed-rate": lambda x: arrivals([(x, 1, 1)]).arrival_times.tolist(),
+    "typed-horizon": lambda x: arrivals([(40, 1, 1)], x).arrival_times.tolist(),
+    "slos": lambda x: summed({"ttft": x}),
+    "bootstrap": lambda x: ratio_confidence([], confidence_level=x),
+}
+INTEGERS: dict[str, Door] = {
+    "solver-seed": lambda x: Solver(seed=x).seed,
+    "solver-threads": lambda x: Solver(threads=x).threads,
+    "space": lambda x: Space(x, 9, x),
+}
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_a_number_is_checked_and_the_same_in_every_type(name: str) -> None:
+    for value in NO_NUMBERS:
+        assert_no_number(REALS[name], value)
+    assert_same_number(REALS[name], 0.5, np.float64, np.float32, Fraction)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_a_whole_number_is_checked_and_the_same_in_every_type(name: str) -> None:
+    for value in NO_INTEGERS:
+        assert_no_number(INTEGERS[name], value)
+    assert_same_number(INTEGERS[name], 2, np.int64, np.int8, np.uint16)
+
+
+def test_a_search_for_worst_cases_takes_seconds() -> None:
+    for value in NO_NUMBERS:
+        assert_no_number(lambda x: search([], seconds=x), value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import logging
 import subprocess
@@ -26,9 +27,6 @@ from instances import (
     Workload,
     read_log,
 )
-from online.batch_time import Measurements
-from online.batch_time.measurements import round_of
-from online.policy_interface.specs import read_policy
 
 SIZE = 16
 LEVEL, TIME = ServiceLevel(latency=90), online.UnitTime(1.0)
@@ -119,8 +117,7 @@ def test_the_engine_takes_the_steps_of_the_simulation(
         fake_vllm.install(patch)
         bridge = importlib.import_module("online.bridges.vllm")
         server = led(bridge, "fcfs")
-        made = read_policy(policy).make()
-        lead = bridge.Lead(made, 12, SIZE, level=LEVEL, batch_time=TIME)
+        lead = bridge.Lead(online.make_policy(policy), 12, SIZE, level=LEVEL, batch_time=TIME)
         server.scheduler.lead = lead
         sent = 0
         while sent < 40 or server.scheduler.requests:
@@ -479,48 +476,38 @@ def test_a_policy_that_lets_the_engine_idle_leads_no_more(
     assert "has let none advance" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("told", "expected"),
-    [
-        (7, (7, 7, 7)),
-        ("7", (7, 7, 7)),
-        ([3, 9], (3, 6, 9)),
-        ([3, 4, 900], (3, 4, 50)),
-        (900, (50, 50, 50)),
-        (0, (1, 1, 1)),
-        (6.6, (7, 7, 7)),
-        ([9, 3], None),
-        ([], None),
-        ("many", None),
-        ({"a": 1}, None),
-        (float("nan"), None),
-    ],
-)
-def test_predictions_of_clients(told: Any, expected: tuple[int, int, int] | None) -> None:
-    from online.bridges.lead import told_prediction
-
-    found = told_prediction(told, 50)
-    assert (found and (found.lower, found.point, found.upper)) == expected
+TOLD: list[tuple[Any, tuple[int, int, int]]] = [
+    (7, (7, 7, 7)),
+    ("7", (7, 7, 7)),
+    ([3, 9], (3, 6, 9)),
+    ([3, 4, 900], (3, 4, 50)),
+    (900, (50, 50, 50)),
+    (0, (1, 1, 1)),
+    (6.6, (7, 7, 7)),
+    (None, (50, 50, 50)),
+    *[(bad, (50, 50, 50)) for bad in ([9, 3], [], "many", {"a": 1}, float("nan"))],
+]
 
 
-def test_a_prediction_reaches_the_policy_and_a_bad_one_is_warned_of_once(
+def test_predictions_of_clients_reach_the_policy_and_a_bad_one_is_warned_of_once(
     bridge: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, int, int]] = []
 
     class Note(Greedy):
         def arrive(self, requests: Sequence[Any], state: online.State) -> None:
             super().arrive(requests, state)
-            seen.extend((one.prediction.lower, one.prediction.upper) for one in requests)
+            told = [one.prediction for one in requests]
+            seen.extend((one.lower, one.point, one.upper) for one in told)
 
     server = led(bridge, Note)
-    for number, told in enumerate([None, 4, [2, 6], "many", "more"]):
+    for number, (told, _) in enumerate(TOLD):
         extra = None if told is None else {"predicted_output": told}
-        server.scheduler.add_request(Request(str(number), 20, 8, extra))
+        server.scheduler.add_request(Request(str(number), 20, 50, extra))
     # More than memory holds beside the prompt is not predicted.
     server.scheduler.add_request(Request("long", 100, 4096))
     server.step()
-    assert seen == [(8, 8), (4, 4), (2, 6), (8, 8), (8, 8), (93, 93)]
+    assert seen == [*(expected for _, expected in TOLD), (93, 93, 93)]
     assert caplog.text.count("is neither tokens nor") == 1
 
 
@@ -536,11 +523,13 @@ def test_rounds_are_recorded_as_they_are_read(
     server.step()
     scheduler.finish(scheduler.requests["2"], Reason.ABORT)
     server.serve()
-    measured = Measurements.read(path)
-    assert measured.tokens.tolist() == [90, 2, 1]
-    assert measured.kv_tokens.tolist() == [90, 62, 22]
-    assert measured.decodes.tolist() == [0, 2, 1]
-    assert measured.prompt_squares.tolist() == [20**2 + 40**2 + 30**2, 0, 0]
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    measured = {name: [float(row[name]) for row in rows] for name in rows[0]}
+    assert measured["tokens"] == [90, 2, 1]
+    assert measured["kv_tokens"] == [90, 62, 22]
+    assert measured["decodes"] == [0, 2, 1]
+    assert measured["prompt_squares"] == [20**2 + 40**2 + 30**2, 0, 0]
 
 
 def ended(reason: str, prompt: int, output: int, latency: float) -> Any:
@@ -635,17 +624,16 @@ def test_a_batch_time_is_a_text_or_a_file(bridge: ModuleType, tmp_path: Path) ->
     rows = [f"{t},{k},{0.01 + 1e-4 * t + 1e-6 * k}" for t in range(1, 60) for k in (500, 9000)]
     path.write_text("\n".join(["tokens,kv_tokens,seconds", *rows]), encoding="utf-8")
     for text, seconds in ((str(path), 0.01 + 30e-4 + 30e-6), ("affine:0.01,0.0001,0", 0.013)):
-        (found,) = bridge.batch_time_of(text).durations(round_of(0, 30, 30, 900, 0))
+        one = Workload([0.0], [30], [1], memory_limit=99, batch_time=bridge.batch_time_of(text))
+        (found,) = online.simulate(one, "fcfs").completion_times
         assert found == pytest.approx(seconds, rel=1e-3)
     assert bridge.batch_time_of(None) is None
     with pytest.raises(InvalidValueError, match="needs a log"):
         bridge.batch_time_of("fit")
 
 
-def test_a_machine_without_ends_does_not_grow() -> None:
-    from online.bridges.lead import Lead
-
-    lead = Lead(online.make_policy("fcfs"), 12, SIZE)
+def test_a_machine_without_ends_does_not_grow(bridge: ModuleType) -> None:
+    lead = bridge.Lead(online.make_policy("fcfs"), 12, SIZE)
     for number in range(2000):
         name = str(number)
         lead.arrive(name, float(number), (20, 5), None)
