@@ -102,11 +102,7 @@ def test_an_edited_file_is_read_again_and_one_that_fails_leaves_the_last() -> No
         ("r.py", "import os\n\nimport not_there\n", "module that is not there: not_there (r.py:3)"),
         ("r.py", "def f():\n    {}[1]\nf()\n", "import = 'r.py' fails: KeyError: 1 (r.py:2)"),
         ("r.py", "import sys\nsys.exit('no\\nmore')\n", "fails: SystemExit: no more (r.py:2)"),
-        (
-            "r.py",
-            "from instances import generate\ngenerate('x')\n",
-            "known: ",
-        ),
+        ("r.py", "from instances import generate\ngenerate('x')\n", "known: "),
         ("r.py", "x = '\0'\n", "import = 'r.py' "),
     ],
 )

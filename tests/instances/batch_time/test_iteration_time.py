@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from scripted import Scripted
 
 import online
 from instances import Workload
-from instances.batch_time import BatchStretch
-from instances.batch_time.models import IterationTime
-from online import AffineTime, Decision, Policy
+from online import Decision, IterationTime
 
 
-class Scripted(Policy):
-    name = "scripted"
+class Draining(Scripted):
+    """Notes when it is told that nothing more comes."""
 
     def __init__(self, rule: Any, drains: bool = False) -> None:
-        self.rule, self.drains = rule, drains
-
-    def reset(self, setup: Any) -> None:
-        self.waiting: list[int] = []
+        super().__init__(rule, drains=drains)
         self.told: list[float] = []
-
-    def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        self.waiting.extend(q.index for q in requests)
 
     def drain(self, state: Any) -> bool:
         self.told.append(state.time)
         return self.drains
-
-    def decide(self, state: Any) -> Decision:
-        return self.rule(self, state)
-
-
-@given(
-    rounds=st.integers(1, 5),
-    requests=st.integers(0, 4),
-    advancing=st.integers(1, 50),
-    held=st.integers(0, 50),
-)
-def test_seconds_count_what_advances(rounds: int, requests: int, advancing: int, held: int) -> None:
-    stretch = BatchStretch(rounds, requests, 3, 1, advancing + held, requests, held_memory=held)
-    expected = [0.5 + 0.25 * (advancing + requests * k) for k in range(rounds)]
-    assert IterationTime(0.5, 0.25).durations(stretch).tolist() == expected
-    if not held:
-        assert AffineTime(0.5, 0.0, 0.25).durations(stretch).tolist() == expected
 
 
 def test_the_machine_tells_what_is_held() -> None:
@@ -61,7 +34,7 @@ def test_the_machine_tells_what_is_held() -> None:
 
     time = IterationTime(1.0, 1.0)
     source = Workload([0.0, 0.0], [1, 4], [3, 2], memory_limit=50, batch_time=time)
-    run = online.simulate(source, Scripted(rule))
+    run = online.simulate(source, Draining(rule))
     assert run.round_end_times is not None
     # 2 + 5 tokens; 3 beside 5 held; 4 + 6.
     assert np.diff(run.round_end_times, prepend=0.0).tolist() == [8.0, 4.0, 11.0]
@@ -82,7 +55,7 @@ def pause_until_two(policy: Any, state: Any) -> Decision:
 def test_a_batch_held_as_a_whole_waits_for_the_next_arrival() -> None:
     time = IterationTime(2.0)
     source = Workload([0.0, 7.3], [1, 1], [2, 2], memory_limit=50, batch_time=time)
-    run = online.simulate(source, Scripted(pause_until_two))
+    run = online.simulate(source, Draining(pause_until_two))
     assert run.start_times.tolist() == [0.0, 7.3]
     assert run.completion_times.tolist() == [9.3, 11.3]
     assert run.rounds_run == 3
@@ -91,7 +64,7 @@ def test_a_batch_held_as_a_whole_waits_for_the_next_arrival() -> None:
 
 def test_a_policy_is_told_once_that_nothing_more_comes() -> None:
     source = Workload([0.0], [1], [2], memory_limit=50, batch_time=IterationTime(2.0))
-    stubborn, willing = Scripted(pause_until_two), Scripted(pause_until_two, drains=True)
+    stubborn, willing = Draining(pause_until_two), Draining(pause_until_two, drains=True)
     run = online.simulate(source, willing)
     assert (run.status, run.drain_round, willing.told) == ("completed", 1, [2.0])
     assert run.completion_times.tolist() == [4.0]

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from instances import Workload
-from instances.batch_time import LLAMA_2_70B_2XA100, BatchStretch, TiledTime, preset
-from online import AffineTime, UnitTime, simulate
+from instances.batch_time import LLAMA_2_70B_2XA100, BatchStretch, preset
+from online import AffineTime, IterationTime, TiledTime, UnitTime, simulate
 from online.batch_time import Measurements, fit_affine_time
 
 # Three rounds: 2 requests decode, 1 completes a prompt of 5 in the first, 4 chunk tokens a round.
@@ -102,3 +104,17 @@ def test_measurements_from_a_file(tmp_path: Path) -> None:
     path.write_text("batch,tokens,kv_tokens,seconds\n1,0,0,1\n1,10,0,3\n2,0,10,2\n2,10,10,4\n")
     model = fit_affine_time(path).model
     assert [model.d0, model.d1, model.d2] == pytest.approx([1.0, 0.2, 0.1])
+
+
+@given(
+    rounds=st.integers(1, 5),
+    requests=st.integers(0, 4),
+    advancing=st.integers(1, 50),
+    held=st.integers(0, 50),
+)
+def test_seconds_count_what_advances(rounds: int, requests: int, advancing: int, held: int) -> None:
+    stretch = BatchStretch(rounds, requests, 3, 1, advancing + held, requests, held_memory=held)
+    expected = [0.5 + 0.25 * (advancing + requests * k) for k in range(rounds)]
+    assert IterationTime(0.5, 0.25).durations(stretch).tolist() == expected
+    if not held:
+        assert AffineTime(0.5, 0.0, 0.25).durations(stretch).tolist() == expected

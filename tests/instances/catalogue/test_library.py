@@ -13,10 +13,7 @@ from pathlib import Path
 import pytest
 
 import instances
-from instances import (
-    Instance,
-    Workload,
-)
+from instances import Instance, Workload
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "instances" / "catalogue"

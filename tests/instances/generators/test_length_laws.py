@@ -68,11 +68,7 @@ def test_mixture_and_uniform() -> None:
 
 
 @settings(max_examples=examples(20))
-@given(
-    median=st.integers(2, 60),
-    excess=st.floats(1.05, 2.5),
-    maximum=st.integers(400, 500),
-)
+@given(median=st.integers(2, 60), excess=st.floats(1.05, 2.5), maximum=st.integers(400, 500))
 def test_a_lognormal_law_has_its_mean_and_its_median(
     median: int, excess: float, maximum: int
 ) -> None:

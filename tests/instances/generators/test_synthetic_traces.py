@@ -7,13 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from instances import (
-    Instance,
-    generate,
-    generator_documentation,
-    load,
-    save,
-)
+from instances import Instance, generate, generator_documentation, load, save
 
 NAMES = ["lmsys-like", "mixed-long-short"]
 SIGMAS = 5.0
@@ -96,12 +90,6 @@ def test_the_name_the_metadata_and_the_documentation_say_synthetic(name: str, tm
 
 
 @both
-def test_the_default_is_the_memory_of_the_experiments_and_all_at_once(name: str) -> None:
-    assert drawn(name).memory_limit == 16_492
-    assert not drawn(name).arrival_times.any()
-
-
-@both
 def test_arrivals_are_a_poisson_process(name: str) -> None:
     instance = generate(name, seed=4, n=20_000, arrival_rate=0.25)
     gaps = np.diff(instance.arrival_times)
@@ -116,13 +104,6 @@ def test_arrivals_are_a_poisson_process(name: str) -> None:
     # Variance = mean: what equal gaps or bursts would miss.
     squares = (counts - 0.25) ** 2
     assert abs(squares.mean() - 0.25) < SIGMAS * squares.std() / np.sqrt(size)
-
-
-@both
-def test_lengths_do_not_depend_on_how_they_arrive(name: str) -> None:
-    one, two = generate(name, seed=6, n=50), generate(name, seed=6, n=50, arrival_rate=2.0)
-    assert one.prompt_lengths.tolist() == two.prompt_lengths.tolist()
-    assert one.output_lengths.tolist() == two.output_lengths.tolist()
 
 
 @both

@@ -14,13 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_files import read, write
 
-from instances import (
-    FileFormatError,
-    open_trace,
-    read_trace,
-    trace_windows,
-)
-from instances.traces.row import TICKS_PER_SECOND, as_ticks
+from instances import FileFormatError, open_trace, read_trace, trace_windows
 
 # The same four requests in each format: 0, 0.5, 1.25 and 3 seconds after the first.
 SECONDS = ("0", "0.5", "1.25", "3")
@@ -166,31 +160,6 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
 
 
 # --- times --------------------------------------------------------------------------------------
-
-
-@given(st.floats(min_value=1e-8, max_value=1e12))
-def test_a_float_as_written_keeps_all_its_digits(seconds: float) -> None:
-    assert Fraction(as_ticks(repr(seconds)), TICKS_PER_SECOND) == Fraction(repr(seconds))
-
-
-@given(st.decimals(min_value=0, max_value=10**12, places=24))
-def test_24_decimals_are_exact(seconds: Decimal) -> None:
-    assert Fraction(as_ticks(f"{seconds:f}"), TICKS_PER_SECOND) == Fraction(seconds)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("9e-06", "0.000009"), ("1.5E2", "150"), ("7.", "7"), ("0", "0")]
-)
-def test_ways_to_write_a_number(text: str, seconds: str) -> None:
-    assert as_ticks(text) == Fraction(seconds) * TICKS_PER_SECOND
-
-
-@pytest.mark.parametrize(
-    "text", ["", ".", "+1", "1_0", "inf", "\u0661", "1e", "0x1", "12345678901234567", "9.1e15"]
-)
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a time"):
-        as_ticks(text)
 
 
 def test_mooncake_times_are_milliseconds_with_or_without_a_fraction(tmp_path: Path) -> None:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from log_files import (
-    LOGS,
-    aiperf,
-    lines,
-    sglang_server,
-    vllm_bench,
-)
+from log_files import LOGS, aiperf, lines, sglang_server, vllm_bench
 from trace_files import write
 
 from instances import FileFormatError, read_log
-from instances.traces import benchmark_run
 
 every_log = pytest.mark.parametrize("kind", LOGS)
 
@@ -167,48 +158,3 @@ def test_long_prompts_are_no_reason_to_refuse_a_record(
     lines = LOGS["sglang-server"].splitlines(keepends=True)
     lines[1] = lines[1].replace('"{}"', json.dumps("long " * 300_000))
     assert "row 2: is longer than 1048586 characters" in refused(write(tmp_path, "".join(lines)))
-
-
-# --- memory -------------------------------------------------------------------------------------
-
-
-def long_run(count: int, tokens: int = 20) -> str:
-    return json.dumps(
-        {
-            "input_lens": [100] * count,
-            "output_lens": [tokens + 1] * count,
-            "ttfts": [0.125] * count,
-            "itls": [[0.0212345678] * tokens] * count,
-            "start_times": [k / 64 for k in range(count)],
-            "generated_texts": ["word " * tokens] * count,
-            "errors": [""] * count,
-        }
-    )
-
-
-def long_lines(count: int) -> str:
-    record = json.loads(LOGS["aiperf"].splitlines()[0])
-    record["metrics"]["inter_chunk_latency"] = {"value": [21.2345678] * 20, "unit": "ms"}
-    return (json.dumps(record) + "\n") * count
-
-
-def peak_of(read: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        read()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("text", [long_run, long_lines], ids=["run", "lines"])
-def test_memory_grows_by_arrays_only(
-    tmp_path: Path, text: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(benchmark_run, "MOST_INTER_TOKEN_TIMES", 1000)
-    peaks = []
-    for count in (2_000, 8_000):
-        path = write(tmp_path, text(count), f"{count}.json")
-        peaks.append(peak_of(lambda path=path: read_log(path, most_inter_token_times=1000)))
-    # Some 80 bytes a row twice over while it is put in order; 20 floats a row would be 640 more.
-    assert peaks[1] - peaks[0] < 300 * 6_000

@@ -11,15 +11,7 @@ import pytest
 from log_files import FAILED_AT, LOGS, REQUESTS, guidellm_report, openai_usage, sglang_bench
 from trace_files import read, write
 
-from instances import (
-    FileFormatError,
-    load,
-    open_trace,
-    read_log,
-    read_workload,
-    save,
-)
-from instances.traces import request_log
+from instances import FileFormatError, load, open_trace, read_log, read_workload, save
 
 KEPT = sorted((one for k, one in enumerate(REQUESTS) if k != FAILED_AT), key=lambda one: one.start)
 every_log = pytest.mark.parametrize("kind", LOGS)
@@ -135,19 +127,6 @@ def test_times_between_tokens_are_bounded_and_their_means_are_kept(tmp_path: Pat
     assert log.inter_token_offsets.tolist() == [0, 2, 2, 3, 3]
     assert log.mean_inter_token_times[3] == pytest.approx(0.625 / 3)
     assert "times between tokens held" in str(log)
-
-
-@pytest.mark.parametrize("piece", [1, 3, 100])
-def test_a_part_of_a_log_keeps_what_was_measured(
-    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request_log, "PIECE", piece)
-    log = read_log(write(tmp_path, LOGS["vllm-bench"]))
-    for kept in (np.array([False, False, True, True]), np.array([2, 3])):
-        part = log.select(kept)
-        assert part.prompt_lengths.tolist() == [879, 91]
-        assert part.inter_token_offsets.tolist() == [0, 1, 4]
-        assert part.inter_token_times.tolist() == [0.03125, 0.25, 0.25, 0.125]
 
 
 def test_the_first_requests_may_all_have_failed(tmp_path: Path) -> None:

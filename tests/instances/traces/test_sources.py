@@ -17,13 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_files import read, write
 
-from instances import (
-    FileFormatError,
-    load,
-    open_trace,
-    read_workload,
-    save,
-)
+from instances import FileFormatError, load, open_trace, read_workload, save
 
 HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 VIDUR = HEADER + "0.0,374,44\n0.5,396,109\n3,91,16\n"

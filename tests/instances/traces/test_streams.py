@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -67,51 +66,6 @@ def test_yaml_piece_by_piece(document: Any, step: int) -> None:
         stream.skip()
         assert stream.opening() in "[{"
         assert stream.value() == document
-
-
-@pytest.mark.parametrize("text", ["1.5e-3", "1.5E+10", "-0.25", "12", "true", "null"])
-def test_a_number_is_read_to_its_end(text: str) -> None:
-    for step in range(1, 8):
-        stream = JsonStream(Dripping(f'{{"a": [{text}, {text}], "b": {text}}}', step), "x")
-        assert rebuilt(stream) == {"a": [json.loads(text)] * 2, "b": json.loads(text)}
-
-
-@given(DOCUMENTS.filter(lambda one: isinstance(one, (list, dict)) and one), st.data())
-def test_what_is_cut_off_is_refused(document: Any, data: st.DataObject) -> None:
-    text = json.dumps(document)
-    cut = text[: data.draw(st.integers(1, len(text) - 1))]
-    for take in (rebuilt, JsonStream.value, JsonStream.skip):
-        with pytest.raises(FileFormatError, match="cut off|not JSON"):
-            take(JsonStream(io.StringIO(cut), "x"))
-
-
-@pytest.mark.parametrize("take", [rebuilt, JsonStream.value, JsonStream.skip])
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[1 2]" + " " * 99, "is not JSON"),
-        ("[1,]" + " " * 99, "is not JSON"),
-        ('{"a" 1}' + " " * 99, "is not JSON"),
-        ("{1: 2}" + " " * 99, "is not JSON"),
-        ("[" + "9" * 5000 + "]", "number that is none"),
-    ],
-)
-def test_what_is_no_json_is_refused(take: Callable[[Any], Any], text: str, message: str) -> None:
-    with pytest.raises(FileFormatError, match=message):
-        take(JsonStream(io.StringIO(text), "x"))
-
-
-def test_depth_and_keys_are_bounded() -> None:
-    with pytest.raises(FileFormatError, match="nested too deeply"):
-        JsonStream(io.StringIO("[" * 200_000), "x").skip()
-    with pytest.raises(FileFormatError, match="'a' is there twice"):
-        JsonStream(io.StringIO('{"a": 1, "a": 2}'), "x").value()
-    with pytest.raises(FileFormatError, match="nested too deeply"):
-        YamlStream(io.StringIO("[" * 500 + "]" * 500), "x").value()
-    with pytest.raises(FileFormatError, match="'a' is there twice"):
-        YamlStream(io.StringIO("a: 1\na: 2"), "x").value()
-    with pytest.raises(FileFormatError, match="not YAML"):
-        YamlStream(io.StringIO("a: [1, {"), "x").value()
 
 
 def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,26 +1,15 @@
-"""The Azure trace reader: its rule on small files, its refusals, and the real trace."""
+"""The Azure trace reader: its rule on small files, and its refusals."""
 
 from __future__ import annotations
 
-import csv
-import math
-from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from instances import (
-    InvalidValueError,
-    MemoryRule,
-    load,
-    read_trace,
-    read_workload,
-    save,
-)
+from instances import InvalidValueError, MemoryRule, load, read_trace, read_workload, save
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
-TRACES = Path(__file__).resolve().parents[3].parent / "shared" / "traces"
 
 
 def stamp(seconds: str | int) -> str:
@@ -167,82 +156,9 @@ def test_the_report_travels_with_the_instance_and_reads_as_a_line(tmp_path: Path
         assert part in line
 
 
-def test_paths_may_be_strings(tmp_path: Path) -> None:
-    assert len(read_trace(str(trace(tmp_path, [(0, 5, 3)])), memory_limit=9)[0]) == 1
-
-
 # --- what a file can get wrong ------------------------------------------------------------------
 
 
 def test_a_round_too_short_for_the_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="row3.*arrival_time"):
         read(trace(tmp_path, [(0, 5, 3), (1, 5, 3)]), round_seconds=1e-300)
-
-
-# --- the real trace -----------------------------------------------------------------------------
-
-
-def real(name: str) -> Path:
-    path = TRACES / name
-    if not path.exists():
-        pytest.skip(f"the real trace {path} is not on this machine")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "prompt_mean", "output_mean"),
-    [
-        ("azure_llm_inference_2023_conv.csv", 19_366, 1154.7, 211.1),
-        ("azure_llm_inference_2023_code.csv", 8_819, 2047.8, 27.9),
-    ],
-)
-def test_the_whole_real_trace(name: str, rows: int, prompt_mean: float, output_mean: float) -> None:
-    instance, report = read_trace(real(name), memory_limit=10**6)
-    assert report.rows_in_window == rows
-    assert report.kept == rows == len(instance)
-    # The published moments, to their last digit.
-    assert round(float(instance.prompt_lengths.mean()), 1) == prompt_mean
-    assert round(float(instance.output_lengths.mean()), 1) == output_mean
-
-
-def test_a_window_of_the_real_trace_row_by_row() -> None:
-    path = real("azure_llm_inference_2023_conv.csv")
-    start, duration, scale, limit = Decimal(600), Decimal(120), 16, 100
-    expected, empty, too_long, inside = [], 0, 0, 0
-    with open(path, newline="", encoding="utf-8") as stream:
-        origin = None
-        for line, row in enumerate(csv.DictReader(stream), start=2):
-            day, _, digits = row["TIMESTAMP"].partition(".")
-            epoch = (datetime.fromisoformat(day) - datetime(2023, 11, 1)).total_seconds()
-            moment = Decimal(int(epoch)) + Decimal(f"0.{digits}")
-            origin = moment if origin is None else origin
-            offset = moment - origin - start
-            if not 0 <= offset < duration:
-                continue
-            inside += 1
-            prompt = math.ceil(Decimal(row["ContextTokens"]) / scale)
-            output = math.ceil(Decimal(row["GeneratedTokens"]) / scale)
-            if not prompt or not output:
-                empty += 1
-            elif prompt + output > limit:
-                too_long += 1
-            else:
-                arrival = math.ceil(offset / Decimal("0.05"))
-                expected.append((f"row{line}", arrival, prompt, output))
-    instance, report = read_trace(
-        path,
-        memory_limit=limit,
-        round_seconds=0.05,
-        token_scale=scale,
-        start_seconds=600,
-        duration_seconds=120,
-    )
-    found = [(q.id, q.arrival_time, q.prompt_length, q.output_length) for q in instance]
-    assert found == expected
-    assert len(expected) > 100
-    assert too_long > 0
-    assert (report.rows_in_window, report.dropped_empty, report.dropped_too_long) == (
-        inside,
-        empty,
-        too_long,
-    )

@@ -1,4 +1,4 @@
-"""`Request` and `as_integer`: every field, every bad type and value."""
+"""`Request`: the ends of its fields, what is computed of them, and that it is a value."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import names, requests
 
-from instances import InvalidTypeError, InvalidValueError, Request
-from instances.validation import as_number
+from instances import Request
 
 FIELDS = {"arrival_time": 0, "prompt_length": 0, "output_length": 1}
 
@@ -21,10 +20,6 @@ FIELDS = {"arrival_time": 0, "prompt_length": 0, "output_length": 1}
 def request_with(field: str, value: object, **others: object) -> Request:
     arguments: dict = {"arrival_time": 0, "prompt_length": 1, "output_length": 1, **others}
     return Request(**{**arguments, field: value})
-
-
-NOT_INTEGERS = [True, np.True_, 1.0, np.float32(3.0), "3", None, [1], 3 + 0j, np.array(1)]
-NOT_INTEGERS += [np.datetime64("2023-01-01"), np.timedelta64(1)]
 
 
 @pytest.mark.parametrize(("field", "minimum"), FIELDS.items())
@@ -64,27 +59,3 @@ def test_requests_are_values(request_: Request, identifier: str | int | None) ->
     assert pickle.loads(pickle.dumps(labelled)) == labelled  # noqa: S301 (our own bytes)
     assert copy.deepcopy(labelled) == labelled
     assert labelled != dataclasses.replace(labelled, output_length=labelled.output_length + 1)
-
-
-@pytest.mark.parametrize("value", [1, 1.5, np.int64(2), np.float32(0.5)])
-def test_a_number_is_a_float(value: float) -> None:
-    assert as_number(value, None, "x", minimum=0.5, above=0, below=3) == float(value)
-
-
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [
-        (np.True_, InvalidTypeError),
-        ("1", InvalidTypeError),
-        (1j, InvalidTypeError),
-        (float("nan"), InvalidValueError),
-        (-float("inf"), InvalidValueError),
-        (10**400, InvalidValueError),
-        (0.5, InvalidValueError),
-        (0, InvalidValueError),
-        (3, InvalidValueError),
-    ],
-)
-def test_what_is_no_number_in_its_range(value: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="x = "):
-        as_number(value, None, "x", minimum=0, above=0.5, below=3)
