@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answering_source import Arrival, Observation
+from answering_source import Arrival
+from scripted import Scripted
 
 import online
-from instances.problem.arrival_source import in_seconds
-from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, ServiceModel
+from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, ServiceModel
 
 
 class Timed:
@@ -20,8 +20,8 @@ class Timed:
     name = None
     adaptive = False
 
-    def __init__(self, arrivals: list[Arrival], memory_limit: int) -> None:
-        self.all, self.memory_limit = arrivals, memory_limit
+    def __init__(self, arrivals: list[Arrival], memory_limit: int, batch_time: Any) -> None:
+        self.all, self.memory_limit, self.batch_time = arrivals, memory_limit, batch_time
 
     def reset(self, rng: np.random.Generator) -> None:
         self.position = 0
@@ -35,7 +35,7 @@ class Timed:
             self.position += 1
         return self.all[begun : self.position]
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: Any) -> None:
         """Nothing."""
 
 
@@ -108,11 +108,9 @@ def test_affine_time_against_one_round_at_a_time(policy: str, model: ServiceMode
         for time in times:
             prompt = int(rng.integers(1, min(limit, 7)))
             arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
-        source = Timed(arrivals, limit)
+        source = Timed(arrivals, limit, AffineTime(d0, d1, d2))
         expected = slow(source, d0, d1, d2, model.prefill_rounds, policy == "mc-sf")
-        run = online.simulate(
-            in_seconds(source, AffineTime(d0, d1, d2)), policy, service_model=model
-        )
+        run = online.simulate(source, policy, service_model=model)
         assert run.status == "completed"
         assert run.start_times.tolist() == expected["start"], seed
         assert run.first_token_times.tolist() == expected["token"], seed
@@ -123,26 +121,10 @@ def test_affine_time_against_one_round_at_a_time(policy: str, model: ServiceMode
 
 def test_long_stretches_are_cut_where_an_arrival_falls() -> None:
     # 1000 rounds without an event but for an arrival in the middle of round 700.
-    source = Timed([Arrival(0.0, 1, 1000), Arrival(699.5, 1, 1)], 2000)
-    run = online.simulate(in_seconds(source, AffineTime(1.0)), "fcfs")
+    source = Timed([Arrival(0.0, 1, 1000), Arrival(699.5, 1, 1)], 2000, AffineTime(1.0))
+    run = online.simulate(source, "fcfs")
     assert run.start_times.tolist() == [0.0, 700.0]
     assert run.completion_times.tolist() == [1000.0, 701.0]
-
-
-class Scripted(Policy):
-    name = "scripted"
-
-    def __init__(self, rule: Any) -> None:
-        self.rule = rule
-
-    def reset(self, setup: Any) -> None:
-        self.waiting: list[int] = []
-
-    def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        self.waiting.extend(q.index for q in requests)
-
-    def decide(self, state: Any) -> Decision:
-        return self.rule(self, state)
 
 
 def test_start_time_of_a_request_that_an_idle_machine_let_wait() -> None:
@@ -154,8 +136,8 @@ def test_start_time_of_a_request_that_an_idle_machine_let_wait() -> None:
         started, policy.waiting = policy.waiting, []
         return Decision(start=started)
 
-    source = Timed([Arrival(5.0, 1, 2), Arrival(9.0, 1, 2)], 50)
-    run = online.simulate(in_seconds(source, AffineTime(1.0)), Scripted(pairs))
+    source = Timed([Arrival(5.0, 1, 2), Arrival(9.0, 1, 2)], 50, AffineTime(1.0))
+    run = online.simulate(source, Scripted(pairs))
     assert run.completion_times.tolist() == [11.0, 11.0]
     assert run.start_times.tolist() == [9.0, 9.0]
 
@@ -168,8 +150,8 @@ def test_a_held_newcomer_costs_its_prompt_when_it_is_processed() -> None:
             return Decision(start=[0, 1], hold=[1], wake=1)
         return Decision()
 
-    source = Timed([Arrival(0.0, 1, 3), Arrival(0.0, 6, 1)], 50)
-    run = online.simulate(in_seconds(source, AffineTime(1.0, 1.0)), Scripted(rule))
+    source = Timed([Arrival(0.0, 1, 3), Arrival(0.0, 6, 1)], 50, AffineTime(1.0, 1.0))
+    run = online.simulate(source, Scripted(rule))
     assert run.round_end_times is not None
     # Round 1: one prompt token of request 0. Round 2: one token of 0 and six of 1. Round 3: one.
     assert np.diff(run.round_end_times, prepend=0.0).tolist() == [2.0, 8.0, 2.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from online.commands import console
 from online.commands.console import (
     GAP,
     LATE_ERRORS,
@@ -144,6 +146,45 @@ def test_errors_that_are_named_are_there(name: str) -> None:
     found = getattr(import_module(module), kind)
     assert issubclass(found, Exception)
     assert f"{found.__module__}.{found.__name__}" == name
+
+
+def test_how_much_longer_is_told_once_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    for is_long, seconds, told in (
+        (True, 12.0, ["about 20 min more, if the rest is like the first 1 %"]),
+        (True, 0.2, []),
+        (False, 12.0, []),
+    ):
+        with console.progress_bar(100, is_long=is_long) as update:
+            update(0, "none yet")
+            for done in range(1, 4):
+                now += seconds
+                update(done, "some")
+        captured = capsys.readouterr()
+        assert captured.err.splitlines() == told
+        assert captured.out == ""
+    told = [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)]
+    assert told == ["44 s", "119 s", "2 min", "2 h"]
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_what_takes_long_is_told_where_there_is_no_bar(
+    lines: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "SILENT_SECONDS", 0.02)
+    told = ""
+    with console.progress_bar(1, lines=lines) as update:
+        update(0, "reading large.json")
+        began = time.monotonic()
+        while not told and time.monotonic() - began < (10 if lines else 0.2):
+            time.sleep(0.01)
+            told = capsys.readouterr().err
+    assert ("0 s: reading large.json\n" in told) == lines
+    time.sleep(0.1)
+    assert not capsys.readouterr().err
 
 
 class Terminal(io.StringIO):

@@ -1,14 +1,26 @@
-"""Options that several subcommands share."""
+"""Options that several subcommands share, and what subcommands do with files and limits."""
 
+from __future__ import annotations
+
+import errno
+import time
 from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+from forked_scripts import fields
 
-from instances import ServiceLevel, Workload
-from instances.batch_time import AffineTime
-from online import compare
+import hindsight
+import instances
+from instances import Instance, ServiceLevel, Workload
+from online import AffineTime, compare
+from online.commands import relax as relax_command
+from online.commands import solve as solve_command
+from online.commands.generate import generate
 from online.commands.json_output import record_entry
-from online.commands.options import service_level
+from online.commands.options import limit_note, limit_of, service_level
 
 
 @pytest.mark.parametrize(
@@ -34,3 +46,65 @@ def test_ends_of_intervals_are_written_rounded_outwards() -> None:
         low, high = entry[name]
         assert Fraction(low) <= Fraction(9, 10) <= Fraction(high)
     assert Fraction(entry["optimum_certified"]) <= Fraction(9, 10)
+
+
+@pytest.mark.parametrize("command", [solve_command, relax_command])
+def test_reading_counts_towards_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: ModuleType
+) -> None:
+    name, path, given = command.__name__.rpartition(".")[2], tmp_path / "small.json", []
+    instances.save(instances.generate("arrival-model-1", 1, n=3), path)
+    load, computed = instances.load, getattr(hindsight, name)
+
+    def slow(path: Path) -> Instance:
+        time.sleep(0.3)
+        return load(path)
+
+    def recorded(instance: Instance, *rest: Any, **options: Any) -> Any:
+        given.append(options["time_limit"] if "time_limit" in options else rest[0])
+        return computed(instance, *rest, **options)
+
+    monkeypatch.setattr(instances, "load", slow)
+    monkeypatch.setattr(hindsight, name, recorded)
+    assert getattr(command, name)(path, time_limit=20) == 0
+    assert [limit <= 19.7 for limit in given] == [True]
+
+
+def test_a_limit_that_nobody_gave_is_told_and_lifted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert limit_of(None) == 60
+    assert limit_of(float("inf")) is None
+    assert limit_of(5) == 5
+    assert limit_note(5, "time-limit") is None
+    assert limit_note(None, "proof") is None
+    path = tmp_path / "large.json"
+    instances.save(instances.generate("arrival-model-1", 1, n=40), path)
+    monkeypatch.setattr(solve_command, "limit_of", lambda given: 0.0)
+    assert solve_command.solve(path) == 0
+    told = fields(capsys.readouterr().out)
+    assert told["status"] == "feasible (time-limit)"
+    assert told["time limit"] == "60 s by default, which ended it; --time-limit inf lifts it"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_of_instances_that_cannot_all_be_written_none_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    folder = tmp_path / "drawn"
+    if is_there:
+        folder.mkdir()
+    save, saved = instances.save, []
+
+    def full_at_the_second(instance: Any, path: Path) -> None:
+        saved.append(path)
+        if len(saved) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        save(instance, path)
+
+    monkeypatch.setattr(instances, "save", full_at_the_second)
+    with pytest.raises(OSError, match="No space left"):
+        generate(["generator:arrival-model-2(seed=7, count=2)"], out=folder)
+    assert len(saved) == 2
+    assert folder.exists() == is_there
+    assert not is_there or list(folder.iterdir()) == []

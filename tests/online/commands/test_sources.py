@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import instances
-from instances import Instance, MemoryRule, UnknownNameError
-from instances.batch_time import UnitTime
+from instances import FileFormatError, Instance, MemoryRule, UnknownNameError
 from instances.problem.memory_rule import VLLM_BLOCKS
-from online.commands.sources import KINDS, Source, parse_source, read_instance, read_sources
+from online import UnitTime
+from online.commands.sources import (
+    KINDS,
+    Source,
+    parse_source,
+    read_instance,
+    read_sources,
+    trace_options,
+)
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 settings = st.dictionaries(
@@ -80,6 +89,22 @@ def test_a_pattern_of_the_library_is_all_of_its_instances() -> None:
     read = read_sources([parse_source("library:worst-n7-0*")])
     assert read.stems == [entry.name for entry in instances.library().matching("worst-n7-0*")]
     assert len(read.problems) == len(read.stems) > 1
+
+
+@pytest.mark.parametrize(
+    "name", ["one.jsonl", "servegen.jsonl", "langfuse_trace.json", "names.csv"]
+)
+def test_the_line_to_type_is_read_as_python_reads_it(tmp_path: Path, name: str) -> None:
+    path = Path(__file__).parents[2] / "data" / "field" / name
+    if name == "names.csv":
+        path = tmp_path / name
+        path.write_text('"Start, time",Prompt (tokens),"Output ""n"" tok\'ens"\n0,9,2\n', "utf-8")
+    with pytest.raises(FileFormatError) as refused:
+        instances.read_log(path)
+    found = re.search(r"type (.*) \(in Python columns=(\{.*?\})\)", str(refused.value))
+    assert found is not None
+    (word,) = shlex.split(found[1])
+    assert repr(trace_options(parse_source(word))["columns"]) == found[2]
 
 
 def test_a_trace_says_what_its_columns_hold(tmp_path: Path) -> None:

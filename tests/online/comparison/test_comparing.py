@@ -22,11 +22,7 @@ from process_groups import end, press_ctrl_c, start, wait_until_gone, wait_until
 
 import hindsight
 import instances
-from instances import (
-    Instance,
-    InvalidValueError,
-    MissingParameterError,
-)
+from instances import Instance, InvalidValueError, MissingParameterError
 from online import Decision, Policy, compare, make_policy, register_policy
 from online.comparison import (
     ComparisonProgress,
@@ -39,7 +35,6 @@ from online.comparison import (
     summarise,
     summary_table,
 )
-from online.comparison.ratio_tables import summary_sentence
 from online.policies.w25 import batch_builders
 from online.policy_interface import Setup, State, VisibleRequest
 from online.policy_interface import policy as policy_module
@@ -209,9 +204,7 @@ def test_what_goes_wrong_with_a_policy_is_its_own_row() -> None:
         assert f"| {record.policy} | 1 | {record.status} | {record.reason} |" in page
 
 
-def test_an_optimum_that_cannot_be_found_leaves_the_totals(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_optimum_that_cannot_be_found_leaves_the_totals(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any, **options: Any) -> None:
         raise hindsight.SolverError("HiGHS failed: no such luck")
 
@@ -446,41 +439,3 @@ def test_statistics_of_a_policy(
     if waitings is not None:
         assert found.ratio_of_waitings == interval(waitings)
     assert ("1 optimum unproved" in summary_table([found]).title) == (proved == 1)
-
-
-# --- tables ------------------------------------------------------------------------------------
-
-
-ON_THIS = "On this instance, total latency exceeds the least possible in hindsight by"
-
-
-@pytest.mark.parametrize(
-    ("records", "sentence"),
-    [
-        ([record(None, 8, 9)], ""),
-        (
-            [record(12, 10, 10)],
-            f"{ON_THIS} 20.0 % with p.",
-        ),
-        (
-            [record(12, 9, 10), record(30, None, 20, "q")],
-            f"{ON_THIS} 20.0 to 33.4 % with p and at least 50.0 % with q.",
-        ),
-        (
-            [
-                record(30, 10, 10, "worst"),
-                record(11, 10, 10, "r"),
-                record(13, 10, 10, "p"),
-                replace(record(12, 10, 10, "r"), digest="e"),
-                replace(record(20, 10, 10, "p"), digest="e", preemptive=True),
-            ],
-            (
-                "On average over these 2 instances, total latency exceeds the least possible in "
-                "hindsight by 15.0 % with r and 200.0 % with worst (on 1 of them); it exceeds the "
-                "least possible in hindsight with preemption by at least 65.0 % with p."
-            ),
-        ),
-    ],
-)
-def test_a_sentence_says_what_the_mean_ratios_mean(records: list[Trial], sentence: str) -> None:
-    assert summary_sentence(records) == sentence

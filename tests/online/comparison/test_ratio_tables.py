@@ -11,11 +11,7 @@ import pytest
 
 import instances
 from instances import Instance
-from online.comparison import (
-    Trial,
-    compare,
-    records_csv,
-)
+from online.comparison import Trial, compare, records_csv
 from online.comparison.ratio_tables import confidences_of, count_reasons
 
 DRAWN = [

@@ -13,12 +13,7 @@ import online
 from instances import Instance, Workload
 from instances.batch_time import AffineTime
 from online import Run, compare
-from online.comparison import (
-    Interval,
-    records_csv,
-    report_markdown,
-    summarise,
-)
+from online.comparison import Interval, records_csv, report_markdown, summarise
 
 TIME = AffineTime(1.0, 0.5)
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, name="two", batch_time=TIME)

@@ -13,14 +13,8 @@ from golden import check_text
 
 from instances import ServiceLevel
 from instances.batch_time import UnitTime
-from online.comparison import (
-    Interval,
-    Records,
-    Trial,
-    records_csv,
-    report_markdown,
-    summarise,
-)
+from online.comparison import Interval, Records, Trial, records_csv, report_markdown, summarise
+from online.comparison.ratio_tables import summary_sentence
 from online.report import build_report
 
 
@@ -110,5 +104,6 @@ def test_golden_comparisons() -> None:
         page = report_markdown(trials, summarise(trials), ["4 of 5 | kept"])
         shown = [Records(trials).table().to_text(), Records(trials).summary().to_text()]
         report = rows_of(build_report(trials)) if trials else []
-        parts += [f"=== {name}", page, records_csv(trials), *shown, *report]
+        parts += [f"=== {name}", summary_sentence(trials), page, records_csv(trials)]
+        parts += [*shown, *report]
     check_text("comparisons.txt", "\n".join(parts) + "\n")

@@ -10,13 +10,7 @@ from preempting import ELEVEN, Yielding
 
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from online import compare
-from online.comparison import (
-    Interval,
-    Trial,
-    compare_many,
-    ratio_confidence,
-    summarise,
-)
+from online.comparison import Interval, Trial, compare_many, ratio_confidence, summarise
 
 PREEMPTIVE = "preemptive optimum"
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiment_processes import (
-    TINY,
-    TINY_TOTAL,
-    dump,
-    finish,
-    kill,
-    start,
-    stored,
-    wait_until,
-)
+from experiment_processes import TINY, TINY_TOTAL, dump, finish, kill, start, stored, wait_until
 
 from online.experiment import ratio_csv, ratio_rows, read_results
 

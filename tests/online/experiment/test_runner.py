@@ -14,15 +14,7 @@ import numpy as np
 import pytest
 from answering_source import Grudge
 from brute_force import optimal_total_latency
-from experiment_processes import (
-    DEADLY_SEED,
-    TINY,
-    dump,
-    finish,
-    perform_or_die,
-    start,
-    stored,
-)
+from experiment_processes import DEADLY_SEED, TINY, dump, finish, perform_or_die, start, stored
 from scripted import Scripted
 
 import hindsight

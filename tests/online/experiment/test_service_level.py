@@ -14,13 +14,7 @@ from experiment_processes import TINY
 from scripted import Scripted
 
 import hindsight
-from instances import (
-    FileFormatError,
-    Instance,
-    InvalidTypeError,
-    InvalidValueError,
-    ServiceLevel,
-)
+from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, ServiceLevel
 from instances.generators import registry
 from online import Decision
 from online.comparison import compare

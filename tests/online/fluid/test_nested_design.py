@@ -47,11 +47,7 @@ def test_the_printed_bound_on_theta_is_above_theta() -> None:
         assert bound > theta
 
 
-@given(
-    previous=st.integers(2, 60),
-    share=st.floats(0.01, 0.99),
-    data=st.data(),
-)
+@given(previous=st.integers(2, 60), share=st.floats(0.01, 0.99), data=st.data())
 def test_theta_solves_its_equation_and_respects_its_bound(
     previous: int, share: float, data: st.DataObject
 ) -> None:

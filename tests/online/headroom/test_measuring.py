@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,17 +15,10 @@ import hindsight
 import instances
 import online
 from instances import Workload
-from instances.batch_time import AffineTime
+from online import AffineTime
 from online.comparison import Interval, PolicySpec
 from online.comparison.ratios import seconds_of
-from online.headroom import (
-    Headroom,
-    HeadroomProgress,
-    Measured,
-    headroom_page,
-    measure_headroom,
-    measuring,
-)
+from online.headroom import Measured, headroom_page, measure_headroom, measuring
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.cells import per_cent
 from online.headroom.records import headroom_record
@@ -51,11 +45,11 @@ def workload() -> Workload:
 
 
 @pytest.fixture(scope="module")
-def found(workload: Workload) -> Headroom:
+def found(workload: Workload) -> Any:
     return measure_headroom(workload, SPECS, time_limit=200)
 
 
-def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> None:
+def test_runs_are_those_of_the_policies(workload: Workload, found: Any) -> None:
     assert [(run.policy, run.error) for run in found.runs] == [
         (name, error)
         for error in (0.0, 0.5)
@@ -81,9 +75,7 @@ def test_proposals_take_over_the_engine_s_settings_but_its_order() -> None:
     assert asked.challenger == "vllm(watermark=0.5)"
 
 
-def test_the_best_possible_holds_and_is_at_least_as_narrow(
-    workload: Workload, found: Headroom
-) -> None:
+def test_the_best_possible_holds_and_is_at_least_as_narrow(workload: Workload, found: Any) -> None:
     interval = found.best.mean_latency
     alone = hindsight.solve(workload, time_limit=0.1, threads=1)
     assert alone.lower_bound / len(workload) <= interval.upper
@@ -91,7 +83,7 @@ def test_the_best_possible_holds_and_is_at_least_as_narrow(
     assert all(interval.upper <= run.mean_latency for run in found.completed if run.mean_latency)
 
 
-def test_shares_are_of_what_could_be_saved(found: Headroom) -> None:
+def test_shares_are_of_what_could_be_saved(found: Any) -> None:
     saving = found.saving
     best, today = found.best.mean_latency, found.run("vllm")
     assert saving.seconds == Interval(
@@ -103,7 +95,7 @@ def test_shares_are_of_what_could_be_saved(found: Headroom) -> None:
     assert worse.lower <= worse.upper < 0
 
 
-def test_curves_have_the_log_among_their_points(workload: Workload, found: Headroom) -> None:
+def test_curves_have_the_log_among_their_points(workload: Workload, found: Any) -> None:
     assert found.unfinished == ()
     assert [one.memory_limit for one in found.memory_curve] == [2500, 3750, 5000]
     assert [one.faster for one in found.load_curve] == [0.5, 0.75, 1.0, 1.25, 1.5]
@@ -236,8 +228,25 @@ def test_what_fails_takes_nothing_else_along(
 
 
 def test_progress_is_told(workload: Workload) -> None:
-    told: list[HeadroomProgress] = []
+    told: list[Any] = []
     measure_headroom(workload, SPECS, time_limit=200, error=0, progress=told.append)
     assert any(news.text.startswith("best possible in [") for news in told)
     assert [news.done for news in told] == sorted(news.done for news in told)
     assert told[-1].total >= told[-1].done
+
+
+def test_a_long_log_is_cut_to_what_there_is_time_for() -> None:
+    count = 200_000
+    machine = {
+        "memory_limit": 10_000,
+        "name": "log.csv",
+        "batch_time": AffineTime(0.02, 5e-5, 1e-6),
+    }
+    workload = Workload(np.arange(count) / 2, [100] * count, [50] * count, **machine)
+    found: Any = measure_headroom(workload, ["fcfs"], time_limit=5, error=0)
+    kept = len(found.workload)
+    assert kept + found.left_out == count
+    assert 1 <= kept < count / 10
+    assert found.seconds < 15
+    run = online.simulate(found.workload, "vllm")
+    assert float(found.run("vllm").mean_latency) == pytest.approx(run.latencies.mean())

@@ -15,7 +15,6 @@ import instances
 import online
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
 from online import pictures
-from online.simulation import batch_size_over_time, memory_over_time
 
 pytest.importorskip("matplotlib")
 
@@ -193,18 +192,17 @@ def area_under(line: Any) -> float:
 
 def test_memory_and_batch_over_time_have_the_area_of_the_record(timed: online.Run) -> None:
     """An idle stretch between the second and the third request counts as 0."""
-    for draw, steps, unit in (
-        (pictures.memory_over_time, memory_over_time(timed), "KV cache (tokens)"),
-        (
-            pictures.batch_size_over_time,
-            batch_size_over_time(timed),
-            "batch size (requests)",
-        ),
+    durations = timed.schedule.durations
+    stays = timed.attempts
+    rounds = np.arange(1, timed.rounds_run + 1)[:, None]
+    sizes = ((stays.start_round < rounds) & (rounds <= stays.end_round)).sum(axis=1)
+    for draw, values, unit in (
+        (pictures.memory_over_time, timed.memory_profile()[1:], "KV cache (tokens)"),
+        (pictures.batch_size_over_time, sizes, "batch size (requests)"),
     ):
         ax = drawn(draw(timed))
         (line,) = [each for each in ax.lines if not each.get_gid()]
-        expected = float((steps.values * (steps.ends - steps.starts)).sum())
-        assert area_under(line) == pytest.approx(expected)
+        assert area_under(line) == pytest.approx(float((values * durations).sum()))
         assert line.get_ydata()[-1] == 0
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (s)", unit)
 

@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 from strategies import instances
 
 import online
-from instances import (
-    Instance,
-    ServiceLevel,
-    generate,
-)
-from online import (
-    ExactPredictions,
-    IntervalPredictions,
-    ProportionalPredictions,
-)
+from instances import Instance, ServiceLevel, generate
+from online import ExactPredictions, IntervalPredictions, ProportionalPredictions
 
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}

@@ -397,13 +397,3 @@ def test_what_is_registered_again_replaces_the_old_and_says_so(
     (folder / "both.py").write_text(both.replace('"mine"', '"both"'))
     with pytest.raises(InvalidValueError, match=r"registered twice, by .*:One and .*:Two .*both"):
         read_policy("both.py:One")
-
-
-def test_what_a_policy_raises_names_the_line_of_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("divides.py").write_text(SHORTEST.replace("return ", "return 1 / 0 * "), encoding="utf-8")
-    instance = Instance.from_arrays([1], [2], memory_limit=4)
-    (record,) = online.compare(instance, ["divides.py:Shortest"])
-    assert record.reason == "ZeroDivisionError: division by zero (divides.py:6)"

@@ -355,11 +355,7 @@ def test_arrivals_between_rounds_have_no_schedule() -> None:
 )
 @settings(max_examples=examples(150, 80))
 def test_a_policy_that_does_everything(
-    instance: Instance,
-    seed: int,
-    keeps: bool,
-    model: online.ServiceModel,
-    clock: AffineTime | None,
+    instance: Instance, seed: int, keeps: bool, model: online.ServiceModel, clock: AffineTime | None
 ) -> None:
     policy = Erratic(seed, keeps=keeps)
     log = Log(policy)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import online
 from instances import Instance, Workload
-from instances.batch_time import AffineTime, UnitTime
-from instances.problem.arrival_source import in_seconds
-from online import Decision
-from online.fluid import decay_rate
-from online.policy_interface import State
-from online.simulation import summarize
+from online import AffineTime, Decision, UnitTime, fluid
 
 
 class AskedEveryRound(type(online.make_policy("mc-sf"))):  # type: ignore[misc]
     """MC-SF, asked again after every round: the clock must not notice."""
 
-    def decide(self, state: State) -> Decision:
+    def decide(self, state: Any) -> Decision:
         decision = super().decide(state)
         return Decision(start=decision.start, wake=state.round_index + 1)
 
@@ -33,12 +30,6 @@ def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
     assert ends[0] == ends[1]
 
 
-def test_a_cut_off_run_with_pauses_has_metrics() -> None:
-    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40, batch_time=UnitTime())
-    run = online.simulate(workload, "vllm-v0", max_rounds=3)
-    assert summarize(run)["completed"] == 0
-
-
 def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
     workload = Workload([0.0], [100_000], [10], memory_limit=200_000, batch_time=UnitTime())
     policy = online.make_policy("sarathi", chunk_size=8)
@@ -48,7 +39,7 @@ def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
 
 @pytest.mark.parametrize(("n", "previous"), [(500_001, 1_000_000), (50_001, 100_000)])
 def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
-    theta = decay_rate(n, previous, 0.5)
+    theta = fluid.decay_rate(n, previous, 0.5)
     drift = n - previous / 2
     # To first order: twice the drift over the variance of the binomial.
     assert theta == pytest.approx(2 * drift / (previous * 0.25), rel=1e-2)
@@ -58,6 +49,6 @@ def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
 def test_rounds_of_one_second_are_the_round_model_where_nothing_idles(name: str) -> None:
     rng = np.random.default_rng(2)
     source = Instance.from_arrays(rng.integers(1, 9, 30), rng.integers(1, 17, 30), memory_limit=50)
-    timed = online.simulate(in_seconds(source, UnitTime()), name)
+    timed = online.simulate(Workload.from_instance(source, UnitTime()), name)
     rounds = online.simulate(source, name)
     assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()

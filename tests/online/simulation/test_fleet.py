@@ -12,14 +12,7 @@ import pytest
 import scripted
 
 import online
-from instances import (
-    Instance,
-    InvalidValueError,
-    MemoryRule,
-    Request,
-    ServiceLevel,
-    Workload,
-)
+from instances import Instance, InvalidValueError, MemoryRule, Request, ServiceLevel, Workload
 from online import AffineTime, FleetRun, NoisyPredictions, ReplicaView, Run
 
 CLOCK = AffineTime(0.05, 0.003, 1e-3)

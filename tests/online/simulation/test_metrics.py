@@ -107,6 +107,12 @@ def test_an_incomplete_run_counts_what_completed() -> None:
     assert record["output_throughput"] == 0.5
 
 
+def test_a_cut_off_run_with_pauses_has_metrics() -> None:
+    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40, batch_time=UnitTime())
+    run = online.simulate(workload, "vllm-v0", max_rounds=3)
+    assert metrics.summarize(run)["completed"] == 0
+
+
 def test_data_frames() -> None:
     pytest.importorskip("pandas")
     run = two_requests()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,15 +11,7 @@ from seconds_cases import replayed
 
 import online
 from instances import Instance, ServiceLevel, Workload
-from instances.batch_time import (
-    AffineTime,
-    BatchTime,
-    IterationTime,
-    TiledTime,
-)
-from instances.problem.arrival_source import in_seconds
-from online import Run
-from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
+from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, IterationTime, Run, TiledTime
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -45,7 +38,7 @@ def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
     for seed in range(3):
         workload = crowded(seed)
         level = ServiceLevel(latency=9)
-        run = online.simulate(in_seconds(workload, TIME), policy, seed=seed, level=level)
+        run = online.simulate(workload.with_batch_time(TIME), policy, seed=seed, level=level)
         if run.status != "completed":
             continue
         check(run)
@@ -76,12 +69,12 @@ TIMES = [TIME, IterationTime(0.5, 0.0625), TiledTime([2, 9], [0.5, 1.375], kv_to
 
 
 @pytest.mark.parametrize("time", TIMES)
-def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: BatchTime) -> None:
+def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: Any) -> None:
     done = []
     for name, parameters in (*ENGINES, ("nested-wait", {}), ("mc-sf", {})):
         for seed in range(6):
             policy = online.make_policy(name, **parameters)
-            run = online.simulate(in_seconds(crowded(seed), time), policy)
+            run = online.simulate(crowded(seed).with_batch_time(time), policy)
             if run.status == "completed":
                 check(run)
                 done.append(run)
@@ -104,12 +97,14 @@ def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None
 
 
 def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
-    run = online.simulate(in_seconds(crowded(1), TILED), "mc-sf", service_model=PREFILL_ROUND)
+    run = online.simulate(crowded(1).with_batch_time(TILED), "mc-sf", service_model=PREFILL_ROUND)
     assert run.schedule.completion_times.tolist() == run.completion_times.tolist()
 
 
 def test_an_instance_out_of_order_is_put_into_order() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
-    run = online.simulate(in_seconds(instance, TIME), "mc-sf", service_model=TOKEN_PER_ROUND)
+    run = online.simulate(
+        Workload.from_instance(instance, TIME), "mc-sf", service_model=TOKEN_PER_ROUND
+    )
     assert run.schedule.workload.ids == (1, 2, 0)
     check(run)

@@ -200,11 +200,7 @@ def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     assert theory.volume_bound(fleet) <= best
 
 
-@given(
-    st.integers(1, 3),
-    st.lists(st.integers(1, 5), min_size=1, max_size=5),
-    st.integers(0, 10),
-)
+@given(st.integers(1, 3), st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 10))
 @settings(max_examples=examples(200))
 def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
     """[J25] Lemmas 4.4, 4.7."""

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
-from instances.batch_time import IterationTime
-from online import PREFILL_ROUND, IntervalPredictions
+from online import PREFILL_ROUND, IntervalPredictions, IterationTime
 from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
-from instances.batch_time import IterationTime
+from online import IterationTime
 from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")

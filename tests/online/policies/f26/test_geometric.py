@@ -1,4 +1,4 @@
-"""[F26] Algorithms 1, 2, 3: pipelines, the paper's examples, and what is guaranteed."""
+"""[F26] Algorithms 2 and 3: what is guaranteed, and runs that complete nothing for long."""
 
 from __future__ import annotations
 
@@ -10,63 +10,8 @@ from hypothesis import strategies as st
 
 import online
 from instances import Instance
-from online.policies.f26.geometric import (
-    BATCHING_FACTOR,
-    SLICING_FACTOR,
-    most_parallel,
-    pipeline_peak,
-)
+from online.policies.f26.geometric import BATCHING_FACTOR, SLICING_FACTOR
 from online.theory import geometric_batching_ratio, geometric_slicing_ratio
-
-
-def largest_memory(parallel: int, slice_length: int, prompt: int) -> int:
-    """Round by round, long enough that the pattern repeats."""
-    starts = [i * slice_length // parallel for i in range(4 * parallel)]
-    return max(
-        sum(prompt + now - start + 1 for start in starts if start <= now < start + slice_length)
-        for now in range(3 * slice_length)
-    )
-
-
-@pytest.mark.parametrize("prompt", [0, 3])
-def test_memory_of_a_pipeline(prompt: int) -> None:
-    """[F26] Lemmas 3.3, 3.4, with Lemma 3.4's bound from below."""
-    for slice_length in range(1, 9):
-        peaks = [largest_memory(k, slice_length, prompt) for k in range(1, 16)]
-        assert peaks == [pipeline_peak(k, slice_length, prompt) for k in range(1, 16)]
-        for memory_limit in range(prompt + slice_length, 30):
-            parallel = most_parallel(slice_length, prompt, memory_limit)
-            if parallel < 15:
-                assert peaks[parallel - 1] <= memory_limit < peaks[parallel]
-            least = (2 * memory_limit - slice_length + 1) // (2 * prompt + slice_length + 1)
-            assert parallel >= least
-
-
-def test_equal_requests_are_staggered() -> None:
-    """[F26] Example 3.1: one start a round, 5 + 6 + ... + 19 = 180, by Algorithm 1.
-
-    A prompt has at least one token here, and M five more for it than the paper's 15.
-    """
-    equal = Instance.from_arrays([1] * 15, [5] * 15, memory_limit=20)
-    for name in ("gba", "gsa"):
-        # Slices of 19/3.8 = 5 rounds, and before them of 1.3; Peak(5, 5, 1) = 20.
-        run = online.simulate(equal, online.make_policy(name, factor=3.8))
-        first = 0 if name == "gba" else run.start_rounds.min()
-        assert (run.start_rounds - first).tolist() == list(range(15))
-    batched = online.simulate(equal, online.make_policy("gba", factor=3.8))
-    assert batched.total_latency == 180
-
-
-@pytest.mark.parametrize(("power", "count"), [(2, 3), (3, 4), (4, 6)])
-def test_one_long_request_before_short_ones(power: int, count: int) -> None:
-    """[F26] Example 3.14, the long request first: the paper's total, and its optimum."""
-    long = 2**power
-    outputs = [long] + [1] * (count - 1)
-    trap = Instance.from_arrays([long] * count, outputs, memory_limit=2 * long)
-    run = online.simulate(trap, online.make_policy("gsa", factor=2))
-    assert run.total_latency == (count + 2) * (count - 1) // 2 + count + 2 * long - 2
-    assert optimal_total_latency(trap)[0] == count * (count + 1) // 2 + long - 1
-    assert online.simulate(trap, "fcfs").total_latency > run.total_latency
 
 
 def test_long_requests_that_keep_memory_from_short_ones() -> None:
