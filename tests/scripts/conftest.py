@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 from forked_scripts import ForkedScripts, Ok, Process, Refused, Script, command_line, program
+from library_records import no_package
 
 import instances
 from instances import Instance
+
+__all__ = ["no_package"]
 
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 

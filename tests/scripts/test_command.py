@@ -8,11 +8,9 @@ import platform
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,12 +19,7 @@ from forked_scripts import COMMAND, ROOT, ForkedScripts, Ok, fields, program
 import hindsight
 import instances
 import online
-from instances import Instance
 from llm_hindsight import SUBCOMMANDS
-from online.commands import console
-from online.commands import relax as relax_command
-from online.commands import solve as solve_command
-from online.commands.options import limit_note, limit_of
 
 
 def test_alone_it_names_every_subcommand_and_each_is_there(ok: Ok) -> None:
@@ -173,84 +166,6 @@ def test_ratios_tell_machines_what_they_print(found: Found, small: Path) -> None
 
 
 # --- how long it takes, defaults that end, models written --------------------------------------
-
-
-def test_how_much_longer_is_told_once_it_can_be(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = 0.0
-    monkeypatch.setattr(console.time, "monotonic", lambda: now)
-    for is_long, seconds, told in (
-        (True, 12.0, ["about 20 min more, if the rest is like the first 1 %"]),
-        (True, 0.2, []),
-        (False, 12.0, []),
-    ):
-        with console.progress_bar(100, is_long=is_long) as update:
-            update(0, "none yet")
-            for done in range(1, 4):
-                now += seconds
-                update(done, "some")
-        captured = capsys.readouterr()
-        assert captured.err.splitlines() == told
-        assert captured.out == ""
-    told = [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)]
-    assert told == ["44 s", "119 s", "2 min", "2 h"]
-
-
-@pytest.mark.parametrize("lines", [True, False])
-def test_what_takes_long_is_told_where_there_is_no_bar(
-    lines: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(console, "SILENT_SECONDS", 0.02)
-    told = ""
-    with console.progress_bar(1, lines=lines) as update:
-        update(0, "reading large.json")
-        began = time.monotonic()
-        while not told and time.monotonic() - began < (10 if lines else 0.2):
-            time.sleep(0.01)
-            told = capsys.readouterr().err
-    assert ("0 s: reading large.json\n" in told) == lines
-    time.sleep(0.1)
-    assert not capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", [solve_command, relax_command])
-def test_reading_counts_towards_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: ModuleType
-) -> None:
-    name, path, given = command.__name__.rpartition(".")[2], tmp_path / "small.json", []
-    instances.save(instances.generate("arrival-model-1", 1, n=3), path)
-    load, computed = instances.load, getattr(hindsight, name)
-
-    def slow(path: Path) -> Instance:
-        time.sleep(0.3)
-        return load(path)
-
-    def recorded(instance: Instance, *rest: Any, **options: Any) -> Any:
-        given.append(options["time_limit"] if "time_limit" in options else rest[0])
-        return computed(instance, *rest, **options)
-
-    monkeypatch.setattr(instances, "load", slow)
-    monkeypatch.setattr(hindsight, name, recorded)
-    assert getattr(command, name)(path, time_limit=20) == 0
-    assert [limit <= 19.7 for limit in given] == [True]
-
-
-def test_a_limit_that_nobody_gave_is_told_and_lifted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert limit_of(None) == 60
-    assert limit_of(float("inf")) is None
-    assert limit_of(5) == 5
-    assert limit_note(5, "time-limit") is None
-    assert limit_note(None, "proof") is None
-    path = tmp_path / "large.json"
-    instances.save(instances.generate("arrival-model-1", 1, n=40), path)
-    monkeypatch.setattr(solve_command, "limit_of", lambda given: 0.0)
-    assert solve_command.solve(path) == 0
-    told = fields(capsys.readouterr().out)
-    assert told["status"] == "feasible (time-limit)"
-    assert told["time limit"] == "60 s by default, which ended it; --time-limit inf lifts it"
 
 
 def test_a_model_alone_is_written_and_not_solved(found: Found, small: Path, tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_scripts import SCRIPTS, Ok, Refused
-
-from online.experiment import parse_experiment, run_experiment
+from forked_scripts import SCRIPTS, ForkedScripts, Ok, Refused
 
 QUICK = """
 name = "quick"
@@ -54,10 +52,13 @@ def test_the_help_declares_an_experiment_that_can_be_run(ok: Ok, tmp_path: Path)
         "import online\nclass MyRule(type(online.make_policy('fcfs'))):\n"
         "    def __init__(self, alpha): super().__init__()\n"
     )
-    (tmp_path / "log.csv").write_text("num_prefill_tokens,num_decode_tokens\n4,2\n")
-    declared = parse_experiment("\n".join(lines[: lines.index("")]), folder=tmp_path)
-    assert len(declared.families) == 2
-    assert [spec.label for spec in declared.policies] == ["mc-sf", "fcfs", "MyRule(alpha=0.2)"]
+    rows = "".join(f"{10 * k},4,2\n" for k in range(6))
+    (tmp_path / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n" + rows)
+    declared = "\n".join(["solver = false", *lines[: lines.index("[solver]")]])
+    (tmp_path / "quick.toml").write_text(declared)
+    # Twenty draws and five windows of the log, which are alike, under three policies.
+    assert ok(RUN).startswith("mine: 63 trials and 0 optima in r.sqlite, 63 computed now, 0 failed")
+    assert "MyRule(alpha=0.2)" in ok("table r.sqlite")
 
 
 def test_failures_are_told_by_the_exit_status(ok: Ok, tmp_path: Path) -> None:
@@ -76,36 +77,18 @@ def test_a_draw_beyond_memory_is_refused_and_no_results_file_made(
     assert not results.exists()
 
 
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        ("latency = 0", "service level: latency = 0 is not above 0"),
-        ("e2e = 3", "e2e = 3 is not one of its fields (latency, first_token, time_per_token)"),
-    ],
-)
-def test_a_level_that_is_none_is_refused_and_no_results_file_made(
-    refused: Refused, tmp_path: Path, declared: str, message: str
-) -> None:
-    config, results = tmp_path / "level.toml", tmp_path / "r.sqlite"
-    config.write_text(f"{QUICK}[level]\n{declared}\n")
-    assert message in refused("run_experiment", config, "--results", results)
-    assert not results.exists()
-
-
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("results") / "results.sqlite"
-    run_experiment(parse_experiment(QUICK.replace("solver = false", "")), path)
-    return path
+def results(forked: ForkedScripts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "quick.toml").write_text(QUICK.replace("solver = false", ""))
+    assert forked.run(*RUN.split(), cwd=folder).returncode == 0
+    return folder / "r.sqlite"
 
 
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
         ("UPDATE trials SET total_latency = 1", "total_latency = 1 is stored"),
-        ("UPDATE optima SET upper_bound = -30", "upper_bound = -30 is stored"),
-        ("UPDATE optima SET lower_bound = 2 * upper_bound", "exceeds the total latency"),
-        ("UPDATE trials SET attempts = '[['", "not valid JSON"),
         ("DROP TABLE optima", "is a damaged results file: no such table: optima"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from forked_scripts import Ok
 
 import instances
-from online.commands.generate import generate
 
 TRACE = """\
 arrived_at,num_prefill_tokens,num_decode_tokens
@@ -55,29 +53,6 @@ def test_several_instances_go_into_a_folder(ok: Ok, tmp_path: Path) -> None:
         drawn = instances.load(tmp_path / "drawn" / name)
         assert drawn.digest == instances.generate("arrival-model-2", seed).digest
         assert drawn.digest in printed
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_of_instances_that_cannot_all_be_written_none_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
-) -> None:
-    folder = tmp_path / "drawn"
-    if is_there:
-        folder.mkdir()
-    save, saved = instances.save, []
-
-    def full_at_the_second(instance: Any, path: Path) -> None:
-        saved.append(path)
-        if len(saved) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        save(instance, path)
-
-    monkeypatch.setattr(instances, "save", full_at_the_second)
-    with pytest.raises(OSError, match="No space left"):
-        generate(["generator:arrival-model-2(seed=7, count=2)"], out=folder)
-    assert len(saved) == 2
-    assert folder.exists() == is_there
-    assert not is_there or list(folder.iterdir()) == []
 
 
 RULE = "block_size=4, emitted_token=next, prompt_allocation=chunks"

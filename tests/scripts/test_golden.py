@@ -38,6 +38,8 @@ def figure(value: Any) -> Any:
 def test_reproductions(script: Script, tmp_path: Path, name: str) -> None:
     done = script("reproduce", name, "--quick", "--jobs", 1, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
+    files = {f"{name}{suffix}" for suffix in (".csv", ".png", ".svg", ".json")}
+    assert {path.name for path in tmp_path.iterdir()} >= files
     check_text(f"reproductions/{name}.csv", (tmp_path / f"{name}.csv").read_text("utf-8"))
 
 

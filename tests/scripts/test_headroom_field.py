@@ -11,15 +11,9 @@ import numpy as np
 import pytest
 from forked_scripts import Script, fields
 
-import online
-from instances import Workload
-from instances.batch_time import AffineTime
-from online.headroom import Headroom, measure_headroom
-
 FIELD = Path(__file__).parents[1] / "data" / "field"
 QUICK = ("--policy", "fcfs", "--prediction-error", 0, "--time-limit", 8, "--jobs", 1)
 SGLANG = ("--batch-time", "affine:0.02,5e-5,1e-6", "--memory-limit", 100_000)
-TIME = AffineTime(0.02, 5e-5, 1e-6)
 
 
 @pytest.fixture
@@ -130,16 +124,3 @@ def test_a_closed_loop_with_start_times_is_recognised(answer: Any, tmp_path: Pat
     assert (record["max_concurrency"], record["arrivals_made_up"]) == (4, False)
     path.write_text(json.dumps({**run, "start_times": np.arange(80).tolist()}), "utf-8")
     assert answer(path, *SGLANG)[1]["max_concurrency"] is None
-
-
-def test_a_long_log_is_cut_to_what_there_is_time_for() -> None:
-    count = 200_000
-    machine = {"memory_limit": 10_000, "name": "log.csv", "batch_time": TIME}
-    workload = Workload(np.arange(count) / 2, [100] * count, [50] * count, **machine)
-    found: Headroom = measure_headroom(workload, ["fcfs"], time_limit=5, error=0)
-    kept = len(found.workload)
-    assert kept + found.left_out == count
-    assert 1 <= kept < count / 10
-    assert found.seconds < 15
-    run = online.simulate(found.workload, "vllm")
-    assert float(found.run("vllm").mean_latency) == pytest.approx(run.latencies.mean())

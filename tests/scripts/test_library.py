@@ -12,9 +12,7 @@ import pytest
 from forked_scripts import COMMAND, ForkedScripts, Ok, fields
 from library_records import OPEN, bare_record, listed_record, records_file
 
-from instances import RecordStore, library, save
-from instances.catalogue import records
-from online.commands.sources import parse_source, read_instance
+from instances import RecordStore, library, load, save
 
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
 WHEEL = """
@@ -40,22 +38,22 @@ def test_sets_and_instances_are_listed(ok: Ok) -> None:
     assert all(entry["requests"] <= 7 for entry in found)
 
 
-def test_one_is_shown(ok: Ok) -> None:
+def test_one_is_shown(ok: Ok, tmp_path: Path) -> None:
     found = fields(ok(f"library show {MAKESPAN}"))
     assert found["instance"] == MAKESPAN
     assert (found["optimum"], found["status"]) == ("3", "closed")
     assert "closed form, no certificate" in found["verified lower bound"]
     recipe = fields(ok("library show w25-uniform-n20-00"))["recipe"]
     assert recipe == "generator:uniform(n=20, seed=0)"
-    assert read_instance(parse_source(recipe)).digest == library("w25-uniform-n20-00").digest
+    ok(f"generate '{recipe}' --out one.json")
+    assert load(tmp_path / "one.json").digest == library("w25-uniform-n20-00").digest
 
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_only_a_certificate_that_is_installed_is_shown_as_a_file(
-    empty: Path, installed: bool, monkeypatch: pytest.MonkeyPatch
+    empty: Path, installed: bool, no_package: Path
 ) -> None:
     """A wheel has records without certificates."""
-    monkeypatch.setattr(records, "PACKAGE", empty / "nowhere")
     _, record = listed_record(RecordStore(empty))
     assert record.certificate is not None
     if not installed:
@@ -117,10 +115,7 @@ def test_the_records_that_come_along_hold(ok: Ok) -> None:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [
-        ("j25-m1-n20-00", ""),
-        ("preemptive-j25-m2-n15-00", "--objective preemptive-total-latency"),
-    ],
+    [("j25-m1-n20-00", ""), ("preemptive-j25-m2-n15-00", "--objective preemptive-total-latency")],
 )
 def test_a_solve_of_a_name_starts_from_its_record(
     ok: Ok, tmp_path: Path, name: str, options: str

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from forked_scripts import ROOT, Ok, Script
 
-from online.batch_time.measurements import REGIMES
-
 SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
 SLOW = pytest.mark.slow
+REGIMES = ["few decodes", "many decodes", "short prompts", "long prompts", "mixed"]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -131,7 +130,7 @@ def test_errors_of_batch_times_by_regime(ok: Ok) -> None:
     heading, _, *found = printed.splitlines()
     assert heading.split("  ")[0] == "regime"
     assert f"{preset}, % off" in heading
-    assert [row.split("  ")[0] for row in found[:5]] == list(REGIMES)
+    assert [row.split("  ")[0] for row in found[:5]] == REGIMES
     assert all("0.0 (+0.0)" in row for row in found[:5])
     assert [row.partition(":")[0] for row in found[5:]] == ["affine", "table"]
 

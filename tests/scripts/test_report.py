@@ -7,18 +7,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from forked_scripts import Ok, Refused
+from forked_scripts import ForkedScripts, Ok, Refused
 
-from instances.version import package_version
-from online.experiment import Experiment, Family, run_experiment
+import online
+
+TINY = """
+name = "tiny"
+policies = ["mc-sf", "fcfs"]
+[[instances]]
+generator = "arrival-model-1"
+parameters = { n = 3 }
+seeds = { count = 2 }
+"""
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("results") / "r.sqlite"
-    families = [Family("arrival-model-1", {"n": 3}, seeds=(0, 1))]
-    run_experiment(Experiment("tiny", families, ["mc-sf", "fcfs"]), path, jobs=1)
-    return path
+def results(forked: ForkedScripts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "tiny.toml").write_text(TINY)
+    run = "run_experiment tiny.toml --results r.sqlite --jobs 1"
+    assert forked.run(*run.split(), cwd=folder).returncode == 0
+    return folder / "r.sqlite"
 
 
 def test_results_become_one_page(ok: Ok, results: Path, tmp_path: Path) -> None:
@@ -36,7 +45,7 @@ def test_a_page_names_its_study_its_version_and_its_day(
     days.append(f"{datetime.now(UTC):%Y-%m-%d}")
     text = (tmp_path / "page.html").read_text("utf-8")
     assert "<title>Competitive ratios: tiny</title>" in text
-    tool = f"llm-hindsight {package_version()}"
+    tool = f"llm-hindsight {online.__version__}"
     assert any(
         f">experiment tiny, run by {tool}; page written on {day} by {tool}<" in text for day in days
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from certificates_by_definition import document_of
-from forked_scripts import ROOT, ForkedScripts, Ok, Refused, Script, fields
+from forked_scripts import ROOT, ForkedScripts, Ok, Script, fields
 
 import instances
 from hindsight import make_certificate
@@ -103,27 +103,6 @@ def test_a_tampered_certificate_is_rejected(script: Script, certificate: Path) -
     bound = json.loads(certificate.read_text("utf-8"))["upper_bound"] - 1
     said = rejection(script, tampered(certificate, upper_bound=bound, lower_bound=bound))
     assert said.startswith("rejected: upper_bound")
-
-
-@pytest.mark.parametrize(
-    ("entries", "match"),
-    [
-        ({"start_times": [0, 10**4299]}, "start_times: a number of"),
-        ({"upper_bound": 10**4299}, "upper_bound: a number of"),
-        ({"lower_bound": 1.5}, "not a whole number"),
-        ({"proof": None}, "kind None is unknown"),
-        ({"more": 1}, "unknown key"),
-    ],
-)
-def test_what_is_malformed_is_no_certificate(
-    refused: Refused, tmp_path: Path, entries: dict[str, Any], match: str
-) -> None:
-    nothing = {"kind": "memory-prices", "scale": 1, "prices": []}
-    path = tmp_path / "certificate.json"
-    path.write_text(json.dumps(document_of([(0, 1, 2), (0, 2, 1)], 4, [0, 2], nothing)), "utf-8")
-    line = refused("verify", tampered(path, **entries))
-    assert match in line
-    assert len(line) < 300
 
 
 def verified_by(before: str, path: Path, after: str) -> subprocess.CompletedProcess[str]:

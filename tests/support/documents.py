@@ -64,12 +64,7 @@ WEIGHTED = {
     "weighted": Axis(is_weighted=True),
     "weighted late fleet of blocks": Axis((2, 3, 7), MemoryRule(2, "next"), 2, True),
 }
-PRICES = (
-    "memory-prices",
-    "state-prices",
-    "preemptive-memory-prices",
-    "preemptive-prices",
-)
+PRICES = ("memory-prices", "state-prices", "preemptive-memory-prices", "preemptive-prices")
 SEARCHES = ("state-search", "path-search")
 SECONDS = ("round-length-prices", "machine-bounds")
 CLOCKS = ("affine", "tiled", "late blocks", "fleet")

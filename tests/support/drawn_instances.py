@@ -68,17 +68,6 @@ def columns_of(instance: Instance) -> tuple[IntArray, IntArray, IntArray]:
     return instance.prompt_lengths, instance.output_lengths, instance.arrival_times
 
 
-def random_epoch_prices(
-    instance: Instance, rng: np.random.Generator, scale: float, later: int
-) -> tuple[IntArray, IntArray]:
-    """Draw epoch prices up to some rounds after the last arrival; any of them bound something."""
-    copies, side = copies_of(instance), instance.memory_limit + 1
-    epochs = int(instance.arrival_times.max()) + later
-    Q = (scale * SCALE * rng.random((epochs, side, side))).astype(np.int64)
-    Q[:, copies == 0] = 0
-    return Q, integer_capacities(Q, copies)
-
-
 def copies_of(instance: Instance) -> IntArray:
     """How many requests pass through each state."""
     return state_copies(*columns_of(instance)[:2], instance.memory_limit)

@@ -6,8 +6,7 @@ streams, and ends as any process does, up to what no one sees: its modules are n
 it does not show is a fault in the imports themselves.
 
 Run as a program it is that process: each line on its standard input is a JSON object with the name
-of the script, its arguments, the working folder, what is set in its environment and the files for
-what it prints; each line of
+of the script, its arguments, the working folder and the files for what it prints; each line of
 its output is the exit status. It ends with its standard input.
 """
 
@@ -26,8 +25,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-from terminal import Screen
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -69,27 +66,19 @@ class ForkedScripts:
             text=True,
         )
 
-    def run(self, name: str, *arguments: object, cwd: Path, columns: int | None = None) -> Process:
-        """``scripts/name.py`` with these arguments, in the folder ``cwd``.
-
-        With ``columns`` it prints to a terminal of that width.
-        """
+    def run(self, name: str, *arguments: object, cwd: Path) -> Process:
+        """``scripts/name.py`` with these arguments, in the folder ``cwd``."""
         given = [str(argument) for argument in arguments]
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, stream) for stream in ("stdout", "stderr")]
-            screen, environment = None, {}
-            if columns is not None:
-                screen, environment = Screen(), {"COLUMNS": str(columns), "TERM": "xterm"}
-            outputs = [screen.path if screen else str(files[0]), str(files[1])]
-            job = [name, given, str(cwd), environment, *outputs]
+            job = [name, given, str(cwd), *map(str, files)]
             self._server.stdin.write(json.dumps(job) + "\n")
             self._server.stdin.flush()
             answer = self._server.stdout.readline()
             assert answer, "the process that forks has ended"
-            printed = screen.close() if screen else files[0].read_text("utf-8")
-            complained = files[1].read_text("utf-8")
+            printed, complained = (file.read_text("utf-8") for file in files)
         return Process([name, *given], int(answer), printed, complained)
 
     def close(self) -> None:
@@ -155,12 +144,10 @@ if __name__ == "__main__":
     atexit.register(_leave)  # the first is the last to be called
     sys.path[0] = str(SCRIPTS)
     sys.path.insert(1, str(ROOT))
-    name, arguments, cwd, environment, *files = _serve()
-    os.environ.update(environment)
+    name, arguments, cwd, *files = _serve()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for descriptor, file in enumerate(files, 1):
-        new = 0 if file.startswith("/dev/") else os.O_CREAT | os.O_EXCL
-        os.dup2(os.open(file, os.O_WRONLY | os.O_NOCTTY | new), descriptor)
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), descriptor)
     os.chdir(cwd)
     script = str(program(name))
     sys.argv = [script, *arguments]

@@ -63,10 +63,7 @@ def start_times(
 
 @st.composite
 def any_schedules(
-    draw: DrawFn,
-    of: SearchStrategy[Instance] | None = None,
-    *,
-    earliest: int = 0,
+    draw: DrawFn, of: SearchStrategy[Instance] | None = None, *, earliest: int = 0
 ) -> Schedule:
     """A schedule with arbitrary start times."""
     instance = draw(of if of is not None else instances())

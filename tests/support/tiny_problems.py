@@ -26,12 +26,7 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.batch_time import (
-    AffineTime,
-    IterationTime,
-    TiledTime,
-    UnitTime,
-)
+from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
 

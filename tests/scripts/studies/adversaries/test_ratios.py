@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -11,7 +10,7 @@ import pytest
 
 import hindsight
 import online
-from instances import Instance, ServiceLevel, generate, one_long_and_units
+from instances import ServiceLevel, generate, one_long_and_units
 from studies.adversaries.ratios import (
     Construction,
     Measurement,
@@ -166,36 +165,6 @@ def test_a_max_meets_the_proofs_expression_and_not_the_theorem() -> None:
     assert row.claim_holds is False
     # (1/alpha)(t + alpha)(t + 1)/(t^2 + 2 alpha t + 1) at alpha = 1/4, t = 1/2.
     assert row.ratio_lower == pytest.approx(3, rel=0.05)
-
-
-def expected_random_order(outputs: tuple[int, ...], memory_limit: int) -> Fraction:
-    """E[TEL] of a random order, by all orders; equal arrivals keep the instance's order."""
-    totals = [
-        online.simulate(without_prompts(order, memory_limit), "fcfs").total_latency
-        for order in itertools.permutations(outputs)
-    ]
-    return Fraction(sum(int(total) for total in totals), len(totals))
-
-
-def without_prompts(outputs: tuple[int, ...], memory_limit: int) -> Instance:
-    return Instance.from_arrays(
-        [0] * len(outputs),
-        outputs,
-        memory_limit=memory_limit,
-        metadata={"allow_zero_prompt_length": True},
-    )
-
-
-def test_the_worst_outputs_of_few_requests_are_not_two_point() -> None:
-    # [C25] Theorem 8.6 (10) at n = 2, lower = 1, upper = 3, M = 3: by hand, (2, 3) costs 6 in the
-    # better order (2 + 4) and 8 in the other (3 + 5), and no vector of ones and threes has orders
-    # that differ.
-    def ratio(outputs: tuple[int, ...]) -> Fraction:
-        best = online.simulate(without_prompts(outputs, 3), "h-sf").total_latency
-        return expected_random_order(outputs, 3) / Fraction(int(best))
-
-    assert ratio((2, 3)) == Fraction(7, 6)
-    assert max(ratio(o) for o in itertools.product((1, 3), repeat=2)) == 1
 
 
 def test_claims_are_judged_by_the_right_end_of_the_interval() -> None:

@@ -6,16 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from studies.reproduction.a25.fluid_experiments import (
     THREE_LENGTHS,
     THREE_LENGTHS_PLAN,
-    GapCase,
     fit_exponent,
     gap_cases,
     latency_under_load,
-    measure_gaps,
     nested_memory_use,
     throughput_gaps,
 )
@@ -49,24 +46,6 @@ def test_gaps_shrink_with_the_horizon_but_not_for_fcfs() -> None:
     assert gaps.mean() == pytest.approx(1, abs=0.2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("label", CASES)
-def test_gaps_have_the_stated_order(label: str) -> None:
-    """[A25] Theorems 1 and 2: the 95 % interval of the exponent holds the stated one.
-
-    For greedy FCFS [A25] Proposition 3 says that the gap does not vanish; it grows a little while
-    the cascade sets in.
-    """
-    case: GapCase = CASES[label]
-    _, found = measure_gaps(case, [250, 500, 1000, 2000], range(24))
-    assert found is not None
-    assert found.high - found.low < 0.5
-    if case.order == 0:
-        assert 0 <= found.high < 0.1
-    else:
-        assert found.low <= case.order <= found.high
-
-
 def test_proposition_1_on_both_sides() -> None:
     """[A25] Proposition 1: below, latency does not depend on T; above, it grows with it."""
     stable = {r.policy: r.mean_latency for r in latency_under_load(0.5, [100], range(3))}
@@ -81,16 +60,6 @@ def test_proposition_1_on_both_sides() -> None:
         assert second > 1.6 * first
 
 
-@pytest.mark.slow
-def test_with_limited_memory_the_threshold_is_m_star() -> None:
-    """d1 W = 0.9 is below Proposition 1's threshold, but M* > C: latency grows all the same."""
-    rows = latency_under_load(0.9, [400, 1600], range(8))
-    assert rows[0].memory_load > 1
-    first, second = (r.mean_latency for r in rows if r.policy == "wait")
-    # Its growth T (1.05 - 1) / 2 is 10 s at the first horizon and 40 s at the second.
-    assert second - first == pytest.approx(30, rel=0.3)
-
-
 def test_requirement_and_its_absence_in_a_few_runs() -> None:
     plan = THREE_LENGTHS_PLAN
     need = math.ceil(plan.memory_requirement(100, 0.01).total)
@@ -99,17 +68,3 @@ def test_requirement_and_its_absence_in_a_few_runs() -> None:
     without = nested_memory_use(THREE_LENGTHS, plan, int(plan.batch_memory), 100, range(10))
     assert sum(use.evictions > 0 for use in without) >= 3
     assert all(use.peak_memory <= plan.batch_memory for use in without)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_requirement_over_a_thousand_runs() -> None:
-    """[A25] Theorem 2 with delta = 0.05: the overflow probability is below it, at 99 %."""
-    plan, delta, horizon = THREE_LENGTHS_PLAN, 0.05, 200.0
-    need = math.ceil(plan.memory_requirement(horizon, delta).total)
-    runs = nested_memory_use(THREE_LENGTHS, plan, need, horizon, range(1000))
-    overflows = sum(use.evictions > 0 for use in runs)
-    assert stats.binomtest(overflows, 1000).proportion_ci(0.98).high < delta
-    bare = nested_memory_use(THREE_LENGTHS, plan, math.ceil(plan.batch_memory), horizon, range(200))
-    overflows = sum(use.evictions > 0 for use in bare)
-    assert stats.binomtest(overflows, 200).proportion_ci(0.98).low > delta

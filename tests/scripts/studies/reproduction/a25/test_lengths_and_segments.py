@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from studies.reproduction import Setting, record, reproduction, reproduction_names
 from studies.reproduction.a25.length_figures import (
     bin_means,
     bin_shares,
@@ -24,8 +21,6 @@ from studies.reproduction.a25.segment_figures import (
     panel,
     totals_on_machine,
 )
-
-NAMES = [name for name in reproduction_names() if name.startswith("a25-")]
 
 
 def curve(*terms: tuple[int, float, float, float]) -> list[SegmentPanel]:
@@ -108,18 +103,3 @@ def test_the_minimum_on_the_machine_has_to_be_near_ten_as_well() -> None:
     assert "is at 4" in text
     assert not agrees
     assert best_on_machine({4: 2.0, 10: 1.0}, (4, 10))[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_every_reproduction_runs_quick(name: str, tmp_path: Path) -> None:
-    """[A25] Figures 7 to 18, Section 6."""
-    leaves_its_files(name, tmp_path)
-
-
-def leaves_its_files(name: str, folder: Path) -> None:
-    setting, study = Setting(quick=True), reproduction(name)
-    record(study, study.measure(setting), setting, folder)
-    assert {path.name for path in folder.iterdir()} == {
-        f"{name}{suffix}" for suffix in (".csv", ".png", ".svg", ".json")
-    }

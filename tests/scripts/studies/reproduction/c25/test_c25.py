@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from online.policy_interface.predictions import IntervalPredictions
 from online.theory import a_min_ratio, rayleigh_maximum
-from studies.reproduction import Setting, record, reproduction, reproduction_names
+from studies.reproduction import reproduction_names
 from studies.reproduction.c25 import (
     geometric_lengths,
     lengths,
@@ -30,18 +29,6 @@ NAMES = [name for name in reproduction_names() if name.startswith("c25-")]
 def test_every_measured_item_of_the_paper_is_there() -> None:
     numbers = ("1", "2", "3-geometric", "3-weighted", "4", "5", "6", "7")
     assert sorted(NAMES) == [f"c25-figure-{number}" for number in numbers]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_the_quick_size_leaves_four_files(name: str, tmp_path: Path) -> None:
-    """[C25] Figures 1 to 7."""
-    setting = Setting(quick=True)
-    study = reproduction(name)
-    record(study, study.measure(setting), setting, tmp_path)
-    written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    assert set(written) == {f"{name}.{suffix}" for suffix in ("csv", "png", "svg", "json")}
-    assert all(0 < size < 300_000 for size in written.values())
 
 
 def test_the_fit_finds_the_curve_that_made_the_points() -> None:

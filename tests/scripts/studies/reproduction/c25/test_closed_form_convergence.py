@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-
-import numpy as np
 import pytest
-from per_round import a_min, lookahead_prefix
 
 from instances import InvalidValueError
-from online.theory import a_max_ratio_lower_bound, a_min_two_point_ratio_bound
+from online.theory import a_min_two_point_ratio_bound
 from studies.reproduction.c25.closed_form_convergence import (
     Case,
     SimulatedRatio,
@@ -45,39 +41,11 @@ def test_a_min_as_written_passes_theorem_5_1() -> None:
     assert result.mean_ratio - 5 * result.standard_error > bound + 0.2
 
 
-def test_its_pseudocode_passes_theorem_5_1_too() -> None:
-    """No code in common with the policy: round by round, ties by place in a random order."""
-    outputs = np.random.default_rng(1).permutation([1] * 500 + [5] * 100)
-    rows = [(0, 0, int(o)) for o in outputs]
-    starts, _ = a_min(rows, 40, [1] * len(rows))
-    shortest = lookahead_prefix(rows, 40, lambda i: rows[i][2])
-    ratio = (sum(starts) + outputs.sum()) / (sum(shortest) + outputs.sum())
-    assert ratio > a_min_two_point_ratio_bound(1 / 5) + 0.2
-
-
 def test_a_max_meets_its_expression_only_with_whole_peaks() -> None:
     for fit, rule, expected in (("peaks", "a-max-peaks", 4.53), ("rounds", "a-max", 3.6)):
         case = trap_case(fit, rule, 2.5)  # type: ignore[arg-type]
         assert case.closed_form == pytest.approx(4.5294, abs=1e-4)
         assert one(case, 64, 14).mean_ratio == pytest.approx(expected, rel=0.03)
-
-
-def test_theorem_3_4s_own_instance_gives_3_and_not_6() -> None:
-    """[C25] Theorem 3.4, as its proof says: l workers, one request each, in random order."""
-    lower, upper, a, b = 4, 16, 100, 200
-    rng = np.random.default_rng(0)
-    totals = []
-    for _ in range(20):
-        workers, total = [0] * lower, 0
-        for o in rng.permutation([lower] * (a * upper) + [upper] * (b * lower)):
-            done = heapq.heapreplace(workers, workers[0] + int(o)) + int(o)
-            total += done
-        totals.append(total)
-    shortest = (
-        upper * lower * a * (a + 1) // 2 + b * lower * a * lower + upper * lower * b * (b + 1) // 2
-    )
-    assert np.mean(totals) / shortest == pytest.approx(3, abs=0.05)
-    assert a_max_ratio_lower_bound(0.25) == 6
 
 
 def made_up(memory: int, requests: int, ratios: tuple[float, ...]) -> SimulatedRatio:

@@ -18,8 +18,7 @@ from online.comparison.summaries import summarise
 from online.comparison.trial import Trial
 from online.pictures import Curve
 from online.simulation.metrics import Steps
-from studies.reproduction import Setting, reproduction, reproduction_names
-from studies.reproduction import record as reproduction_record
+from studies.reproduction import Setting, reproduction
 from studies.reproduction.j25 import (
     clearing_grids,
     latency_growth,
@@ -30,8 +29,6 @@ from studies.reproduction.j25 import (
     table_1,
 )
 from studies.reproduction.verdicts import Statement, agrees
-
-NAMES = [name for name in reproduction_names() if name.startswith("j25-")]
 
 
 def curve(points: dict[float, float]) -> Curve:
@@ -314,15 +311,3 @@ def test_trials_are_kept_in_the_results_file(tmp_path: Path) -> None:
     assert optimum_ratios.proved_trials(setting, 1, 3, 4) == first
     assert _content(tmp_path / "results.sqlite") == kept
     assert optimum_ratios.proved_trials(Setting(), 1, 3, 4) == first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_every_one_runs_quick_and_leaves_its_files(tmp_path: Path, name: str) -> None:
-    """[J25] Figures 2, 3, 5 to 11, Table 1."""
-    study, setting = reproduction(name), Setting(quick=True)
-    recorded = reproduction_record(study, study.measure(setting), setting, tmp_path)
-    assert recorded.size == "quick"
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"{name}{suffix}" for suffix in (".csv", ".png", ".svg", ".json")
-    }

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from instances import Instance, generate
@@ -28,22 +27,6 @@ def test_a_trial_has_the_totals_of_its_policies_and_bounds_below_them() -> None:
         assert total == simulate(instance, make_policy(name)).schedule.total_latency
     assert found.relaxation_bound <= min(found.totals.values())
     assert found.volume_bound <= min(found.totals.values())
-
-
-def test_the_papers_first_three_rows_lie_below_a_bound_computed_by_hand() -> None:
-    # A request occupies s o + o (o + 1) / 2 token-rounds and a round offers 100: the k-th
-    # completion is not before the k smallest of them fit. Drawn here by numpy's own laws.
-    rng = np.random.default_rng(0)
-    draws = {
-        "uniform": lambda: rng.integers(1, 51, 100),
-        "normal": lambda: np.rint(rng.normal(25, 8.33, 100).clip(1, 50)).astype(int),
-        "binomial": lambda: rng.binomial(49, 0.5, 100) + 1,
-    }
-    for family, draw in draws.items():
-        for _ in range(20):
-            prompts, outputs = draw(), draw()
-            volumes = np.sort(prompts * outputs + outputs * (outputs + 1) // 2)
-            assert np.ceil(np.cumsum(volumes) / 100).sum() > 2 * max(PAPER[family])
 
 
 def test_averages_and_statements_of_a_row() -> None:

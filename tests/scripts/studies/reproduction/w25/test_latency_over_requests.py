@@ -4,11 +4,7 @@ import pytest
 
 from instances import Instance, generate
 from online import simulate
-from studies.reproduction.w25.latency_over_requests import (
-    alike,
-    borne_out,
-    figure_8_statements,
-)
+from studies.reproduction.w25.latency_over_requests import alike, borne_out, figure_8_statements
 from studies.reproduction.w25.relaxed_orders import NAMES, KnownRelaxation
 
 PAPER_LIKE = {
