@@ -82,14 +82,3 @@ def test_parameters_are_those_of_the_function_or_class(package: str) -> None:
     assert not wrong
     assert seen[True]
     assert seen[False] > 15
-
-
-def test_the_section_is_read() -> None:
-    head = "Do.\n\nParameters\n----------\n"
-    text = head + "a, b : int\n    Both.\n**c : Any\n    More.\n\nRaises\n------\nE\n"
-    assert documented(text) == {"a", "b", "c"}
-    assert documented("Do.") is None
-    with pytest.raises(AssertionError, match="numpydoc"):
-        documented(head + "Infinite at times.\n")
-    with pytest.raises(AssertionError, match="twice"):
-        documented(head + "a : int\n    One.\na : int\n    Two.\n")

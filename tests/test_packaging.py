@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-
-from instances.version import package_version
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -99,24 +96,3 @@ def test_every_package_tells_the_version(package: str) -> None:
     module = importlib.import_module(package)
     assert module.__version__ == PROJECT["version"]
     assert not hasattr(module, "__versions__")
-
-
-def test_without_a_checkout_the_installation_tells_the_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metadata, "version", lambda name: f"of {name}")
-    assert package_version(tmp_path) == "of llm-hindsight"
-    around = tmp_path / "another_project"
-    around.mkdir()
-    (around / "pyproject.toml").write_text('[project]\nname = "around"\nversion = "9"\n')
-    assert package_version(around) == "of llm-hindsight"
-
-
-def test_packages_that_were_copied_have_an_unknown_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def absent(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", absent)
-    assert package_version(tmp_path) == "0+unknown"

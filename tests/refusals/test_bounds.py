@@ -156,10 +156,7 @@ VALUES: Rows = [
     (lambda: solve(PAIR, preemption="keep", start=BROKEN), "start = .* is infeasible"),
     (lambda: preempted(start=parts().schedule), "belongs to another instance"),
     (lambda: parts().known_bounds(), "preemption = 'keep' is not 'never'"),
-    (
-        lambda: solved(preemption="recompute"),
-        "is not 'never' or 'keep', which an Instance takes",
-    ),
+    (lambda: solved(preemption="recompute"), "is not 'never' or 'keep', which an Instance takes"),
     # The makespan.
     (lambda: shortest().known_bounds(), "goal = 'makespan' is not 'latency'"),
     (lambda: shortest().waiting_interval, "goal = 'makespan' is not 'latency'"),
@@ -204,10 +201,7 @@ VALUES: Rows = [
     *each(lambda form: build_model(SMALL, form, horizon=5), "horizon", "dense", "sparse"),
     (lambda: build_model(SMALL, path="model.txt"), r"path = 'model.txt' does not end in .lp or"),
     (lambda: solve_model(pyo.ConcreteModel()), "not made by build_model"),
-    (
-        lambda: solve_model(build_model(SMALL, goal=OnTime(LEVEL))),
-        "not made by build_model for",
-    ),
+    (lambda: solve_model(build_model(SMALL, goal=OnTime(LEVEL))), "not made by build_model for"),
     (lambda: solve_model(build_model(SMALL, relax=True)), "take values"),
     *given(partial(solve_model, build_model(SMALL)), time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: solved(bounds="volume"), "bound = 'volume' is not FILE.py:NAME"),

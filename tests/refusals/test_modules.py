@@ -127,10 +127,7 @@ TYPES: Rows = [
     (released([Arrival(0, 1.5, 2)]), "length"),
     (partial(arrivals, [("1", 1, 1)]), "arrival_rate"),
     (partial(arrivals, [(1, 1, 1.5)]), "output_length"),
-    (
-        lambda: TWO.with_batch_time(preset("llama-2-70b-2xa100")),
-        r"preset\(name\)\.batch_time",
-    ),
+    (lambda: TWO.with_batch_time(preset("llama-2-70b-2xa100")), r"preset\(name\)\.batch_time"),
     (lambda: build_report([1]), "is no Trial"),
     *each(summed, "slos", {"ttft": "1"}),
     (lambda: Experiment("e", [FEW], ["fcfs"], level="latency"), "'latency' is no ServiceLevel"),

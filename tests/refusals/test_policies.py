@@ -50,7 +50,6 @@ TWO = Instance([Request(0, 1, 3, "first"), Request(0, 1, 3, "second")], 4)
 ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
 PROMPTS = Instance.from_arrays([4, 4], [1, 1], memory_limit=9)
 FLEET = Instance.from_arrays([2] * 3, [3] * 3, memory_limit=20, replicas=2)
-WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
 STORED = Instance.from_arrays([4, 5], [1, 1], memory_limit=8, memory_rule=MemoryRule(1, "next"))
 BLOCKS = Instance.from_arrays([5, 1], [1, 4], memory_limit=11, memory_rule=MemoryRule(4, "next"))
 PAGED = Instance.from_arrays([5], [3], memory_limit=32, memory_rule=VLLM)
@@ -206,10 +205,7 @@ VALUES: Rows = [
     (lambda: simulate(PAGED, make_policy("vllm", block_size=8)), "not that of the memory rule, 16"),
     *each(lambda name: simulate(PAGED, name, service_model=PREFILL), "prefill rounds", *ENGINES),
     (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
-    (
-        lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS),
-        "= 15 is below a block of 16",
-    ),
+    (lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS), "= 15 is below a block of 16"),
     # Predictions.
     (lambda: IntervalPredictions(2, 5).predict(3, 6, RNG), "outside"),
     (lambda: BucketPredictions((3, 5)).predict(3, 6, RNG), "last bucket"),
@@ -257,10 +253,7 @@ DECISIONS: Rows = [
     (decides(PROMPTS, start=[0], prefill={1: 1}), "1.*allotted prompt tokens but is not running"),
     (scripted(start_all, CROWD), "round 2: the batch holds 6 tokens, 1 above"),
     (scripted(hold_prompts, STORED, pauses=True), "1 tokens above"),
-    (
-        scripted(start_all, BLOCKS, counts_memory=True),
-        "3 blocks of 4 tokens, and there are 2",
-    ),
+    (scripted(start_all, BLOCKS, counts_memory=True), "3 blocks of 4 tokens, and there are 2"),
     (scripted(reuse_three, ALIKE, counts_memory=True), "to reuse 3 tokens of 0 processed before"),
     (scripted(reuse_three, ALIKE), "by a policy that counts no memory"),
     *each(prioritized, "^policy 'by-table', round 1: .* request 1 is {}, not a number", *NO_ORDER),

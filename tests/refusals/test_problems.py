@@ -246,10 +246,7 @@ VALUES: Rows = [
     (lambda: carried(lower_bound=9), "lower_bound"),
     (lambda: carried(start_times=[0, 0, 0]), "start_times"),
     # Reductions.
-    (
-        lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])),
-        "11 is not the target 9",
-    ),
+    (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])), "11 is not the target 9"),
     (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 0])), "violations"),
     (lambda: read_three_partition(Schedule(PLAIN, [0] * 6)), "is no three-partition instance"),
     (lambda: read_partition(Schedule(GROUPS, [0] * 6)), "is no partition-makespan instance"),

@@ -217,10 +217,7 @@ OTHERS: Rows = [
     (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),
     (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
-    (
-        lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)),
-        "different requests",
-    ),
+    (lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)), "different requests"),
     (lambda: share_of_attainable(run(ONE), attainable(ALIKE)), "different requests"),
     (lambda: share_of_attainable(timed(), attainable(ONE)), "requests or batch times"),
     (lambda: ratio(run(), hindsight.solve(SMALL, goal="makespan")), "total latency"),

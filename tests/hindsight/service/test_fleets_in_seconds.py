@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hindsight
 from instances import FleetSchedule, ServiceLevel, Workload, generate
-from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
+from instances.batch_time import LLAMA_2_70B_2XA100
+from online import AffineTime
 
 FULL = AffineTime(1.0, 0.5, 0.25)
 
