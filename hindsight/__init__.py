@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from .sizing import CapacityResult as CapacityResult
     from .sizing import fewest_replicas as fewest_replicas
     from .solver import solve as solve
-    from .testing.checking import check_bound as check_bound
-    from .testing.verdicts import CheckError as CheckError
-    from .testing.verdicts import CheckReport as CheckReport
+    from .testing import CheckError as CheckError
+    from .testing import CheckReport as CheckReport
+    from .testing import check_bound as check_bound
 
 _NAMES = {
     "bounds.transportation": ("transportation_bound",),
@@ -74,8 +74,7 @@ _NAMES = {
     "outcomes.result": ("Bound", "Progress", "Result"),
     "sizing": ("CapacityResult", "fewest_replicas"),
     "solver": ("solve",),
-    "testing.checking": ("check_bound",),
-    "testing.verdicts": ("CheckError", "CheckReport"),
+    "testing": ("CheckError", "CheckReport", "check_bound"),
 }
 """The public names, by the module that they are imported from on first use."""
 

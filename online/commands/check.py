@@ -9,7 +9,7 @@ import typer
 
 import hindsight
 import online.testing
-from hindsight.testing.verdicts import CheckReport
+from hindsight.testing import CheckReport
 from instances import InvalidValueError
 from online.policy_interface.specs import read_policy
 

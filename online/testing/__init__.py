@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hindsight.testing.verdicts import Verdict
+from hindsight.testing import Verdict
 
 from .checking import PolicyCheckError, PolicyReport, check_policy
 

@@ -10,19 +10,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from hindsight.testing.cases import instance_lines
-from hindsight.testing.verdicts import (
-    CheckError,
-    CheckReport,
-    NotTriedError,
-    Reason,
-    Verdict,
-    verdict_on,
-)
+from hindsight.testing import CheckError, CheckReport, Verdict, instance_lines
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.sources import MAIN
 from instances.user_modules import file_of, users_line
@@ -42,6 +32,14 @@ from .cases import (
     smallest,
 )
 from .watching import LEVEL, ROUNDS_TO_END, Outcome, play
+
+
+Reason: TypeAlias = "str | None"
+"""The reason of a failure; None if the check passed."""
+
+
+class NotTriedError(Exception):
+    """The check does not apply to the case, or another check reports the fault."""
 
 
 class PolicyCheckError(CheckError):
@@ -197,17 +195,33 @@ class _Check(NamedTuple):
 def _verdict(
     laboratory: _Laboratory, check: _Check, cases: Sequence[Case], *, by_design: bool
 ) -> Verdict:
-    def lines(case: Case) -> str:
-        return _reproduction(laboratory.spec, case)
+    """Run a check on every case, and shrink the first one on which it fails."""
+    reasons: list[str] = []
 
-    reason = partial(check.reason, laboratory)
-    key = attrgetter("key")
-    found = verdict_on(cases, check.name, check.asks, reason, key, smallest, lines)
-    if check.name == "runs" and not found.checked:
+    def fails(case: Case) -> bool | None:
+        """Return None if there is nothing to check."""
+        try:
+            found = check.reason(laboratory, case)
+        except NotTriedError:
+            return None
+        if found is not None:
+            reasons.append(found)
+        return found is not None
+
+    tried = [fails(case) for case in cases]
+    checked, failed = len(tried) - tried.count(None), tried.count(True)
+    verdict = Verdict(check.name, check.asks, checked, failed, by_design=by_design)
+    if check.name == "runs" and not checked:
         error = laboratory.run(cases[0]).error
-        told = f"it refuses every instance: {one_line(error)}" if error else None
-        return Verdict(check.name, check.asks, len(cases), len(cases), told)
-    return replace(found, by_design=by_design)
+        reason = f"it refuses every instance: {one_line(error)}" if error else None
+        return replace(verdict, checked=len(cases), failed=len(cases), reason=reason)
+    if not failed:
+        return verdict
+    # Of the failures below, the last is that of the smallest case; without any, it is the first.
+    del reasons[1:]
+    found = smallest(cases[tried.index(True)], lambda case: bool(fails(case)))
+    lines = _reproduction(laboratory.spec, found)
+    return replace(verdict, reason=reasons[-1], reproduction=lines)
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from brute_force import (
-    optimal_makespan,
-    optimal_total_latency,
-    rows_of,
-)
+from brute_force import optimal_makespan, optimal_total_latency, rows_of
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 from hindsight import CheckError, check_bound
-from hindsight.testing.cases import drawn_instances
-from hindsight.testing.enumeration import optimum
-from instances import (
-    Instance,
-)
+from hindsight.testing import drawn_instances, optimum
+from instances import Instance, InvalidValueError
 
 FEW = 25
 
 
-@pytest.fixture(autouse=True)
-def ends() -> Iterator[None]:
-    """Nothing that a check abandons goes on beside the tests that follow."""
-    before = set(threading.enumerate())
-    yield
-    left = set(threading.enumerate()) - before
-    for thread in left:
-        thread.join(30)
-    assert not any(thread.is_alive() for thread in left)
-
-
-# --- what it enumerates, against the oracles of these tests
+# --- enumerated optima, compared with the oracles of these tests
 
 
 def test_optima_are_those_of_the_oracles() -> None:
@@ -76,8 +56,7 @@ def bold(instance: Instance) -> Fraction:
 def test_a_valid_bound_passes() -> None:
     report = check_bound(outputs, FEW)
     assert report.passed, str(report)
-    assert [verdict.checked for verdict in report.verdicts] == [FEW] * 3
-    assert "it returns a number, which results call claimed" in report.notes
+    assert report.notes[0].startswith("it reaches the optimum on ")
     assert "ok        valid          exceeds no optimum (25 instances)" in str(report)
     report.raise_for_failures()
 
@@ -94,7 +73,6 @@ def test_an_invalid_bound_is_caught_on_a_small_instance(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = check_bound(bold, FEW)
-    assert report["runs"].passed
     found = reproduced(report["valid"], capsys, bold=bold)
     least = optimal_total_latency(found)[0]
     assert len(found) <= 3
@@ -106,24 +84,22 @@ def test_an_invalid_bound_is_caught_on_a_small_instance(
         report.raise_for_failures()
 
 
-@pytest.mark.parametrize("prompt", [0, 4])
-def test_a_bound_that_is_invalid_of_some_prompts_alone_is_caught(
+@pytest.mark.parametrize("prompt", [0, 30])
+def test_a_bound_that_is_false_of_some_prompts_alone_is_caught(
     prompt: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def wrong(instance: Instance) -> int:
-        there = any(one.prompt_length == prompt == 0 for one in instance)
-        there |= any(one.prompt_length >= prompt > 0 for one in instance)
-        return outputs(instance) + 1000 * there
+        lengths = instance.prompt_lengths
+        there = (lengths >= prompt) if prompt else (lengths == 0)
+        return outputs(instance) + 1000 * bool(there.any())
 
     found = reproduced(check_bound(wrong, FEW)["valid"], capsys, wrong=wrong)
-    assert found.prompt_lengths.tolist() == [prompt]
+    assert len(found) <= 2
 
 
 @pytest.mark.parametrize("value", [1.5, None])
 def test_a_bound_that_is_no_number_is_caught(value: Any) -> None:
-    report = check_bound(lambda _: value, 5)
-    assert report["runs"].failed == 5
-    assert report["valid"].checked == 0
+    assert check_bound(lambda _: value, 5)["valid"].failed == 5
 
 
 def test_bounds_of_other_goals() -> None:
@@ -137,16 +113,6 @@ def test_bounds_of_other_goals() -> None:
     assert check_bound(outputs, 10, goal="preemptive").passed
 
 
-def test_a_bound_that_remembers_is_caught() -> None:
-    calls: list[int] = []
-
-    def growing(instance: Instance) -> int:
-        calls.append(1)
-        return -1_000_000 + len(calls)
-
-    assert check_bound(growing, 3)["repeats"].failed == 3
-
-
 def test_the_reproduction_of_a_file_can_be_pasted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,3 +122,8 @@ def test_the_reproduction_of_a_file_can_be_pasted(
     assert reproduction is not None
     assert "print(hindsight.check_bound('own.py:bold'," in reproduction
     exec(reproduction, {})
+
+
+def test_without_an_instance_nothing_is_checked() -> None:
+    with pytest.raises(InvalidValueError, match="are none"):
+        check_bound(outputs, [])

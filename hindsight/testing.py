@@ -1,0 +1,279 @@
+"""`check_bound`: try a lower bound on tiny instances whose optima are enumerated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import get_args
+
+import numpy as np
+
+from instances import Instance, InvalidTypeError, InvalidValueError
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+from instances.problem.memory_rule import TOKENS
+from instances.validation import as_integer
+
+from .extensions.bounds import AnyBound, OwnBound
+from .outcomes.goals import GOAL_NAMES, PREEMPTIVE, Optimum
+
+MOST_REQUESTS, LONGEST_OUTPUT, LATEST_ARRIVAL = 4, 4, 4
+PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
+"""Prompt lengths, in turn: a fault may need no prompts, or only long ones."""
+
+
+class CheckError(AssertionError):
+    """A check failed; the message is the report."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict of one check.
+
+    Attributes
+    ----------
+    name : str
+        Name of the check, such as ``"valid"``.
+    asks : str
+        The checked property, in a few words.
+    checked, failed : int
+        Instances on which it was checked, and those on which it failed.
+    reason : str or None
+        Reason of the failure on the smallest instance found.
+    reproduction : str or None
+        Python code that shows the failure.
+    by_design : bool
+        Whether the caller expects a failure.
+    """
+
+    name: str
+    asks: str
+    checked: int
+    failed: int = 0
+    reason: str | None = None
+    reproduction: str | None = None
+    by_design: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the check held, or was expected not to."""
+        return self.failed == 0 or self.by_design
+
+    def __str__(self) -> str:
+        mark = "FAILED" if not self.by_design else "by design"
+        if not self.failed:
+            mark = "ok" if self.checked else "no case"
+        line = f"{mark:<10}{self.name:<15}{self.asks}"
+        if not self.failed:
+            return f"{line} ({self.checked} instances)"
+        line += f": not on {self.failed} of {self.checked} instances\n          {self.reason}"
+        # No indentation, so that Python accepts the copied lines.
+        is_shown = self.reproduction and not self.by_design
+        return f"{line}\n\n{self.reproduction}\n" if is_shown else line
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Verdicts of all checks of one bound or policy.
+
+    Attributes
+    ----------
+    subject : str
+        The object tested, such as ``"bound 'mine'"``.
+    verdicts : tuple[Verdict, ...]
+        Verdicts in the order of the checks.
+    notes : tuple[str, ...]
+        Remarks that are not faults.
+    """
+
+    subject: str
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Return whether every check passed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Verdict, ...]:
+        """Return the checks that did not pass."""
+        return tuple(verdict for verdict in self.verdicts if not verdict.passed)
+
+    def __getitem__(self, name: str) -> Verdict:
+        return next(verdict for verdict in self.verdicts if verdict.name == name)
+
+    def __str__(self) -> str:
+        untried = sum(verdict.passed and verdict.checked == 0 for verdict in self.verdicts)
+        held = len(self.verdicts) - len(self.failures) - untried
+        head = f"{self.subject}: {held} of {len(self.verdicts)} checks passed"
+        head += f", {untried} had no case" if untried else ""
+        return "\n".join([head, *map(str, self.verdicts), *(f"note      {n}" for n in self.notes)])
+
+    def raise_for_failures(self) -> None:
+        """Raise the report as an error if a check failed.
+
+        Raises
+        ------
+        CheckError
+            A check failed; the message is the report.
+        """
+        if self.failures:
+            raise CheckError(str(self))
+
+
+def check_bound(
+    bound: AnyBound,
+    instances: int | Iterable[Instance] = 100,
+    *,
+    goal: Optimum = "latency",
+    seed: int = 0,
+) -> CheckReport:
+    """Try a bound on tiny instances, and report where it is false.
+
+    The check ``"valid"`` fails where the bound raises an error, returns neither an exact number nor
+    prices, or exceeds the optimum found by enumeration. A bound that passes is not proved: its
+    claims stay claims in the results that use it.
+
+    Parameters
+    ----------
+    bound : AnyBound
+        As `hindsight.solve` takes it: the function, or ``FILE.py:NAME`` of one.
+    instances : int or Iterable[Instance], default 100
+        How many to draw, of 1 to 4 requests: all at once and with arrivals, tight memory, equal
+        requests, idle gaps, long ones before short ones. Outputs are 1 to 6, prompts 0 to 46 (a
+        third of the instances have longer ones than 9), arrivals 0 to 4, or 30 after a gap. Or
+        instances to try instead: every schedule of them is enumerated, so they have no more than
+        four or five requests that wait for few rounds, and their memory is counted in tokens.
+    goal : Optimum, default "latency"
+        Goal that it bounds: ``"latency"``, ``"makespan"``, or ``"preemptive"``,
+        of schedules that may stop requests.
+    seed : int, default 0
+        Seed of the instances.
+
+    Returns
+    -------
+    CheckReport
+        A report that prints as a list. A failure has the smallest of the instances that show it.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        An argument is invalid, or the object given is not a bound.
+    """
+    from .rounds import proved_value
+
+    own = OwnBound.found(bound)
+    if goal not in get_args(Optimum):
+        known = ", ".join(get_args(Optimum))
+        raise InvalidValueError(None, "goal", goal, f"is not one of {known}")
+    seed = as_integer(seed, None, "seed", minimum=0)
+    if isinstance(instances, Iterable):
+        cases = list(instances)
+        for one in cases:
+            if not isinstance(one, Instance):
+                raise InvalidTypeError(None, "instance", one, "is not an Instance")
+            one.require_tokens()  # which enumeration counts
+    else:
+        cases = list(drawn_instances(as_integer(instances, None, "instances", minimum=1), seed))
+    if not cases:
+        raise InvalidValueError(None, "instances", instances, "are none")
+    failing, tight = [], 0
+    for case in sorted(cases, key=lambda one: (len(one), int(one.volumes.sum()))):
+        least = optimum(case, goal)
+        try:
+            found = own.of(case)
+            claimed = found if isinstance(found, int) else proved_value(own, found, case, goal)
+        except (InvalidValueError, InvalidTypeError) as error:
+            failing.append((case, str(error)))
+            continue
+        tight += claimed == least
+        if claimed > least:
+            reason = f"it says {claimed}, and the {GOAL_NAMES[goal]} is {least} at best"
+            failing.append((case, reason))
+    reason = lines = None
+    if failing:
+        case, reason = failing[0]
+        name = getattr(bound, "__name__", repr(bound))
+        more = "" if goal == "latency" else f", goal={goal!r}"
+        lines = (
+            "import hindsight\nfrom instances import Instance, Request\n"
+            f"{instance_lines(case)}\nprint(hindsight.check_bound({name}, [instance]{more}))"
+        )
+    n = len(cases)
+    verdict = Verdict("valid", "exceeds no optimum", n, len(failing), reason, lines)
+    note = f"it reaches the optimum on {tight} of {n} instances"
+    return CheckReport(own.label, (verdict,), (note,))
+
+
+def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
+    """Draw instances of every kind in turn, few requests first; each enumerates in milliseconds."""
+    for place in range(number):
+        rng, kind = np.random.default_rng([seed, place]), place % 7
+        n = 1 + place * MOST_REQUESTS // number
+        prompts = rng.integers(*PROMPT_RANGES[place % len(PROMPT_RANGES)], n)
+        outputs = rng.integers(1, LONGEST_OUTPUT + 1, n)
+        arrivals = np.zeros(n, dtype=np.int64)
+        if kind in (1, 3):  # in random order: positions in an instance need not follow time
+            arrivals = rng.integers(0, LATEST_ARRIVAL + 1, n)
+        if kind == 2:  # equal requests
+            prompts[:], outputs[:] = prompts[0], outputs[0]
+        if kind == 4:  # an idle gap
+            arrivals[-1] = 30
+        if kind > 4:  # long ones first, next to which nothing fits: the optimum waits for the rest
+            first = 1 if kind == 5 else max(1, n // 2)
+            prompts += 6
+            outputs[:first] = rng.integers(4, 7)
+            outputs[first:] = rng.integers(1, 3, n - first)
+            arrivals[first:] = 1
+        least = int((prompts + outputs).max())
+        spare = 0 if kind in (3, 5, 6) else int(rng.integers(0, least + 1))
+        metadata = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
+        columns = (prompts, outputs, arrivals)
+        yield Instance.from_arrays(*columns, memory_limit=least + spare, metadata=metadata)
+
+
+def instance_lines(instance: Instance) -> str:
+    """Return Python code that creates the instance."""
+    names = ("arrival_time", "prompt_length", "output_length", "id", "weight")
+    rows = [tuple(getattr(one, name) for name in names) for one in instance.requests]
+    more = "" if instance.memory_rule == TOKENS else f", memory_rule={instance.memory_rule!r}"
+    if not instance.prompt_lengths.all():
+        more += f", metadata={{{ALLOW_ZERO_PROMPT_LENGTH!r}: True}}"
+    call = f"Instance([Request(*row) for row in rows], memory_limit={instance.memory_limit}{more})"
+    return f"rows = {rows}  # arrival, prompt, output, id, weight\ninstance = {call}"
+
+
+def optimum(instance: Instance, goal: Optimum) -> int:
+    """Return the least cost of a feasible schedule, by every choice of requests in every round.
+
+    No part of the solver is used. A request with k tokens holds s + k + 1 in a round in which it
+    runs. Once begun it runs to the end, unless the goal is preemptive: then it keeps its tokens
+    between its rounds, and holds nothing.
+    """
+    rows = [(r.arrival_time, r.prompt_length, r.output_length, r.weight) for r in instance]
+
+    @cache
+    def least(now: int, done: tuple[int, ...]) -> float:
+        """Return the last round, or the weighted sum of rounds that each is still present."""
+        left = [i for i, row in enumerate(rows) if done[i] < row[2]]
+        present = [i for i in left if rows[i][0] <= now]
+        if not left:
+            return now if goal == "makespan" else 0
+        if not present:
+            return least(min(rows[i][0] for i in left), done)
+        begun = set() if goal == PREEMPTIVE else {i for i in present if done[i] > 0}
+        # Each fits alone, so that only waiting for an arrival gains by an idle round.
+        may_idle = len(present) < len(left)
+        best = math.inf
+        for choice in product((False, True), repeat=len(present)):
+            running = {i for i, runs in zip(present, choice, strict=True) if runs}
+            held = sum(rows[i][1] + done[i] + 1 for i in running)
+            if held <= instance.memory_limit and begun <= running and (running or may_idle):
+                after = tuple(k + (i in running) for i, k in enumerate(done))
+                best = min(best, least(now + 1, after))
+        return best + (0 if goal == "makespan" else sum(rows[i][3] for i in present))
+
+    return int(least(0, (0,) * len(rows)))

@@ -1,1 +1,0 @@
-"""Checks of bounds on instances small enough to enumerate."""
