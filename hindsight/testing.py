@@ -191,8 +191,8 @@ def check_bound(
             continue
         tight += claimed == least
         if claimed > least:
-            reason = f"it says {claimed}, and the {GOAL_NAMES[goal]} is {least} at best"
-            failing.append((case, reason))
+            words = f"it says {claimed}, and the {GOAL_NAMES[goal]} is {least} at best"
+            failing.append((case, words))
     reason = lines = None
     if failing:
         case, reason = failing[0]

@@ -33,7 +33,6 @@ from .cases import (
 )
 from .watching import LEVEL, ROUNDS_TO_END, Outcome, play
 
-
 Reason: TypeAlias = "str | None"
 """The reason of a failure; None if the check passed."""
 
