@@ -41,7 +41,6 @@ from documents import (
     drawn_seconds,
     enlarged,
     generator,
-    limit_module,
     mutants,
     number,
     part_of,
@@ -59,6 +58,7 @@ from hindsight import (
     MalformedCertificateError,
     check_certificate,
 )
+from hindsight.certificates import limits
 from instances import MemoryRule
 
 LARGEST_INTEGER, LARGEST_TOKEN_COUNT = 2**53, 2**31 - 1
@@ -564,9 +564,9 @@ def test_limits_are_honoured_to_the_last_number(name: str, monkeypatch: pytest.M
     """What is counted is what `python tests/support/documents.py` wrote down: no more, no less."""
     for limit, least in LEAST_LIMITS[name].items():
         with monkeypatch.context() as patch:
-            patch.setattr(limit_module(limit), limit, least)
+            patch.setattr(limits, limit, least)
             check_certificate(tight(name))
-            patch.setattr(limit_module(limit), limit, least - 1)
+            patch.setattr(limits, limit, least - 1)
             with pytest.raises(CertificateTooLargeError):
                 check_certificate(tight(name))
 

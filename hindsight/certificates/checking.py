@@ -9,7 +9,7 @@ solver's code, so code that exists both here and there is duplicated on purpose.
 * `hindsight.certificates.proofs`: the base class of all proofs; a module beside it for each kind,
   with the reason why it proves its bound;
 * `hindsight.certificates.replay`: the search that a proof may require;
-* `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
+* `hindsight.certificates.path_layers`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.seconds_proof`: the exception, for bounds in seconds: it evaluates prices
   by the solver's code, in floats rounded outward;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
@@ -35,18 +35,12 @@ from .format import (
     shown,
     whole,
 )
-from .memory_proof import MemoryProof
 from .path_proof import PathProof
-from .preemptive_proofs import PreemptiveMemoryProof, PreemptiveProof
-from .problem import (
-    Rows,
-    preemptive_total_latency,
-    read_assignment,
-    read_instance,
-    total_latency,
-)
+from .price_proofs import MemoryProof, PreemptiveMemoryProof, PreemptiveProof
+from .problem import Rows, read_instance, total_latency
 from .proofs import Proof, SearchFailedError
-from .state_proofs import SearchProof, StateProof
+from .replay import SearchProof
+from .state_proofs import StateProof
 from .verdict import Verdict
 
 KINDS: dict[str, type[Proof]] = {
@@ -96,8 +90,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 
         return check_seconds(document)
     instance = read_instance(document["instance"])
-    cost_of = preemptive_total_latency if preemptive else total_latency
-    upper = cost_of(instance, document[schedule], read_assignment(instance, document))
+    upper = total_latency(instance, document)
     if whole(document["upper_bound"], "upper_bound") != upper:
         raise CertificateError(
             f"upper_bound is {document['upper_bound']}, but the schedule's total latency is {upper}"
@@ -112,7 +105,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     proved = proof.bound()
     if proved < claim:
         raise CertificateError(
-            f"lower_bound is {claim}, but {proof.weakest} proves no more than {proved}"
+            f"lower_bound is {claim}, but the proof proves no more than {proved}"
         )
     if claim > upper:
         raise CertificateError(f"lower_bound {claim} exceeds the feasible schedule's {upper}")
@@ -121,7 +114,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         upper,
         proof.kind,
         len(instance.rows),
-        proof.price_sets,
+        1,
         proof.leaves,
         instance.digest,
         preemptive,

@@ -6,12 +6,12 @@ import json
 import lzma
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from instances import FileFormatError, Instance, Workload
+from instances import FileFormatError
 from instances.files import unique_keys
-from instances.problem.memory_rule import TOKENS
+
+from . import limits
 
 FORMAT = "llm-hindsight/certificate"
 VERSION = 1
@@ -19,11 +19,8 @@ VERSION = 1
 LIMIT = 2**62
 """Every number read, and every sum formed in int64, stays below this."""
 
-LARGEST_FILE = 1 << 26
-"""Largest size of a file, and of its content after decompression, in bytes."""
-
-XZ_MAGIC, XZ_MEMORY = b"\xfd7zXZ\x00", 1 << 28
-"""First bytes of a file compressed with xz; memory limit of its decompression, in bytes."""
+XZ_MAGIC = b"\xfd7zXZ\x00"
+"""First bytes of a file compressed with xz."""
 
 
 class CertificateError(ValueError):
@@ -51,19 +48,19 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         The file is not JSON, not a certificate, of another version, or too large.
     """
     with open(path, "rb") as stream:
-        content = stream.read(LARGEST_FILE + 1)
+        content = stream.read(limits.LARGEST_FILE + 1)
     if content.startswith(XZ_MAGIC):
-        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY)
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, limits.XZ_MEMORY)
         try:
-            content = decompressor.decompress(content, LARGEST_FILE + 1)
+            content = decompressor.decompress(content, limits.LARGEST_FILE + 1)
         except lzma.LZMAError as error:
             raise FileFormatError(path, f"is not compressed by xz: {error}") from error
-        if not decompressor.eof and len(content) <= LARGEST_FILE:
+        if not decompressor.eof and len(content) <= limits.LARGEST_FILE:
             raise FileFormatError(path, "is cut off: not all that xz compressed is there")
         if decompressor.unused_data:
             raise FileFormatError(path, "goes on after the end of what xz compressed")
-    if len(content) > LARGEST_FILE:
-        raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
+    if len(content) > limits.LARGEST_FILE:
+        raise FileFormatError(path, f"is larger than {limits.LARGEST_FILE} bytes")
     try:
         document = json.loads(
             content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=unique_keys
@@ -110,13 +107,13 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
     return value
 
 
-def wholes(value: Any, count: int, where: str) -> list[int]:
-    """Return a list of ``count`` integers >= 0."""
-    if len(list_of(value, where)) != count:
+def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -> list[int]:
+    """Return a list of integers in minimum .. LIMIT - 1, ``count`` of them unless it is None."""
+    if len(list_of(value, where)) != count and count is not None:
         raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
-    if {*map(type, value)} == {int} and min(value) >= 0 and max(value) < LIMIT:
+    if {*map(type, value)} == {int} and min(value) >= minimum and max(value) < LIMIT:
         return [*value]
-    return [whole(entry, where) for entry in value]
+    return [whole(entry, where, minimum) for entry in value]
 
 
 def _no_number(text: str) -> None:
@@ -131,20 +128,3 @@ def shown(value: Any) -> str:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def instance_part(requests: Instance | Workload) -> dict[str, Any]:
-    """Return requests as they stand in a certificate: `read_certificate`."""
-    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
-    rule = requests.memory_rule
-    weights: dict[str, list[int]] = {}
-    if isinstance(requests, Instance) and requests.is_weighted:
-        weights["weights"] = requests.weights.tolist()
-    return {
-        "memory_limit": requests.memory_limit,
-        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
-        "digest": requests.digest,
-        **weights,
-        **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
-        **({"replicas": requests.replicas} if requests.replicas > 1 else {}),
-    }

@@ -7,6 +7,12 @@ by `LARGEST_WORK`. The work of a proof by paths can exceed its size by far, so a
 only a share of the limits (`part_of`).
 """
 
+LARGEST_FILE = 1 << 26
+"""Largest size of a file, and of its content after decompression, in bytes."""
+
+XZ_MEMORY = 1 << 28
+"""Memory limit of the decompression of a file, in bytes."""
+
 LARGEST_TABLE_MEMORY = 1024
 """Largest M for which states are priced: some arrays have (M + 1)^2 entries."""
 
@@ -14,13 +20,22 @@ LARGEST_EPOCH = 10_000_000
 """Most epochs that may carry a price, prices of states in all, and priced starts held at once."""
 
 LARGEST_AXIS = 4_000_000
-"""Most starts at which a set of prices may charge a request, and entries stored for all sets."""
+"""Most nodes of paths built at once, and entries of the sets of requests that complete."""
 
 LARGEST_WORK = 20_000_000_000
 """Most numbers visited in a check, which takes some minutes."""
 
 CALL = 2_000
 """Work charged for a few calls of numpy, as a count of numbers visited."""
+
+PLAIN = 10
+"""Work charged for a number visited in plain Python."""
+
+LARGEST_LAYER = 10_000_000
+"""Most numbers in the partial schedules of one epoch of a search."""
+
+MOST_STAGES = 10_000
+"""Most stages of a proof by paths."""
 
 LARGEST_GRAPH = 16_000_000
 """Most nodes of a graph of paths."""
@@ -29,7 +44,7 @@ LONGEST_PATH = 100_000
 """Most epochs of a graph of paths, which take some 900 bytes each besides their nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Most table entries held at once for what may run beside known requests."""
+"""Most table entries held at once for what may run next to known requests."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
 """Most points of a grid of time at which a request is evaluated, or that a cell of prices has."""

@@ -1,4 +1,4 @@
-"""Heaviest set of requests beside known ones at one epoch: the most that its prices can add.
+"""Heaviest set of requests next to known ones at one epoch: the most that its prices can add.
 
 Let some requests be *followed*: it is known which of them are active, and in which states (m, r).
 All others that are active are in any states that requests not followed pass through by then. Read
@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +27,9 @@ from numpy.lib.stride_tricks import as_strided
 from . import limits
 from .format import CertificateTooLargeError
 from .limits import CALL
-from .proofs import Ints, Numbers, Proof
+from .proofs import Flags, Ints, Numbers, Proof
 
 Shorts = npt.NDArray[np.int16]
-Flags = npt.NDArray[np.bool_]
 
 NOTHING = -(2**61)
 """Less than any sum of prices, with room to add as much again."""
@@ -85,29 +83,10 @@ def numbered(keys: Ints, largest: int) -> tuple[Ints, Ints]:
     return order[is_first], place
 
 
-def _alike(first: Ints, rest: Numbers, size: int) -> tuple[Ints, Ints]:
-    """Number equal columns alike; all numbers but those in ``first`` are below ``size``."""
-    return numbered(*joined([first, *rest], [int(first.max()) + 1, *[size] * len(rest)]))
-
-
-class _Members(NamedTuple):
-    """Followed requests in some cases.
-
-    Attributes
-    ----------
-    paid, tokens : arrays, shape (cases,)
-        Sums of their prices, and of the tokens they store.
-    later : int64 array, shape (cases,)
-        k (M + 1) + S of the k members of more rounds than others have, with S the sum of their m.
-    held, rounds : int32 arrays, shape (requests, cases)
-        m and r of each of the rest, or 0.
-    """
-
-    paid: Ints
-    tokens: Numbers
-    later: Ints
-    held: Numbers
-    rounds: Numbers
+def _alike(rows: Numbers, size: int) -> tuple[Ints, Ints]:
+    """Number equal columns alike; all numbers are below ``size``."""
+    nothing = np.zeros(rows.shape[1], dtype=np.int64)
+    return numbered(*joined([nothing, *rows], [1, *[size] * len(rows)]))
 
 
 class HeaviestBeside:
@@ -126,21 +105,19 @@ class HeaviestBeside:
     """
 
     def __init__(self, proof: Proof, others: list[int], followed: list[int], size: int) -> None:
-        rows, memory_limit = proof.rows, proof.limit
+        rows, M, stored = proof.rows, proof.limit, proof.instance.stored
+        self.M, self.spend, self.block_size = M, proof.spend, proof.instance.block_size
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
-        self.M, self.spend, self.in_blocks = memory_limit, proof.spend, proof.in_blocks
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # What they store in their last round, in true tokens.
-        self.stored = np.array([proof.stored[i] + rows[i][2] for i in followed], dtype=np.int32)
-        self.most = memory_limit // (1 + min(s for _, s, _ in rows))
+        # Tokens that they store in their last round, in true tokens.
+        self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
+        most = M // (1 + min(s for _, s, _ in rows))
         # (k, S) of each entry of a table.
-        self.cells = np.array(
-            np.divmod(np.arange((self.most + 1) * (memory_limit + 1)), memory_limit + 1),
-            dtype=np.int32,
-        )
+        cells = np.divmod(np.arange((most + 1) * (M + 1)), M + 1)
+        self.cells = np.array(cells, dtype=np.int32)
 
-    def set_epoch(self, tau: int, prices: Ints, known: Shorts, part: Ints, left: Shorts) -> None:
+    def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
         """Set the prices of an epoch, and where followed requests are at the next.
 
         Parameters
@@ -149,22 +126,32 @@ class HeaviestBeside:
             The epoch.
         prices : int64 array, shape (M + 1, M + 1)
             Q(tau, m, r).
-        known : int16 array, shape (followed before, cases)
-            Rounds left, or 0, to the first of the followed requests, of some cases.
-        part : int64 array, shape (bases,)
-            The case of each base.
-        left : int16 array, shape (other followed, bases)
-            Rounds left, or 0, to the rest of them.
+        left : int16 array, shape (followed, bases)
+            Rounds left, or 0, to each of the followed requests.
         """
-        self.prices, self.is_priced = prices, bool(prices.any())
+        self.prices, size = prices, np.int32(self.M + 1)
         self._count_states(tau)
-        self.spend(CALL + 20 * (known.size + left.size + left.shape[1]))
-        before, more = self._members(known, 0), self._members(left, len(known))
-        self.paid = before.paid.take(part) + more.paid
-        self.tokens = before.tokens.take(part) + more.tokens
-        self.later = before.later.take(part) + more.later
-        if self.states:
-            self._tell_kinds(before, more, part)
+        self.spend(CALL + 20 * (left.size + left.shape[1]))
+        some = np.flatnonzero(left.any(axis=1))
+        rounds = left[some].astype(np.int32)
+        active = rounds > 0
+        blocks = -(-(self.stored[some, None] - rounds) // self.block_size)
+        self.tokens = (blocks * self.block_size * active).sum(axis=0, dtype=np.int32)
+        rounds += active
+        held = (self.sums[some, None] - rounds) * active
+        code = held * size + rounds
+        self.paid = prices.ravel().take(code).sum(axis=0)
+        if not self.states:
+            return
+        # k (M + 1) + S of the k members of more rounds than others have, with S the sum of their m.
+        is_later = rounds > self.longest
+        self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
+        # Bases are of one kind if their other members are in the same states, whoever they are.
+        code[is_later] = 0
+        code.sort(axis=0)
+        code = code[code.any(axis=1)]
+        chosen, self.kind = _alike(code, int(size) ** 2)
+        self.held, self.rounds = np.divmod(code[:, chosen].T, size)
 
     def _count_states(self, tau: int) -> None:
         """List the priced states (r, m) of others, how many can be in each, and its price."""
@@ -180,38 +167,6 @@ class HeaviestBeside:
             for (r, m), number in sorted(copies.items())
         ]
         self.longest = self.states[-1][0] if self.states else 0
-
-    def _tell_kinds(self, before: _Members, more: _Members, part: Ints) -> None:
-        """Number bases alike whose members of as many rounds as others have are equal."""
-        # Equal for members in the same states, whoever they are.
-        code = np.sort(before.held * np.int32(self.M + 1) + before.rounds, axis=0)
-        code = code[np.flatnonzero(code.any(axis=1))]
-        first, known = _alike(np.zeros_like(before.paid), code, (self.M + 1) ** 2)
-        chosen, self.kind = _alike(known.take(part), more.rounds, self.longest + 1)
-        code = code[:, first[known[part[chosen]]]]
-        held, rounds = np.divmod(code, np.int32(self.M + 1))
-        self.held = np.concatenate([held, more.held[:, chosen]]).T
-        self.rounds = np.concatenate([rounds, more.rounds[:, chosen]]).T
-
-    def _members(self, left: Shorts, first: int) -> _Members:
-        """Read off what followed requests from number ``first`` on are doing."""
-        some = np.flatnonzero(left.any(axis=1))
-        rounds = left[some].astype(np.int32)
-        some += first
-        stored = self.in_blocks(self.stored[some, None] - rounds)
-        active = rounds > 0
-        stored *= active
-        rounds += active
-        held = (self.sums[some, None] - rounds) * active
-        nothing = np.zeros(left.shape[1], dtype=np.int64)
-        paid = later = nothing
-        if self.is_priced:
-            paid = self.prices.ravel().take(held * np.int32(self.M + 1) + rounds).sum(axis=0)
-        if self.states:
-            is_later = rounds > self.longest
-            later = ((held + (self.M + 1)) * is_later).sum(axis=0)
-            held[is_later] = rounds[is_later] = 0
-        return _Members(paid, stored.sum(axis=0, dtype=np.int32), later, held, rounds)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Sum prices of the followed members and the most that other requests can add.
@@ -329,7 +284,7 @@ class _Groups:
     def __init__(self, number: Ints, held: Ints) -> None:
         number, held = number.T[1:], held.T[1:]
         code = number * (int(held.max()) + 1) + held
-        chosen, place = _alike(np.zeros(code.shape[1], dtype=np.int64), code, int(code.max()) + 1)
+        chosen, place = _alike(code, int(code.max()) + 1)
         # Of cases in this order, those that agree in the first rounds are neighbours.
         number, held, code = number[:, chosen], held[:, chosen], code[:, chosen]
         is_first = np.ones(code.shape, dtype=np.bool_)

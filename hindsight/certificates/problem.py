@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
-from instances import Instance, MemoryRule
+from instances import Instance, MemoryRule, Workload
 
 from .format import (
     CertificateError,
@@ -18,6 +18,8 @@ from .format import (
     whole,
     wholes,
 )
+
+Problem = TypeVar("Problem", Instance, Workload)
 
 Row = tuple[int, int, int]
 
@@ -91,17 +93,17 @@ def read_instance(part: Any) -> Rows:
     """
     names = ("memory_limit", "requests", "digest")
     keys_of(part, names, "instance", optional=("memory_rule", "weights", "replicas"))
-    rule = read_memory_rule(part.get("memory_rule", {}))
+    rule = read_memory_rule(part)
     size, unstored = rule.block_size, int(rule.emitted_token == "next")
     limit = whole(part["memory_limit"], "memory_limit", 1)
     replicas = whole(part["replicas"], "replicas", 2) if "replicas" in part else 1
     rows = []
     for position, row in enumerate(list_of(part["requests"], "requests")):
         where = f"request {position}"
-        a, s, o = wholes(row, 3, where)
+        a, s, o = wholes(row, where, 3)
         if o < 1:
             raise MalformedCertificateError(f"{where}: output_length is below 1")
-        if unstored and s < 1:
+        if s < unstored:
             raise MalformedCertificateError(f"{where}: prompt is below 1")
         if s + o - unstored > limit // size * size:
             raise MalformedCertificateError(
@@ -110,56 +112,46 @@ def read_instance(part: Any) -> Rows:
         rows.append((a, s, o))
     if not rows:
         raise MalformedCertificateError("there are no requests")
-    weights = wholes(part.get("weights", [1] * len(rows)), len(rows), "weights")
-    try:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        digest = Instance.from_arrays(
-            columns[1],
-            columns[2],
-            columns[0],
+    weights = wholes(part.get("weights", [1] * len(rows)), "weights", len(rows))
+    arrivals, prompts, outputs = map(list, zip(*rows, strict=True))
+    given = identified(
+        part,
+        lambda: Instance.from_arrays(
+            prompts,
+            outputs,
+            arrivals,
             memory_limit=limit,
             weights=weights,
             metadata={"allow_zero_prompt_length": True},
             memory_rule=rule,
             replicas=replicas,
-        ).digest
-    except (ValueError, TypeError) as error:
-        raise MalformedCertificateError(f"instance: {error}") from error
-    check_digest(part["digest"], digest)
-    stored = [s - unstored for _, s, _ in rows]
+        ),
+    )
+    stored = [s - unstored for s in prompts]
     below = []
-    for (a, _, o), x in zip(rows, stored, strict=True):
+    for a, x, o in zip(arrivals, stored, outputs, strict=True):
         meets_an_end = (x + o) // size * size > x
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
     pooled = min(replicas, len(rows)) * (limit // size * size)
-    return Rows(below, pooled, digest, size, stored, rule.told, weights, replicas)
+    return Rows(below, pooled, given.digest, size, stored, rule.told, weights, replicas)
 
 
-def check_digest(stated: Any, digest: str) -> None:
-    """Refuse a stated digest that is not the digest of the requests."""
-    if type(stated) is not str:
-        raise MalformedCertificateError(f"digest: {shown(stated)} is not a text")
-    if stated != digest:
+def identified(part: Mapping[str, Any], make: Callable[[], Problem]) -> Problem:
+    """Make the problem of a certificate, and refuse a stated digest that is not its own."""
+    try:
+        problem = make()
+    except (ValueError, TypeError) as error:
+        raise MalformedCertificateError(f"instance: {error}") from error
+    if type(part["digest"]) is not str:
+        raise MalformedCertificateError(f"digest: {shown(part['digest'])} is not a text")
+    if part["digest"] != problem.digest:
         raise CertificateError("digest does not belong to these requests and this memory_limit")
+    return problem
 
 
-def read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
-    """Read the replica of each request; one machine is replica 0 and has no assignment."""
-    if ("assignment" in document) != (instance.replicas > 1):
-        reason = "is missing" if instance.replicas > 1 else "is given, but there is one replica"
-        raise MalformedCertificateError(f"certificate: 'assignment' {reason}")
-    if instance.replicas == 1:
-        return [0] * len(instance.rows)
-    assignment = wholes(document["assignment"], len(instance.rows), "assignment")
-    for i, replica in enumerate(assignment):
-        if replica >= instance.replicas:
-            reason = f"request {i} is on replica {replica} of {instance.replicas}, numbered from 0"
-            raise MalformedCertificateError(f"assignment: {reason}")
-    return assignment
-
-
-def read_memory_rule(part: Any) -> MemoryRule:
-    """Read what a memory rule has other than the default."""
+def read_memory_rule(instance: Mapping[str, Any]) -> MemoryRule:
+    """Read what the memory rule of an instance has other than the default."""
+    part = instance.get("memory_rule", {})
     keys_of(part, (), "memory_rule", optional=[field.name for field in fields(MemoryRule)])
     try:
         return MemoryRule(**part)
@@ -167,67 +159,61 @@ def read_memory_rule(part: Any) -> MemoryRule:
         raise MalformedCertificateError(f"memory_rule: {error}") from error
 
 
-def total_latency(instance: Rows, start_times: Any, assignment: Sequence[int]) -> int:
-    """Compute the weighted total latency of a schedule given by its starts, if it is feasible."""
-    rows = instance.rows
-    starts = wholes(start_times, len(rows), "start_times")
-    for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
-        if start < arrival:
-            raise CertificateError(f"start_times: request {i} starts before it arrives")
-    pieces = [
-        (t, t + output, stored)
-        for (_, _, output), stored, t in zip(rows, instance.stored, starts, strict=True)
-    ]
-    _refuse_crowds(pieces, assignment, instance, "start_times")
-    return sum(
-        weight * (end - arrival)
-        for weight, (_, end, _), (arrival, _, _) in zip(instance.weights, pieces, rows, strict=True)
-    )
-
-
-def preemptive_total_latency(instance: Rows, stretches: Any, assignment: Sequence[int]) -> int:
-    """Compute the total latency of a schedule given by the stretches of each request.
+def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
+    """Compute the weighted total latency of the schedule of a certificate, if it is feasible.
 
     A stretch is its first and last round. Between stretches a request holds no memory and keeps
     its tokens. All stretches of a request are on its replica.
     """
-    where = "stretches"
-    if len(list_of(stretches, where)) != len(instance.rows):
-        raise MalformedCertificateError(f"{where}: {len(stretches)}, not {len(instance.rows)}")
-    pieces: list[Piece] = []
-    replicas: list[int] = []
+    assignment = _read_assignment(instance, document)
+    where = "stretches" if "stretches" in document else "start_times"
+    pieces: dict[int, list[Piece]] = {}
     total = 0
-    for i, ((arrival, _, output), stored, own) in enumerate(
-        zip(instance.rows, instance.stored, stretches, strict=True)
-    ):
+    for i, own in enumerate(_read_stretches(instance, document)):
+        arrival, _, output = instance.rows[i]
         produced, previous = 0, arrival
-        for stretch in list_of(own, where):
-            first, last = wholes(stretch, 2, where)
+        for first, last in own:
             if last < first:
                 raise MalformedCertificateError(f"{where}: round {last} is before {first}")
             if first <= previous:
                 reason = "before it arrives" if not produced else f"again by round {previous}"
                 raise CertificateError(f"{where}: request {i} starts {reason}")
-            pieces.append((first - 1, last, stored + produced))
-            replicas.append(assignment[i])
+            piece = (first - 1, last, instance.stored[i] + produced)
+            pieces.setdefault(assignment[i], []).append(piece)
             produced, previous = produced + last - first + 1, last
         if produced != output:
             raise CertificateError(f"{where}: request {i} runs {produced} rounds, not {output}")
-        total += previous - arrival
-    _refuse_crowds(pieces, replicas, instance, where)
+        total += instance.weights[i] * (previous - arrival)
+    for replica, on_replica in sorted(pieces.items()):
+        place = where if instance.replicas == 1 else f"{where}: replica {replica}"
+        _refuse_crowd(on_replica, instance, place)
     return total
 
 
-def _refuse_crowds(
-    pieces: list[Piece], replicas: Sequence[int], instance: Rows, where: str
-) -> None:
-    """Refuse a schedule in which the pieces of a replica exceed its memory limit in a round."""
-    on: dict[int, list[Piece]] = {}
-    for piece, replica in zip(pieces, replicas, strict=True):
-        on.setdefault(replica, []).append(piece)
-    for replica, own in sorted(on.items()):
-        place = where if instance.replicas == 1 else f"{where}: replica {replica}"
-        _refuse_crowd(own, instance, place)
+def _read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
+    """Read the replica of each request; one machine is replica 0 and has no assignment."""
+    if ("assignment" in document) != (instance.replicas > 1):
+        reason = "is missing" if instance.replicas > 1 else "is given, but there is one replica"
+        raise MalformedCertificateError(f"certificate: 'assignment' {reason}")
+    if instance.replicas == 1:
+        return [0] * len(instance.rows)
+    assignment = wholes(document["assignment"], "assignment", len(instance.rows))
+    for i, replica in enumerate(assignment):
+        if replica >= instance.replicas:
+            reason = f"request {i} is on replica {replica} of {instance.replicas}, numbered from 0"
+            raise MalformedCertificateError(f"assignment: {reason}")
+    return assignment
+
+
+def _read_stretches(instance: Rows, document: Mapping[str, Any]) -> Iterable[Iterable[list[int]]]:
+    """Return the stretches of each request: without stops one, as long as its output."""
+    where, n = "stretches", len(instance.rows)
+    if where not in document:
+        starts = wholes(document["start_times"], "start_times", n)
+        return ([[t + 1, t + o]] for (_, _, o), t in zip(instance.rows, starts, strict=True))
+    if len(list_of(document[where], where)) != n:
+        raise MalformedCertificateError(f"{where}: {len(document[where])}, not {n}")
+    return ((wholes(one, where, 2) for one in list_of(own, where)) for own in document[where])
 
 
 def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:

@@ -1,4 +1,4 @@
-"""Base of all proofs of a certificate: reading, counting work, rounding up, axes of starts."""
+"""Base of all proofs in rounds: reading, counting work, rounding up."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .format import (
     CertificateTooLargeError,
     MalformedCertificateError,
     keys_of,
+    list_of,
     whole,
+    wholes,
 )
-from .problem import Rows
+from .problem import Row, Rows
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
-
-"""First and last start; None for no last start."""
+Flags = npt.NDArray[np.bool_]
 
 
 class SearchFailedError(CertificateError):
@@ -31,9 +32,9 @@ class SearchFailedError(CertificateError):
 
 
 class Proof(ABC):
-    """A proof as read; `bound` computes its bound and fills in its counts."""
+    """A proof as read; `bound` computes its bound and counts its leaves."""
 
-    keys: ClassVar[tuple[str, ...]]
+    keys: ClassVar[tuple[str, ...]] = ("prices",)
     """Keys of the proof besides ``kind`` and ``scale``."""
 
     preemptive: ClassVar[bool] = False
@@ -42,30 +43,24 @@ class Proof(ABC):
     takes_weights: ClassVar[bool] = False
     """Whether its bound counts the latency of each request by its weight."""
 
+    leaves = work = 0
+
+    schedule_cost: int | None = None
+    """Total latency of the certificate's schedule, which no search can exclude."""
+
+    should_stop: Callable[[], bool] | None = None
+
     def __init__(self, instance: Rows, part: Mapping[str, Any]) -> None:
         keys_of(part, ("kind", "scale", *self.keys), "proof")
         if instance.is_weighted and not self.takes_weights:
             raise MalformedCertificateError(
                 f"proof: {part['kind']} counts every request alike: it takes no weights"
             )
-        self.rows, self.weights = instance.rows, instance.weights
-        self.block_size, self.stored = instance.block_size, instance.stored
-        self.limit, self.machines = instance.memory_limit, instance.machines
+        self.instance, self.rows, self.limit = instance, instance.rows, instance.memory_limit
         self.part = part
         self.kind: str = part["kind"]
         self.scale = whole(part["scale"], "scale", 1)
-        self.price_sets = 0
-        self.leaves = 0
-        self.weakest = "the proof"
-        self.schedule_cost: int | None = None
-        """Total latency of the certificate's schedule, which no search can exclude."""
-        self.should_stop: Callable[[], bool] | None = None
-        self.work = 0
-
-    @property
-    def most_work(self) -> int:
-        """Return the limit on numbers visited."""
-        return limits.LARGEST_WORK
+        self.most_work = limits.LARGEST_WORK
 
     @abstractmethod
     def bound(self) -> int:
@@ -74,26 +69,40 @@ class Proof(ABC):
     def spend(self, numbers: int) -> None:
         """Count numbers that are about to be visited."""
         self.work += numbers
-        stopped = self.should_stop is not None and self.should_stop()
-        if stopped or self.work > self.most_work:
+        is_late = self.should_stop is not None and self.should_stop()
+        if is_late or self.work > self.most_work:
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
-    def in_blocks(self, tokens: Numbers) -> Numbers:
-        """Round tokens stored up to whole blocks."""
-        if self.block_size == 1:
-            return tokens
-        return -(-tokens // self.block_size) * self.block_size
+    def _token_prices(self) -> list[int]:
+        """Read prices of a token in rounds 1, 2, ..."""
+        numerators = wholes(self.part["prices"], "prices")
+        if len(numerators) > limits.LARGEST_EPOCH:
+            raise CertificateTooLargeError(f"prices: more than {limits.LARGEST_EPOCH} rounds")
+        return numerators
 
-    def _excludes_schedule(self, limit: int) -> bool:
-        """Tell whether a search would exclude a limit that the schedule meets."""
-        return self.schedule_cost is not None and limit >= self.schedule_cost
+    def _price_rows(self, width: int) -> list[list[int]]:
+        """Read rows of as many prices, one row for each epoch or round."""
+        listed = list_of(self.part["prices"], "prices")
+        if len(listed) * (width + 1) > limits.LARGEST_EPOCH:
+            raise CertificateTooLargeError("prices: too many")
+        return [wholes(row, "prices", width) for row in listed]
+
+    def _refuse_schedule_within(self, limit: int, reason: str) -> None:
+        """Refuse a search that would exclude a limit which the schedule meets."""
+        if self.schedule_cost is not None and limit >= self.schedule_cost:
+            raise SearchFailedError(reason)
 
     def _rounded_up(self, scaled: int) -> int:
         """Round a bound in units of 1 / scale up to one on a total latency."""
         return -(-scaled // self.scale)
 
-    def _refuse_overflow(self, charged: int, T: int, where: str) -> None:
+    def _refuse_overflow(self, charged: int, T: int) -> None:
         """Refuse prices of epochs below T whose charges could overflow int64."""
         latest = T + max(a + o for a, _, o in self.rows)
-        if charged + self.scale * latest * max(self.weights) >= LIMIT:
-            raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")
+        if charged + self.scale * latest * max(self.instance.weights) >= LIMIT:
+            raise CertificateTooLargeError("prices: the prices or the scale are too large")
+
+
+def lengths(row: Row) -> tuple[int, int]:
+    """Return prompt and output of a request."""
+    return row[1:]

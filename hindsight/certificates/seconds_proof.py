@@ -40,7 +40,7 @@ from .format import (
     whole,
     wholes,
 )
-from .problem import check_digest, read_memory_rule
+from .problem import identified, read_memory_rule
 from .verdict import Verdict
 
 PRICES, MACHINE = "round-length-prices", "machine-bounds"
@@ -126,14 +126,14 @@ def _priced(
     scale, count = whole(part["scale"], "scale", 1), len(list_of(part["prices"], "prices"))
     if count > limits.LARGEST_CELLS:
         raise CertificateTooLargeError(f"prices: more than {limits.LARGEST_CELLS} cells")
-    price = np.array(wholes(part["prices"], count, "prices"), dtype=np.float64) / scale
-    gamma = np.array(wholes(part["gammas"], count, "gammas"), dtype=np.float64) / GAMMA_UNITS
+    price = np.array(wholes(part["prices"], "prices"), dtype=np.float64) / scale
+    gamma = np.array(wholes(part["gammas"], "gammas", count), dtype=np.float64) / GAMMA_UNITS
     cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
     # With longer blocks than outputs, arrays would be longer for nothing.
     size = min(whole(part["block"], "block", 1), int(workload.output_lengths.max()))
-    cells = wholes(part["allowances"], len(workload), "allowances")
+    cells = wholes(part["allowances"], "allowances", len(workload))
     allowance = np.array(cells, dtype=np.float64) * cell
     work = _work(workload, minorant, cell, (step, size, spread), allowance)
     _refuse_work(work + count * SUM // AT_ONCE, most_work)
@@ -230,20 +230,15 @@ def _read_workload(part: Any) -> Workload:
     """Read the requests and recompute their digest."""
     names = ("memory_limit", "requests", "digest")
     keys_of(part, names, "instance", optional=("memory_rule", "replicas"))
-    rule = read_memory_rule(part.get("memory_rule", {}))
+    rule = read_memory_rule(part)
     rows = [list_of(row, "requests") for row in list_of(part["requests"], "requests")]
-    try:
-        arrivals, prompts, outputs = zip(*rows, strict=True)
-        workload = Workload(
-            arrivals,
-            prompts,
-            outputs,
+    return identified(
+        part,
+        lambda: Workload(
+            *zip(*rows, strict=True),
             memory_limit=whole(part["memory_limit"], "memory_limit", 1),
             metadata={"allow_zero_prompt_length": True},
             memory_rule=rule,
             replicas=whole(part.get("replicas", 1), "replicas", 1),
-        )
-    except (ValueError, TypeError) as error:
-        raise MalformedCertificateError(f"instance: {error}") from error
-    check_digest(part["digest"], workload.digest)
-    return workload
+        ),
+    )

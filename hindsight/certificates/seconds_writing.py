@@ -17,9 +17,10 @@ from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import batch_time_document
 from instances.problem.schedule import TimedSchedule
 
-from .format import FORMAT, VERSION, CertificateError, instance_part
+from .format import FORMAT, VERSION, CertificateError
 from .limits import LARGEST_WORK
 from .seconds_proof import GAMMA_UNITS, MACHINE, PRICES, proved_seconds
+from .writing import instance_part
 
 BITS = 16
 """Of the largest price: with 8 bounds of the library lose up to 0.06 %, with 16 up to 0.01 %."""

@@ -37,7 +37,7 @@ them: the lower bound is one more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -45,18 +45,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import limits
-from .format import (
-    LIMIT,
-    CertificateTooLargeError,
-    MalformedCertificateError,
-    list_of,
-    whole,
-    wholes,
-)
+from .format import LIMIT, CertificateTooLargeError, MalformedCertificateError, list_of, wholes
 from .limits import CALL
-from .problem import Row
-from .proofs import Ints, Proof, SearchFailedError
-from .replay import Prices, StateSearch
+from .proofs import Ints, Proof, lengths
 
 Weights = npt.NDArray[np.signedinteger[Any]]
 
@@ -71,88 +62,13 @@ class StateProof(Proof):
     sees_replicas: ClassVar[bool] = True
     """Whether what runs together on each replica limits what runs in a fleet."""
 
-    def _count_requests(self) -> None:
-        """Count ``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
-        rooms = {self.limit: 1}
-        if self.sees_replicas:
-            rooms = {self.limit // self.machines: self.machines, **rooms}
-        self._rooms = {M: k for M, k in rooms.items() if M <= limits.LARGEST_TABLE_MEMORY}
-        if not self._rooms:
-            raise CertificateTooLargeError(f"states are not priced for memory_limit {min(rooms)}")
-        largest = max(self._rooms)
-        counts = np.zeros((largest + 1, largest + 1), dtype=np.int64)
-        for _, s, o in self.rows:
-            counts[s + o, s] += 1
-        self._passing = np.cumsum(counts, axis=1)
-        self._least_prompt = min(s for _, s, _ in self.rows)
-
-    def _heaviest(self, states: Sequence[tuple[int, int]], weights: Ints) -> list[int]:
-        """Weigh the heaviest configuration of each column of weights; see the docstring.
-
-        Of a fleet it is an upper limit on what is active on all replicas together.
-
-        Parameters
-        ----------
-        states : Sequence[tuple[int, int]]
-            (m, r) of each row.
-        weights : int64 array, shape (states, columns)
-            Nowhere negative.
-        """
-        found = [
-            [machines * weight for weight in self._heaviest_within(limit, states, weights)]
-            for limit, machines in self._rooms.items()
-        ]
-        return list(map(min, *found)) if len(found) > 1 else found[0]
-
-    def _heaviest_within(
-        self, limit: int, states: Sequence[tuple[int, int]], weights: Ints
-    ) -> list[int]:
-        """Weigh the heaviest configurations that fit a memory limit."""
-        # Every member of a configuration holds at least m + 1 tokens.
-        most = limit // (1 + self._least_prompt)
-        largest = limit * int(weights.max(initial=0))
-        if largest >= LIMIT:
-            raise CertificateTooLargeError("proof: a weight is too large")
-        cells = (most + 1) * (limit + 1)
-        width = max(1, CELLS // cells)
-        found: list[int] = []
-        for begin in range(0, weights.shape[1], width):
-            some = weights[:, begin : begin + width]
-            some = some.astype(np.int32 if largest < 2**31 else np.int64)
-            self.spend(CALL + some.size + 2 * cells * some.shape[1])
-            # value[k, S]: the most that members weigh of whom there are k or fewer, with S or less;
-            # those that fit as k with S do so all the more.
-            value = np.zeros((most + 1, limit + 1, some.shape[1]), dtype=some.dtype)
-            weighed = np.flatnonzero(some.any(axis=1)).tolist()
-            for p in sorted(weighed, key=lambda p: -states[p][1]):
-                self._append(value, *states[p], some[p])
-            found += value.max(axis=(0, 1)).tolist()
-        return found
-
-    def _append(self, value: Weights, m: int, r: int, weight: Weights) -> None:
-        """Append as many members (m, r) as may occur: 1, 2, 4, ... and what is left of them."""
-        limit = value.shape[1] - 1
-        top = min(len(value) - 1, limit // r)
-        copies = min(int(self._passing[m + r, m]), limit // (m + r))
-        together = 1
-        while copies:
-            # Members in one state fit if they do when the last of them is read.
-            j = min(together, copies)
-            self.spend(CALL + (top + 1) * (CALL // 4 + value[0].size))
-            gain = j * weight
-            for k in range(top, j - 1, -1):
-                after = value[k, j * m : max(j * m, limit + 1 - k * r)]
-                np.maximum(after, value[k - j, : len(after)] + gain, out=after)
-            copies -= j
-            together *= 2
-
     def bound(self) -> int:
         """See `Proof.bound`."""
         self.read_prices()
         total = -sum(self.capacities())
         T = len(self.prices)
         epochs = self.scale * np.arange(T, dtype=np.int64)
-        for (s, o), alike in groupby(sorted(self.rows, key=_lengths), key=_lengths):
+        for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
             costs = epochs + self.payments(s, o)
             for a, _, _ in alike:
                 self.spend(CALL + T)
@@ -167,26 +83,32 @@ class StateProof(Proof):
 
         With ``of_each_start``, refuse prices too large to store payments for every start.
         """
-        self._count_requests()
-        where = "prices"
+        # Memory, and the machines that each have as much: replicas by themselves, and pooled.
+        machines = self.instance.machines if self.sees_replicas else 1
+        memories = {self.limit // machines: machines, self.limit: 1}
+        self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
+        if not self._memories:
+            reason = f"states are not priced for memory_limit {min(memories)}"
+            raise CertificateTooLargeError(reason)
+        prompts: dict[int, list[int]] = {}  # of the requests with each s + o, in order
+        for _, s, o in sorted(self.rows, key=lengths):
+            prompts.setdefault(s + o, []).append(s)
         states: dict[tuple[int, int], int] = {}
+        self._copies = []  # requests that pass through each state
         for state in list_of(self.part["states"], "states"):
-            m, r = wholes(state, 2, "states")
-            occurs = r >= 1 and m + r < len(self._passing) and self._passing[m + r, m] > 0
-            if not occurs or (m, r) in states:
-                raise MalformedCertificateError(
-                    f"states: ({m}, {r}) does not occur or is given twice"
-                )
+            m, r = wholes(state, "states", 2)
+            passing = bisect_right(prompts.get(m + r, []), m) if r else 0
+            if not passing or (m, r) in states:
+                reason = f"states: ({m}, {r}) does not occur or is given twice"
+                raise MalformedCertificateError(reason)
             states[m, r] = len(states)
-        rows = [wholes(row, len(states), where) for row in list_of(self.part["prices"], where)]
-        if len(rows) * (len(states) + 1) > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError(f"{where}: too many")
-        self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows), where)
+            self._copies.append(passing)
+        rows = self._price_rows(len(states))
+        self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows))
         if of_each_start and len(self.rows) * len(rows) > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError("prices: too many for a search")
-        self.price_sets = 1
-        self.states, self.prices = states, np.array(rows, dtype=np.int64)
-        self.prices = self.prices.reshape(len(rows), len(states))
+        self.states = states
+        self.prices = np.array(rows, dtype=np.int64).reshape(len(rows), len(states))
 
     def payments(self, s: int, o: int) -> Ints:
         """Sum the payments of a request of these lengths, by start, shape (T,)."""
@@ -200,38 +122,61 @@ class StateProof(Proof):
         return total
 
     def capacities(self) -> list[int]:
-        """Weigh the heaviest configuration of every epoch, of neighbours with equal prices once."""
+        """Weigh the heaviest configuration of every epoch, of neighbours with equal prices once.
+
+        Of a fleet it is an upper limit on what is active on all replicas together.
+        """
         self.spend(CALL + self.prices.size)
         differs = np.ones(len(self.prices), dtype=np.bool_)
         differs[1:] = (self.prices[1:] != self.prices[:-1]).any(axis=1)
-        heaviest = self._heaviest([*self.states], self.prices[differs].T)
+        weights = self.prices[differs].T
+        found = [
+            [machines * weight for weight in self._heaviest(limit, weights)]
+            for limit, machines in self._memories
+        ]
+        heaviest = [*map(min, zip(*found, strict=True))]
         return [heaviest[k] for k in (np.cumsum(differs) - 1).tolist()]
 
+    def _heaviest(self, limit: int, weights: Ints) -> list[int]:
+        """Weigh the heaviest configuration within a memory limit, of each column of weights.
 
-class SearchProof(StateProof):
-    """Proof by state prices and a budget that a search under them exhausts."""
+        It is the dynamic program over (k, S) of *What can occur together*. No weight is negative.
+        """
+        # Every member of a configuration holds at least m + 1 tokens.
+        most = limit // (1 + min(s for _, s, _ in self.rows))
+        largest = limit * int(weights.max(initial=0))
+        if largest >= LIMIT:
+            raise CertificateTooLargeError("proof: a weight is too large")
+        cells = (most + 1) * (limit + 1)
+        width = max(1, CELLS // cells)
+        in_order = sorted(self.states.items(), key=lambda state: -state[0][1])
+        found: list[int] = []
+        for begin in range(0, weights.shape[1], width):
+            some = weights[:, begin : begin + width]
+            some = some.astype(np.int32 if largest < 2**31 else np.int64)
+            self.spend(CALL + some.size + 2 * cells * some.shape[1])
+            # value[k, S]: the most that members weigh of whom there are k or fewer, with S or less;
+            # those that fit as k with S do so all the more.
+            value = np.zeros((most + 1, limit + 1, some.shape[1]), dtype=some.dtype)
+            for (m, r), p in in_order:
+                if some[p].any():
+                    self._append(value, m, r, self._copies[p], some[p])
+            found += value.max(axis=(0, 1)).tolist()
+        return found
 
-    sees_replicas = False
-    keys = ("states", "prices", "budget", "kept")
-
-    def bound(self) -> int:
-        """Return one more than the budget that the search exhausts."""
-        budget = whole(self.part["budget"], "budget")
-        kept = whole(self.part["kept"], "kept")
-        self.read_prices(of_each_start=True)
-        if self._excludes_schedule(budget):
-            raise SearchFailedError(f"budget: there is a schedule within {budget}")
-        starts = np.arange(len(self.prices) + 1, dtype=np.int64)
-        costs = [
-            np.append(self.payments(s, o), 0) + self.scale * (starts + (o - a))
-            for a, s, o in self.rows
-        ]
-        paid = self.prices.tolist()
-        prices = Prices(self.scale, self.capacities(), costs, self.states, paid)
-        search = StateSearch(self.rows, self.limit, prices, budget, self.should_stop)
-        self.leaves = search.exhaust(kept)
-        return budget + 1
-
-
-def _lengths(row: Row) -> tuple[int, int]:
-    return row[1:]
+    def _append(self, value: Weights, m: int, r: int, copies: int, weight: Weights) -> None:
+        """Append as many members (m, r) as may occur: 1, 2, 4, ... and what is left of them."""
+        limit = value.shape[1] - 1
+        top = min(len(value) - 1, limit // r)
+        copies = min(copies, limit // (m + r))
+        together = 1
+        while copies:
+            # Members in one state fit if they do when the last of them is read.
+            j = min(together, copies)
+            self.spend(CALL + (top + 1) * (CALL // 4 + value[0].size))
+            gain = j * weight
+            for k in range(top, j - 1, -1):
+                after = value[k, j * m : max(j * m, limit + 1 - k * r)]
+                np.maximum(after, value[k - j, : len(after)] + gain, out=after)
+            copies -= j
+            together *= 2

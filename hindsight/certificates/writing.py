@@ -23,6 +23,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,13 @@ from instances import (
     Workload,
 )
 from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_time_limit
 
 from .checking import check_certificate, proved_bound, read_proof, states_needed
-from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError, instance_part
+from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError
 from .proofs import SearchFailedError
 from .state_proofs import StateProof
 from .verdict import Verdict
@@ -222,6 +224,23 @@ def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
     m, r = np.array([*proof.states], dtype=np.int64).reshape(-1, 2).T
     prices[:, m, r] = proof.prices
     return StatePrices(prices, proof.scale)
+
+
+def instance_part(requests: Instance | Workload) -> dict[str, Any]:
+    """Return requests as they stand in a certificate: `read_certificate`."""
+    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
+    rule = requests.memory_rule
+    weights: dict[str, list[int]] = {}
+    if isinstance(requests, Instance) and requests.is_weighted:
+        weights["weights"] = requests.weights.tolist()
+    return {
+        "memory_limit": requests.memory_limit,
+        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
+        "digest": requests.digest,
+        **weights,
+        **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
+        **({"replicas": requests.replicas} if requests.replicas > 1 else {}),
+    }
 
 
 class _ProofClock(Clock):

@@ -35,7 +35,7 @@ from certificates_by_definition import (
 from seconds_cases import exhaustive_optimum
 
 from hindsight import CertificateError, CertificateTooLargeError, check_certificate
-from hindsight.certificates import limits, path_proof, replay
+from hindsight.certificates import limits
 from instances import MemoryRule, Workload
 from instances.batch_time import AffineTime, TiledTime
 
@@ -351,21 +351,15 @@ def consistent(document: Document) -> Document:
 # Limits.
 
 
-def limit_module(limit: str) -> Any:
-    return next(module for module in (limits, replay, path_proof) if hasattr(module, limit))
-
-
 def least_limits(name: str) -> dict[str, int]:
     """The least value of each limit with which a document of the table passes, where it counts."""
     document, found = tight(name), {}
-    names = [limit for module in (limits, replay, path_proof) for limit in vars(module)]
-    for limit in sorted({limit for limit in names if re.match("[A-Z]+EST_|MOST_", limit)}):
-        module = limit_module(limit)
-        most = getattr(module, limit)
+    for limit in sorted(limit for limit in vars(limits) if re.match("[A-Z]+EST_|MOST_", limit)):
+        most = getattr(limits, limit)
         refused, passes, value = -1, most, 0
         try:
             while passes - refused > 1:
-                setattr(module, limit, value)
+                setattr(limits, limit, value)
                 try:
                     check_certificate(document)
                     passes = value
@@ -373,7 +367,7 @@ def least_limits(name: str) -> dict[str, int]:
                     refused = value
                 value = (refused + passes) // 2
         finally:
-            setattr(module, limit, most)
+            setattr(limits, limit, most)
         if passes > 0:
             found[limit] = passes
     return found

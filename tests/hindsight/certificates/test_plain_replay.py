@@ -26,7 +26,7 @@ from hindsight.certificates import path_states, state_proofs
 from hindsight.certificates.checking import read_proof
 from hindsight.certificates.format import LIMIT
 from hindsight.certificates.path_states import HeaviestBeside, joined, numbered
-from hindsight.certificates.replay import StateSearch
+from hindsight.certificates.replay import SearchProof
 from hindsight.certificates.state_proofs import StateProof
 
 NO_PRICES: dict[str, Any] = {"kind": "state-prices", "scale": 1, "states": [], "prices": []}
@@ -126,9 +126,9 @@ def test_searches_keep_as_many(name: str, how: str) -> None:
 
 def test_volumes_are_sums_of_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     sums = []
-    undominated = StateSearch.undominated
+    undominated = SearchProof.undominated
 
-    def checked(search: StateSearch, layer: Any) -> Any:
+    def checked(search: SearchProof, layer: Any) -> Any:
         for state in (state for group in layer.values() for state in group.values()):
             rest, volume = state.profile, 0
             while rest:
@@ -137,7 +137,7 @@ def test_volumes_are_sums_of_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
             sums.append((volume, state.volume))
         return undominated(search, layer)
 
-    monkeypatch.setattr(StateSearch, "undominated", checked)
+    monkeypatch.setattr(SearchProof, "undominated", checked)
     check_certificate(certificate("worst-n7-01"))
     assert len({volume for volume, _ in sums}) > 20
     assert all(volume == kept for volume, kept in sums)
@@ -170,8 +170,7 @@ def test_the_most_beside_followed_requests(
     base, ended = np.repeat(np.arange(30), 4), np.tile(np.arange(4), 30)
     monkeypatch.setattr(path_states, "CELLS", 1 << int(rng.integers(4, 12)))
     beside = HeaviestBeside(proof, others, followed, 10**6)
-    known, part = np.unique(left[:, : seed % 4], axis=0, return_inverse=True)
-    beside.set_epoch(tau, prices, known.T, part, left[:, seed % 4 :].T)
+    beside.set_epoch(tau, prices, left.T)
     found = beside.heaviest(base, ended, ends)
     copies: Counter[tuple[int, int]] = Counter()
     for a, s, o in (rows[i] for i in others):

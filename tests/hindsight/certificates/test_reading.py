@@ -12,7 +12,7 @@ import pytest
 from certificates_by_definition import document_of
 
 from hindsight import check_certificate, read_certificate
-from hindsight.certificates import format as certificate_format
+from hindsight.certificates import limits
 from instances import FileFormatError
 
 PROOF = {"kind": "memory-prices", "scale": 4, "prices": [1, 2]}
@@ -76,9 +76,9 @@ def test_a_file_is_read_and_checked(compress: Callable[[bytes], bytes], tmp_path
 def test_a_file_is_read_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "certificate.json"
     path.write_text(TEXT, "utf-8")
-    monkeypatch.setattr(certificate_format, "LARGEST_FILE", len(TEXT))
+    monkeypatch.setattr(limits, "LARGEST_FILE", len(TEXT))
     assert read_certificate(path) == DOCUMENT
-    monkeypatch.setattr(certificate_format, "LARGEST_FILE", len(TEXT) - 1)
+    monkeypatch.setattr(limits, "LARGEST_FILE", len(TEXT) - 1)
     with pytest.raises(FileFormatError, match="larger than"):
         read_certificate(path)
     with pytest.raises(FileFormatError, match="larger than"):

@@ -17,7 +17,7 @@ import pytest
 from library_records import OPEN, bare_record, change, listed_record, records_file
 from tiny_problems import most_on_time
 
-import hindsight.certificates.format as certificate_format
+from hindsight.certificates import limits
 from hindsight.records.verification import (
     RecordVerdict,
     closed_form_bound,
@@ -186,7 +186,7 @@ def test_a_tampered_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.M
     assert "cut off" in verdict(tmp_path).reason
     path.write_bytes(b"\xfd7zXZ\x00 nothing")
     assert "is not compressed by xz" in verdict(tmp_path).reason
-    monkeypatch.setattr(certificate_format, "LARGEST_FILE", 10**4)
+    monkeypatch.setattr(limits, "LARGEST_FILE", 10**4)
     path.write_bytes(lzma.compress(bytes(10**4 + 1)))
     assert "is larger than 10000 bytes" in verdict(tmp_path).reason
     path.unlink()

@@ -1,4 +1,11 @@
-"""Proofs of bounds on schedules that may stop requests and keep their tokens.
+"""Proofs by prices alone: of a token in each round, and of schedules that may stop requests.
+
+**A token in each round.** The bound is that of `hindsight.certificates.state_proofs` with the
+single table rho = m + 1, and M for its D: at most M tokens are held in round tau + 1. Sums are
+differences of prefix sums, so large instances are cheap to check. The latency of a request counts
+by its weight.
+
+**Stops.** Schedules may stop requests, which keep their tokens.
 
 Request i = (a, s, o) takes any o rounds r_1 < ... < r_o after a, and holds s + k tokens in the
 k-th. Let q_r(m) >= 0 be prices of holding m tokens in round r, in units of 1 / scale, 0 past the
@@ -33,9 +40,49 @@ from itertools import groupby
 import numpy as np
 
 from . import limits
-from .format import CertificateTooLargeError, MalformedCertificateError, list_of, whole, wholes
+from .format import CertificateTooLargeError, MalformedCertificateError, wholes
 from .limits import CALL
-from .proofs import Ints, Proof
+from .proofs import Ints, Proof, lengths
+
+ROW = 100
+"""Work charged for each request, besides that of its starts."""
+
+BLOCK = 1024
+"""Starts tried in the first block; each further block is twice as long."""
+
+
+class MemoryProof(Proof):
+    """Proof by prices of a token in rounds 1, 2, ..."""
+
+    takes_weights = True
+
+    def bound(self) -> int:
+        """See `Proof.bound`."""
+        numerators = self._token_prices()
+        T, scale = len(numerators), self.scale
+        self.spend(T + ROW * len(self.rows))
+        largest = max(s for _, s, _ in self.rows)
+        # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
+        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T)
+        y = np.array(numerators, dtype=np.int64)
+        plain = np.concatenate([[0], np.cumsum(y)])
+        tilted = np.concatenate([[0], np.cumsum(y * np.arange(T, dtype=np.int64))])
+        total = -self.limit * sum(numerators)
+        for (first, s, o), weight in zip(self.rows, self.instance.weights, strict=True):
+            unit, a, length = scale * weight, first, BLOCK
+            # The first start past the prices pays nothing.
+            least = unit * (max(a, T) + o - a)
+            # A start costs at least its latency: past the least cost so far, none need be tried.
+            while first < T and unit * (first + o - a) < least:
+                self.spend(CALL + length)
+                t = np.arange(first, min(first + length, T), dtype=np.int64)
+                end = np.minimum(t + o, T)
+                # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
+                paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
+                least = min(least, int((unit * (t + (o - a)) + paid).min()))
+                first, length = first + length, 2 * length
+            total += least
+        return self._rounded_up(total)
 
 
 class _PathProof(Proof):
@@ -46,8 +93,8 @@ class _PathProof(Proof):
     def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
         """Sum V_i, for prices of holding m tokens in rounds 1 .. T."""
         total = 0
-        for (s, o), alike in groupby(sorted((s, o, a) for a, s, o in self.rows), _lengths):
-            arrivals = [a for _, _, a in alike]
+        for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
+            arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (CALL + T))
             if steps == o:
@@ -67,16 +114,11 @@ class _PathProof(Proof):
 class PreemptiveMemoryProof(_PathProof):
     """Proof by prices of a token in rounds 1, 2, ..."""
 
-    keys = ("prices",)
-
     def bound(self) -> int:
         """See `Proof.bound`."""
-        numerators = [whole(y, "prices") for y in list_of(self.part["prices"], "prices")]
+        numerators = self._token_prices()
         T = len(numerators)
-        if T > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError(f"prices: more than {limits.LARGEST_EPOCH} rounds")
-        self._refuse_overflow(self.limit * max(numerators, default=0), T, "prices")
-        self.price_sets = 1
+        self._refuse_overflow(self.limit * max(numerators, default=0), T)
         y = np.array(numerators, dtype=np.int64)
         paid = self._least_payments(T, lambda m: y * m)
         return self._rounded_up(paid - self.limit * sum(numerators))
@@ -91,16 +133,12 @@ class PreemptiveProof(_PathProof):
         """See `Proof.bound`."""
         if self.limit > limits.LARGEST_TABLE_MEMORY:
             raise CertificateTooLargeError(f"sets are not priced for memory_limit {self.limit}")
-        levels = [whole(m, "tokens", 1) for m in list_of(self.part["tokens"], "tokens")]
+        levels = wholes(self.part["tokens"], "tokens", minimum=1)
         if sorted(set(levels)) != levels or (levels and levels[-1] > self.limit):
             raise MalformedCertificateError("tokens: not increasing, or above memory_limit")
-        listed = list_of(self.part["prices"], "prices")
-        if len(listed) * (len(levels) + 1) > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError("prices: too many")
-        rows = [wholes(row, len(levels), "prices") for row in listed]
+        rows = self._price_rows(len(levels))
         dearest = max((max(row, default=0) for row in rows), default=0)
-        self._refuse_overflow(self.limit * dearest, len(rows), "prices")
-        self.price_sets = 1
+        self._refuse_overflow(self.limit * dearest, len(rows))
         columns = np.array(rows, dtype=np.int64).reshape(len(rows), len(levels)).T
         by_level = dict(zip(levels, columns, strict=True))
         paid = self._least_payments(len(rows), lambda m: by_level.get(m, 0))
@@ -125,7 +163,3 @@ class PreemptiveProof(_PathProof):
                 for m, q in choices:
                     np.maximum(best[m:], before[:-m] + q, out=best[m:])
         return int(best[-1])
-
-
-def _lengths(row: tuple[int, int, int]) -> tuple[int, int]:
-    return row[:2]
