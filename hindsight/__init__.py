@@ -18,12 +18,12 @@ from instances.version import package_version as _package_version
 
 if TYPE_CHECKING:
     from .bounds.transportation import transportation_bound as transportation_bound
+    from .certificates.checking import Verdict as Verdict
     from .certificates.checking import check_certificate as check_certificate
     from .certificates.format import CertificateError as CertificateError
     from .certificates.format import CertificateTooLargeError as CertificateTooLargeError
     from .certificates.format import MalformedCertificateError as MalformedCertificateError
     from .certificates.format import read_certificate as read_certificate
-    from .certificates.verdict import Verdict as Verdict
     from .certificates.writing import make_certificate as make_certificate
     from .certificates.writing import write_certificate as write_certificate
     from .exact.own_models import ModelResult as ModelResult
@@ -52,14 +52,13 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "bounds.transportation": ("transportation_bound",),
-    "certificates.checking": ("check_certificate",),
+    "certificates.checking": ("Verdict", "check_certificate"),
     "certificates.format": (
         "CertificateError",
         "CertificateTooLargeError",
         "MalformedCertificateError",
         "read_certificate",
     ),
-    "certificates.verdict": ("Verdict",),
     "certificates.writing": ("make_certificate", "write_certificate"),
     "exact.own_models": ("ModelResult", "solve_model"),
     "exact.pyomo_model": ("build_model",),

@@ -22,14 +22,16 @@ its subclasses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from instances.batch_time import BatchTime
 
 from .format import (
     FORMAT,
     VERSION,
     CertificateError,
-    CertificateTooLargeError,
     MalformedCertificateError,
     keys_of,
     shown,
@@ -38,10 +40,9 @@ from .format import (
 from .path_proof import PathProof
 from .price_proofs import MemoryProof, PreemptiveMemoryProof, PreemptiveProof
 from .problem import Rows, read_instance, total_latency
-from .proofs import Proof, SearchFailedError
+from .proofs import Proof
 from .replay import SearchProof
 from .state_proofs import StateProof
-from .verdict import Verdict
 
 KINDS: dict[str, type[Proof]] = {
     "memory-prices": MemoryProof,
@@ -51,6 +52,59 @@ KINDS: dict[str, type[Proof]] = {
     "preemptive-memory-prices": PreemptiveMemoryProof,
     "preemptive-prices": PreemptiveProof,
 }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Bounds that a checked certificate proves, and facts about its proof.
+
+    Attributes
+    ----------
+    lower_bound : int or float
+        Verified: no feasible schedule has a smaller total latency. In rounds, or in seconds where
+        there is a ``batch_time``.
+    upper_bound : int or None
+        Total latency of the certificate's schedule, which is feasible; None in seconds, as those
+        certificates have no schedule.
+    kind : str
+        Kind of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
+        ``"path-search"``; for the preemptive optimum ``"preemptive-memory-prices"`` or
+        ``"preemptive-prices"``; in seconds ``"round-length-prices"`` or ``"machine-bounds"``.
+    requests : int
+        Number of requests.
+    price_sets, leaves : int
+        Sizes of the proof; 0 where it has no such part. Leaves are the partial schedules of a
+        search, or the nodes of graphs of paths.
+    digest : str
+        Digest of the instance.
+    preemptive : bool
+        Whether schedules may stop requests and keep their tokens: then the lower bound holds for
+        those schedules too, and the certificate's schedule may be one of them.
+    memory_rule : str
+        How the memory rule differs from counting tokens; empty where it does not. The proof is
+        about an instance in tokens for which every schedule of the instance is feasible.
+    batch_time : BatchTime or None
+        Seconds of a round, where the bound is in seconds.
+    replicas : int
+        Number of machines. In rounds the proof is about one machine with the memory of them all.
+    """
+
+    lower_bound: int | float
+    upper_bound: int | None
+    kind: str
+    requests: int
+    price_sets: int
+    leaves: int
+    digest: str
+    preemptive: bool = False
+    memory_rule: str = ""
+    batch_time: BatchTime | None = None
+    replicas: int = 1
+
+    @property
+    def is_optimal(self) -> bool:
+        """Return whether the bounds meet, so that the schedule is optimal."""
+        return self.lower_bound == self.upper_bound
 
 
 def check_certificate(document: Mapping[str, Any]) -> Verdict:
@@ -96,7 +150,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
             f"upper_bound is {document['upper_bound']}, but the schedule's total latency is {upper}"
         )
     claim = whole(document["lower_bound"], "lower_bound")
-    proof = _read_proof(instance, document["proof"])
+    proof = read_proof(document, instance)
     if proof.preemptive != preemptive:
         raise CertificateError(
             f"proof: {proof.kind} is of another optimum than a schedule given by its {schedule}"
@@ -109,69 +163,21 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         )
     if claim > upper:
         raise CertificateError(f"lower_bound {claim} exceeds the feasible schedule's {upper}")
-    return Verdict(
-        claim,
-        upper,
-        proof.kind,
-        len(instance.rows),
-        1,
-        proof.leaves,
-        instance.digest,
-        preemptive,
-        instance.memory_rule,
-        replicas=instance.replicas,
-    )
+    sizes = len(instance.rows), 1, proof.leaves
+    machine: Any = {"memory_rule": instance.memory_rule, "replicas": instance.replicas}
+    return Verdict(claim, upper, proof.kind, *sizes, instance.digest, preemptive, **machine)
 
 
-def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | None = None) -> int:
-    """Compute the lower bound that a document's instance and proof give, ignoring its claim.
-
-    ``should_stop`` is polled; a proof that it interrupts counts as too large.
-
-    Raises
-    ------
-    CertificateError
-        The instance or the proof is malformed, incomplete or too large.
-    """
-    proof = read_proof(document)
-    proof.should_stop = should_stop
-    return proof.bound()
-
-
-def states_needed(
-    document: Mapping[str, Any], should_stop: Callable[[], bool] | None = None
-) -> int | None:
-    """Count the partial schedules that the search of a ``"state-search"`` proof keeps.
-
-    Return None if they exceed the proof's ``kept`` or the checker's limits, or if the search is
-    stopped or fails.
-
-    Raises
-    ------
-    CertificateError
-        The instance or the prices are malformed.
-    """
-    proof = read_proof(document)
-    proof.should_stop = should_stop
-    try:
-        proof.bound()
-    except (SearchFailedError, CertificateTooLargeError):
-        return None
-    return proof.leaves
-
-
-def read_proof(document: Mapping[str, Any]) -> Proof:
-    """Read the proof of a document without computing its bound.
+def read_proof(document: Mapping[str, Any], instance: Rows | None = None) -> Proof:
+    """Read the proof of a document without computing its bound; None reads the instance too.
 
     Raises
     ------
     CertificateError
         The instance or the proof is malformed.
     """
-    return _read_proof(read_instance(document.get("instance")), document.get("proof"))
-
-
-def _read_proof(instance: Rows, part: Any) -> Proof:
+    instance = read_instance(document.get("instance")) if instance is None else instance
+    part: Any = document.get("proof")
     kind = part.get("kind") if isinstance(part, Mapping) else None
     if type(kind) is not str or kind not in KINDS:
         raise MalformedCertificateError(f"proof: kind {shown(kind)} is unknown")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import unique_keys
+from instances.files import parse_json
 
 from . import limits
 
@@ -61,14 +60,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise FileFormatError(path, "goes on after the end of what xz compressed")
     if len(content) > limits.LARGEST_FILE:
         raise FileFormatError(path, f"is larger than {limits.LARGEST_FILE} bytes")
-    try:
-        document = json.loads(
-            content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=unique_keys
-        )
-    except RecursionError as error:
-        raise FileFormatError(path, "nested too deeply to be a certificate") from error
-    except ValueError as error:  # not UTF-8, not JSON, or a number that is none
-        raise FileFormatError(path, f"not valid JSON: {error}") from error
+    document = parse_json(content, path, parse_constant=_no_number)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(path, f"is not a certificate: its format is not {FORMAT!r}")
     version = document.get("version")

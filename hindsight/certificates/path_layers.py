@@ -6,21 +6,18 @@ the one that a step follows.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from . import limits
 from .format import CertificateTooLargeError
-from .limits import CALL
-from .path_states import HeaviestBeside, joined, numbered
+from .path_states import HeaviestBeside, Shorts, joined, numbered
 from .proofs import Flags, Ints, Numbers
 
 if TYPE_CHECKING:
     from .path_proof import PathProof
-
-Shorts = npt.NDArray[np.int16]
 
 FAR = 2**61
 """Cost of a node that is not reached; all other costs are below half of it."""
@@ -93,8 +90,7 @@ class _Nodes(NamedTuple):
 
     def of(self, kept: Flags) -> _Nodes:
         """Select those kept."""
-        places = np.flatnonzero(kept)
-        return self if len(places) == len(kept) else self.at(places)
+        return self.at(np.flatnonzero(kept))
 
     def at(self, places: Ints) -> _Nodes:
         """Select those at some places."""
@@ -216,12 +212,10 @@ class Building:
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(room, -1), side="right") - first
         ends = np.cumsum(counts)
-        proof.spend(20 * (CALL + len(key) + len(counts) + int(ends[-1])))
+        proof.spend(20 * (limits.CALL + len(key) + len(counts) + int(ends[-1])))
         parts: list[_Nodes] = []
-        begin = 0
-        while begin < len(counts):
-            done = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, done + AT_ONCE, side="right")))
+        cuts = np.searchsorted(ends, np.arange(AT_ONCE, int(ends[-1]), AT_ONCE))
+        for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(counts)]):
             some = counts[begin:end]
             base = np.repeat(np.arange(begin, end), some)
             node = np.arange(len(base))
@@ -230,7 +224,6 @@ class Building:
             self.nodes_left -= len(parts[-1].base)
             if self.nodes_left < 0:
                 raise CertificateTooLargeError(TOO_MANY)
-            begin = end
         nodes = _Nodes(*map(np.concatenate, zip(*parts, strict=True)))
         proof.leaves += len(nodes.base)
         return self._join(now, nodes) if len(nodes.base) else None
@@ -238,8 +231,8 @@ class Building:
     def _epoch(self, tau: int, later: _Bases, room: Ints) -> tuple[_Epoch, Ints]:
         """Sort the old nodes of an epoch; return them and what their completing requests hold."""
         proof, layer = self.proof, self.old.layers[tau]
-        chosen, ended = np.unique(layer.ended, return_inverse=True)
-        ends = layer.ends[chosen]
+        used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
+        ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         regrets, may_start = proof.regrets(tau)
         peaks = (ends @ proof.peaks).take(ended)
         order = np.argsort(layer.after * np.int64(proof.limit + 1) + peaks)
@@ -267,7 +260,7 @@ class Building:
             # *Memory*: what completes fits next to what goes on.
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= now.room.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
-            proof.spend(CALL + 20 * len(nodes.base))
+            proof.spend(limits.CALL + 20 * len(nodes.base))
             if len(nodes.base) > self.most_at_once:
                 raise CertificateTooLargeError(TOO_MANY)
         for k, i in enumerate(self.tracked):
@@ -300,7 +293,7 @@ class Building:
     def _join(self, now: _Epoch, nodes: _Nodes) -> _Bases | None:
         """Keep the nodes of an epoch; return the bases before what starts in them."""
         proof, later, ends = self.proof, now.later, now.sets.rows
-        proof.spend(CALL + 60 * len(nodes.base))
+        proof.spend(limits.CALL + 60 * len(nodes.base))
         started = later.started.take(nodes.base, axis=1)
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(now, nodes, i) < proof.o[i]

@@ -74,7 +74,6 @@ from .format import (
     whole,
     wholes,
 )
-from .limits import CALL
 from .path_layers import FAR, Building, Graph, Layer, Stage
 from .problem import Row
 from .proofs import Flags, Ints, SearchFailedError
@@ -170,7 +169,7 @@ class PathProof(StateProof):
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         if epochs > limits.LONGEST_PATH:
             raise CertificateTooLargeError("proof: its paths have too many epochs")
-        self.spend(3 * CALL * epochs)
+        self.spend(3 * limits.CALL * epochs)
         self.largest = n * (scale * (epochs + max(outputs)) + sum(self.capacity))
         twins: dict[Row, list[int]] = {}
         self.twins_before = []
@@ -202,7 +201,7 @@ class PathProof(StateProof):
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
         """*Dropping*: leave out nodes with F + G > B; return F, or None if no node is left."""
         layers, bases = self.graph
-        self.spend(3 * CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
+        self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
         arcs: list[Ints] = []
         back: list[Ints] = []
         on = np.zeros(bases[-1], dtype=np.int64)

@@ -18,11 +18,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
 
 from . import limits
 from .format import CertificateTooLargeError
@@ -197,66 +195,71 @@ class HeaviestBeside:
             self.spend(CALL + 10 * len(base))
             number, held = self._counted(kinds[begin : begin + cases])
             ending = sets[begin : begin + cases]
-            number[:, 1] += mine.sum(axis=1)[ending]
-            held[:, 1] += (mine @ last.astype(np.int64))[ending]
-            groups = _Groups(number, held)
-            values = self._values(groups)
+            number[1] += mine.sum(axis=1)[ending]
+            held[1] += (mine @ last.astype(np.int64))[ending]
+            values, group = self._values(number, held)
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
-            group = groups.group.take(place[some] - begin)
-            most[some] = values[group, later[some]]
+            most[some] = values[group.take(place[some] - begin), later[some]]
         # Where followed members do not fit, no schedule passes, whatever its cost.
         paid += np.where(most < 0, NOTHING // 2, most)
         return paid
 
     def _counted(self, kinds: Ints) -> tuple[Ints, Ints]:
         """Count the followed members of some kinds by their rounds, and sum their m."""
-        width = self.longest + 1
-        shape, size = (len(kinds), width), len(kinds) * width
-        at = (self.rounds[kinds] + np.arange(len(kinds))[:, None] * width).ravel()
+        shape, size = (self.longest + 1, len(kinds)), (self.longest + 1) * len(kinds)
+        at = (self.rounds[kinds] * len(kinds) + np.arange(len(kinds))[:, None]).ravel()
         number = np.bincount(at, minlength=size).reshape(shape)
         held = np.zeros(size, dtype=np.int64)
         np.add.at(held, at, self.held[kinds].ravel())
         return number, held.reshape(shape)
 
-    def _values(self, groups: _Groups) -> Numbers:
-        """Return V behind (k, S), of all rounds, for each group."""
-        M, width = self.M, self.cells.shape[1]
-        self.spend(width * groups.count)
-        if width * groups.count > self.most_cells:
-            raise CertificateTooLargeError("proof: too much may run beside what is followed")
-        is_large = M * max(price for *_, price in self.states) >= 2**28
-        nothing = np.int64(NOTHING) if is_large else np.int32(-(2**29))
-        # Parts of a table that do not fit are read with what is behind it.
-        padded = np.full((groups.count + 1, width), nothing)
-        values = padded[:-1]
-        values[0] = 0
-        parts = as_strided(padded, (values.size + 1, width), 2 * padded.strides[1:])
-        away = np.minimum(groups.number * (M + 1) + groups.held, width)
-        begin = groups.parents * width + away
-        k, S = self.cells
-        bounds = np.flatnonzero(np.diff(groups.rounds, prepend=0, append=0)).tolist()
+    def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
+        """Return V of all rounds behind (k, S), one row for each group of cases, and the groups.
+
+        Parameters
+        ----------
+        number, held : int64 arrays, shape (rounds, cases)
+            Followed members of so many rounds, and the sum of their m.
+        """
+        width = self.cells.shape[1]
+        is_large = self.M * max(price for *_, price in self.states) >= 2**28
+        values = np.zeros((1, width), dtype=np.int64 if is_large else np.int32)  # V_0
+        group = np.zeros(number.shape[1], dtype=np.int64)
         position = 0
-        for first, end in pairwise(bounds):
-            r = int(groups.rounds[first])
-            while position < len(self.states) and self.states[position][0] <= r:
-                self._append(values[: first + 1], *self.states[position])
+        for r in range(1, self.longest + 1):
+            while position < len(self.states) and self.states[position][0] == r:
+                self._append(values, *self.states[position])
                 position += 1
-            some = slice(first, end)
-            room = M - groups.held[some] - groups.number[some] * r
-            size = (max(0, int(room.max())) // r + 1) * (M + 1)
-            size = min(size, width)
-            self.spend(CALL + 3 * size * (end - first))
-            fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-            read = parts[begin[some], :size]
-            np.copyto(values[first + 1 : end + 1, :size], read, where=fits)
-        for state in self.states[position:]:
-            self._append(values, *state)
+            if number[r].any():
+                # Cases whose members of r or fewer rounds are equal are one group.
+                columns = [group, number[r], held[r]]
+                sizes = [int(column.max()) + 1 for column in columns]
+                chosen, group = numbered(*joined(columns, sizes))
+                if width * len(chosen) > self.most_cells:
+                    raise CertificateTooLargeError("proof: too much may run beside known requests")
+                before, *members = (column[chosen] for column in columns)
+                values = self._behind(values[before], r, *members)
+        return values, group
+
+    def _behind(self, values: Numbers, r: int, number: Ints, held: Ints) -> Numbers:
+        """Take the followed members of r rounds: read V behind them too, where they all fit."""
+        M, (k, S) = self.M, self.cells
+        some = np.flatnonzero(number)
+        number, held = number[some], held[some]
+        room = M - held - number * r
+        size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
+        self.spend(CALL + values.size + 3 * size * len(some))
+        fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
+        # What does not fit is read from a place further on, and not taken.
+        begin = some * len(k) + number * (M + 1) + held
+        read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
+        values[some] = _nothing(values)
+        values[some, :size] = np.where(fits, read, _nothing(values))
         return values
 
     def _append(self, values: Numbers, r: int, m: int, copies: int, price: int) -> None:
-        """Append up to that many members (m, r), each with a price."""
+        """Append up to that many members (m, r), each with a price: 1, 2, 4, ... and the rest."""
         M, together = self.M, 1
-        nothing = NOTHING if values.dtype == np.int64 else -(2**29)
         while copies:
             j = min(together, copies)
             room, away = M - j * (m + r), j * (M + 1 + m)
@@ -266,35 +269,14 @@ class HeaviestBeside:
                 return
             self.spend(CALL + end * len(values))
             k, S = self.cells[:, :end]
-            gain = np.where(k * np.int32(r) + S <= room, j * price, nothing).astype(values.dtype)
+            gain = np.where(k * np.int32(r) + S <= room, j * price, _nothing(values))
             before = values[:, :end]
-            np.maximum(before, values[:, away : away + end] + gain, out=before)
+            added = values[:, away : away + end] + gain.astype(values.dtype)
+            np.maximum(before, added, out=before)
             copies -= j
             together *= 2
 
 
-class _Groups:
-    """Groups of cases whose members of some rounds or fewer are equal.
-
-    Group 0 has no members. The others are listed by increasing rounds: group i + 1 has those of
-    group ``parents[i]`` and ``number[i]`` members of ``rounds[i]`` rounds, who hold ``held[i]``.
-    Each case is in ``group``.
-    """
-
-    def __init__(self, number: Ints, held: Ints) -> None:
-        number, held = number.T[1:], held.T[1:]
-        code = number * (int(held.max()) + 1) + held
-        chosen, place = _alike(code, int(code.max()) + 1)
-        # Of cases in this order, those that agree in the first rounds are neighbours.
-        number, held, code = number[:, chosen], held[:, chosen], code[:, chosen]
-        is_first = np.ones(code.shape, dtype=np.bool_)
-        np.not_equal(code[:, 1:], code[:, :-1], out=is_first[:, 1:])
-        is_first = np.logical_or.accumulate(is_first, axis=0) & (number > 0)
-        step, at = np.nonzero(is_first)
-        group = np.cumsum(is_first).reshape(code.shape) * (number > 0)
-        group = np.maximum.accumulate(group, axis=0)
-        self.count = 1 + len(step)
-        self.parents = np.where(step > 0, group[step - 1, at], 0)
-        self.number, self.held = number[is_first], held[is_first]
-        self.rounds = step + 1
-        self.group = group[-1].take(place)
+def _nothing(values: Numbers) -> int:
+    """Return less than any sum of prices in a table, with room to add as much again."""
+    return NOTHING if values.dtype == np.int64 else -(2**29)

@@ -41,7 +41,6 @@ import numpy as np
 
 from . import limits
 from .format import CertificateTooLargeError, MalformedCertificateError, wholes
-from .limits import CALL
 from .proofs import Ints, Proof, lengths
 
 ROW = 100
@@ -74,7 +73,7 @@ class MemoryProof(Proof):
             least = unit * (max(a, T) + o - a)
             # A start costs at least its latency: past the least cost so far, none need be tried.
             while first < T and unit * (first + o - a) < least:
-                self.spend(CALL + length)
+                self.spend(limits.CALL + length)
                 t = np.arange(first, min(first + length, T), dtype=np.int64)
                 end = np.minimum(t + o, T)
                 # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
@@ -96,7 +95,7 @@ class _PathProof(Proof):
         for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
-            self.spend((1 + steps) * (CALL + T))
+            self.spend((1 + steps) * (limits.CALL + T))
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:  # only its last entry is asked for
@@ -153,12 +152,12 @@ class PreemptiveProof(_PathProof):
         if not priced:
             return 0
         best = np.zeros(self.limit + 1, dtype=np.int64)  # by the tokens held in all
-        self.spend(CALL + len(best) + len(self.rows) * (10 + len(priced)))
+        self.spend(limits.CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:
             top = s + min(o, r - a)
             choices = [(m, q) for m, q in priced if s < m <= top]
             if choices:
-                self.spend(len(choices) * (CALL + len(best)))
+                self.spend(len(choices) * (limits.CALL + len(best)))
                 before = best.copy()
                 for m, q in choices:
                     np.maximum(best[m:], before[:-m] + q, out=best[m:])

@@ -26,6 +26,8 @@ Row = tuple[int, int, int]
 Piece = tuple[int, int, int]
 """Round before the first, last round, and tokens held before the first."""
 
+ANY_PROMPTS: dict[str, Any] = {"metadata": {"allow_zero_prompt_length": True}}
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -57,8 +59,9 @@ class Rows:
         How the memory rule differs from counting tokens; empty where it does not.
     weights : list[int]
         How often the latency of each request counts.
-    replicas : int
-        Number of replicas, each with the same memory.
+    replicas, machines : int
+        Number of replicas, each with the same memory, and of those that share `memory_limit`: no
+        more than there are requests.
     """
 
     rows: list[Row]
@@ -69,16 +72,7 @@ class Rows:
     memory_rule: str
     weights: list[int]
     replicas: int
-
-    @property
-    def machines(self) -> int:
-        """Replicas that share `memory_limit`: no more than there are requests."""
-        return min(self.replicas, len(self.rows))
-
-    @property
-    def is_weighted(self) -> bool:
-        """Tell whether some weight is not 1."""
-        return any(weight != 1 for weight in self.weights)
+    machines: int
 
 
 def read_instance(part: Any) -> Rows:
@@ -114,26 +108,17 @@ def read_instance(part: Any) -> Rows:
         raise MalformedCertificateError("there are no requests")
     weights = wholes(part.get("weights", [1] * len(rows)), "weights", len(rows))
     arrivals, prompts, outputs = map(list, zip(*rows, strict=True))
-    given = identified(
-        part,
-        lambda: Instance.from_arrays(
-            prompts,
-            outputs,
-            arrivals,
-            memory_limit=limit,
-            weights=weights,
-            metadata={"allow_zero_prompt_length": True},
-            memory_rule=rule,
-            replicas=replicas,
-        ),
-    )
+    columns = (prompts, outputs, arrivals)
+    machine = {"memory_limit": limit, "memory_rule": rule, "replicas": replicas, **ANY_PROMPTS}
+    given = identified(part, lambda: Instance.from_arrays(*columns, weights=weights, **machine))
     stored = [s - unstored for s in prompts]
     below = []
     for a, x, o in zip(arrivals, stored, outputs, strict=True):
         meets_an_end = (x + o) // size * size > x
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
-    pooled = min(replicas, len(rows)) * (limit // size * size)
-    return Rows(below, pooled, given.digest, size, stored, rule.told, weights, replicas)
+    machines = min(replicas, len(rows))
+    pooled, told = machines * (limit // size * size), rule.told
+    return Rows(below, pooled, given.digest, size, stored, told, weights, replicas, machines)
 
 
 def identified(part: Mapping[str, Any], make: Callable[[], Problem]) -> Problem:

@@ -52,7 +52,7 @@ class Proof(ABC):
 
     def __init__(self, instance: Rows, part: Mapping[str, Any]) -> None:
         keys_of(part, ("kind", "scale", *self.keys), "proof")
-        if instance.is_weighted and not self.takes_weights:
+        if max(instance.weights) > 1 and not self.takes_weights:
             raise MalformedCertificateError(
                 f"proof: {part['kind']} counts every request alike: it takes no weights"
             )

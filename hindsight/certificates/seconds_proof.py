@@ -30,6 +30,7 @@ from instances.arrays import FloatArray
 from instances.batch_time.presets import StorableTime, batch_time_of
 
 from . import limits
+from .checking import Verdict
 from .format import (
     CertificateError,
     CertificateTooLargeError,
@@ -40,8 +41,7 @@ from .format import (
     whole,
     wholes,
 )
-from .problem import identified, read_memory_rule
-from .verdict import Verdict
+from .problem import ANY_PROMPTS, identified, read_memory_rule
 
 PRICES, MACHINE = "round-length-prices", "machine-bounds"
 
@@ -73,19 +73,9 @@ def check_seconds(document: Mapping[str, Any]) -> Verdict:
             f"lower_bound is {claim} s, but the proof proves no more than {rounded_down(proved)} s"
         )
     kind: str = document["proof"]["kind"]
-    return Verdict(
-        claim,
-        None,
-        kind,
-        len(workload),
-        int(kind == PRICES),
-        0,
-        workload.digest,
-        preemptive=True,
-        memory_rule=workload.memory_rule.told,
-        batch_time=batch_time,
-        replicas=workload.replicas,
-    )
+    sizes, rule = (len(workload), int(kind == PRICES), 0), workload.memory_rule.told
+    machine: Any = {"memory_rule": rule, "batch_time": batch_time, "replicas": workload.replicas}
+    return Verdict(claim, None, kind, *sizes, workload.digest, preemptive=True, **machine)
 
 
 def proved_seconds(
@@ -232,13 +222,7 @@ def _read_workload(part: Any) -> Workload:
     keys_of(part, names, "instance", optional=("memory_rule", "replicas"))
     rule = read_memory_rule(part)
     rows = [list_of(row, "requests") for row in list_of(part["requests"], "requests")]
-    return identified(
-        part,
-        lambda: Workload(
-            *zip(*rows, strict=True),
-            memory_limit=whole(part["memory_limit"], "memory_limit", 1),
-            metadata={"allow_zero_prompt_length": True},
-            memory_rule=rule,
-            replicas=whole(part.get("replicas", 1), "replicas", 1),
-        ),
-    )
+    limit = whole(part["memory_limit"], "memory_limit", 1)
+    replicas = whole(part.get("replicas", 1), "replicas", 1)
+    machine = {"memory_limit": limit, "memory_rule": rule, "replicas": replicas, **ANY_PROMPTS}
+    return identified(part, lambda: Workload(*zip(*rows, strict=True), **machine))

@@ -39,17 +39,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from . import limits
 from .format import LIMIT, CertificateTooLargeError, MalformedCertificateError, list_of, wholes
 from .limits import CALL
-from .proofs import Ints, Proof, lengths
-
-Weights = npt.NDArray[np.signedinteger[Any]]
+from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
 """Entries of a table over (k, S), of all epochs that are worked on at once."""
@@ -164,7 +161,7 @@ class StateProof(Proof):
             found += value.max(axis=(0, 1)).tolist()
         return found
 
-    def _append(self, value: Weights, m: int, r: int, copies: int, weight: Weights) -> None:
+    def _append(self, value: Numbers, m: int, r: int, copies: int, weight: Numbers) -> None:
         """Append as many members (m, r) as may occur: 1, 2, 4, ... and what is left of them."""
         limit = value.shape[1] - 1
         top = min(len(value) - 1, limit // r)

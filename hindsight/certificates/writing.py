@@ -9,7 +9,7 @@ No proof is trusted: the checker decides. The document gets the best of
 
 * the *proof* of the solve, whose class defines its form (`hindsight.outcomes.proofs`): prices of
 states at epochs or of memory, prices by cases of when some requests start, or *paths* of which
-such prices leave none (`hindsight.certificates.path_replay`);
+such prices leave none (`hindsight.certificates.path_proof`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 
@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, SecondsProof, Wanted
+from hindsight.outcomes.proofs import NO_PRICES, Proof, SecondsProof, Wanted
 from hindsight.outcomes.result import Result
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.prices.tokens import round_prices
@@ -41,7 +41,6 @@ from instances import (
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
-    SecondsSchedule,
     Workload,
 )
 from instances.files import write_atomically
@@ -50,18 +49,17 @@ from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_time_limit
 
-from .checking import check_certificate, proved_bound, read_proof, states_needed
+from .checking import Verdict, check_certificate, read_proof
 from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError
 from .proofs import SearchFailedError
 from .state_proofs import StateProof
-from .verdict import Verdict
 
 SEARCH_STATES = 500_000
 """Most partial schedules for which a search is written; checking takes a minute or so."""
 
 
 def make_certificate(
-    schedule: Schedule | PreemptiveSchedule | SecondsSchedule | FleetSchedule,
+    schedule: TimedSchedule,
     proof: Proof | SecondsProof | None = None,
     *,
     search: bool = True,
@@ -71,7 +69,7 @@ def make_certificate(
 
     Parameters
     ----------
-    schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
+    schedule : TimedSchedule
         The best known schedule, feasible by the memory rule of its instance. The certificate of a
         `PreemptiveSchedule` bounds the preemptive optimum by prices alone; a larger bound from a
         search of states is not claimed. That of a `SecondsSchedule` has its requests and batch
@@ -111,52 +109,78 @@ def make_certificate(
 
 
 def _in_rounds(
-    schedule: Schedule | PreemptiveSchedule | FleetSchedule,
-    proof: Proof | None,
-    *,
-    search: bool,
-    time_limit: float | None,
+    schedule: Any, proof: Proof | None, *, search: bool, time_limit: float | None
 ) -> dict[str, Any]:
     """Make a certificate of a schedule in rounds; see `make_certificate`."""
     preemptive = _may_stop(schedule)
     instance = schedule.instance
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
+    # Proofs are about an instance of one machine in tokens, of which the schedule is one too, or
+    # about what runs together on a replica.
+    fleet, machine = relaxed(instance), pooled(instance)
+    wanted = Wanted(preemptive=preemptive)
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "instance": instance_part(instance),
         **_schedule_part(schedule, preemptive),
         "upper_bound": schedule.total_latency,
+        "proof": NO_PRICES.to_part(machine, wanted),
     }
+    document["lower_bound"] = read_proof(document).bound()
     clock = _ProofClock(time_limit)
-    # Proofs are about an instance of one machine in tokens, of which the schedule is one too, or
-    # about what runs together on a replica.
-    fleet, instance = relaxed(instance), pooled(instance)
-    document["proof"] = NO_PRICES.to_part(instance, Wanted(preemptive=preemptive))
-    document["lower_bound"] = proved_bound(document)
-    volume_part = _volume_prices(instance).to_part(instance, Wanted(preemptive=preemptive))
-    _take_best(document, volume_part, clock)
-    states = _take_proof(document, (fleet, instance), proof, clock)
-    if preemptive:
-        return document
+    volume = round_prices(filling_prices(fill_by_volume(machine)), machine)
+    _take_best(document, volume.to_part(machine, wanted), clock)
+    states = None
+    for step in () if proof is None else proof.steps:
+        if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
+            continue
+        size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
+        instance = fleet if size == fleet.memory_limit + 1 else machine
+        clock.begin()
+        # Each step is written in the shortest of its units in which it holds.
+        for scale in step.scales:
+            part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
+            states = part if part["kind"] == "state-prices" else states
+            with contextlib.suppress(SearchFailedError):
+                _take_best(document, part, clock)
+                break
     if search and states is not None and document["lower_bound"] < document["upper_bound"]:
-        _search(document, states, clock)
+        budget = document["upper_bound"] - 1
+        part = {**states, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
+        with contextlib.suppress(SearchFailedError):
+            _take_best(document, part, clock)
     return document
 
 
+def instance_part(requests: Instance | Workload) -> dict[str, Any]:
+    """Return requests as they are written in a certificate: `read_certificate`."""
+    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
+    part: dict[str, Any] = {
+        "memory_limit": requests.memory_limit,
+        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
+        "digest": requests.digest,
+    }
+    if isinstance(requests, Instance) and requests.is_weighted:
+        part["weights"] = requests.weights.tolist()
+    if requests.memory_rule != TOKENS:
+        part["memory_rule"] = asdict(requests.memory_rule)
+    if requests.replicas > 1:
+        part["replicas"] = requests.replicas
+    return part
+
+
 def _may_stop(schedule: TimedSchedule) -> bool:
-    """Tell whether a schedule in rounds, or a part of a fleet's, is one that may stop requests."""
+    """Return whether a schedule in rounds, or a part of a fleet's, may stop requests."""
     parts = schedule.parts if isinstance(schedule, FleetSchedule) else (schedule,)
     return any(isinstance(part, PreemptiveSchedule) for part in parts)
 
 
-def _schedule_part(
-    schedule: Schedule | PreemptiveSchedule | FleetSchedule, preemptive: bool
-) -> dict[str, Any]:
+def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
     """Return the rounds of a schedule, and the replica of each request where there are several."""
     if not isinstance(schedule, FleetSchedule):
-        if isinstance(schedule, Schedule) and not preemptive:
+        if not preemptive:
             return {"start_times": schedule.start_times.tolist()}
         if isinstance(schedule, Schedule):
             schedule = PreemptiveSchedule.from_schedule(schedule)
@@ -170,6 +194,36 @@ def _schedule_part(
     if schedule.instance.replicas > 1:
         document["assignment"] = schedule.assignment.tolist()
     return document
+
+
+class _ProofClock(Clock):
+    """Clock for proofs, each of which is checked once more before it is written."""
+
+    reserve = begun = 0.0
+
+    def begin(self) -> None:
+        """Start the time of a search for a proof and of its check."""
+        self.begun = self.seconds()
+
+    def must_stop(self) -> bool:
+        """Return whether neither this proof nor the one kept could be checked in the time left."""
+        return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
+
+
+def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
+    """Put a proof into the document and claim its bound, if that is better than the present one.
+
+    A proof that exceeds the limits of the checker or the time left proves nothing.
+    """
+    clock.begin()
+    proof = read_proof({**document, "proof": part})
+    proof.should_stop = clock.must_stop
+    with contextlib.suppress(CertificateTooLargeError):
+        bound = proof.bound()
+        if bound > document["lower_bound"]:
+            clock.reserve = clock.seconds() - clock.begun  # it will be checked once more
+            kept = {"kept": proof.leaves} if "kept" in part else {}
+            document["proof"], document["lower_bound"] = {**part, **kept}, bound
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
@@ -196,8 +250,8 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
         raise InvalidValueError(None, "prices", type(proof).__name__, "are of another optimum")
     part = proof.to_part(instance, Wanted(preemptive=preemptive))
     try:
-        return proved_bound({"instance": instance_part(instance), "proof": part})
-    except (CertificateError, SearchFailedError) as error:
+        return read_proof({"instance": instance_part(instance), "proof": part}).bound()
+    except CertificateError as error:
         raise InvalidValueError(None, "prices", type(proof).__name__, str(error)) from None
 
 
@@ -224,41 +278,6 @@ def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
     m, r = np.array([*proof.states], dtype=np.int64).reshape(-1, 2).T
     prices[:, m, r] = proof.prices
     return StatePrices(prices, proof.scale)
-
-
-def instance_part(requests: Instance | Workload) -> dict[str, Any]:
-    """Return requests as they stand in a certificate: `read_certificate`."""
-    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
-    rule = requests.memory_rule
-    weights: dict[str, list[int]] = {}
-    if isinstance(requests, Instance) and requests.is_weighted:
-        weights["weights"] = requests.weights.tolist()
-    return {
-        "memory_limit": requests.memory_limit,
-        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
-        "digest": requests.digest,
-        **weights,
-        **({} if rule == TOKENS else {"memory_rule": asdict(rule)}),
-        **({"replicas": requests.replicas} if requests.replicas > 1 else {}),
-    }
-
-
-class _ProofClock(Clock):
-    """Clock for proofs, each of which is checked once more before it is written."""
-
-    reserve = begun = 0.0
-
-    def begin(self) -> None:
-        """Start the time of a search for a proof and of its check."""
-        self.begun = self.seconds()
-
-    def must_stop(self) -> bool:
-        """Tell whether neither this proof nor the one kept could be checked in the time left."""
-        return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
-
-    def take(self) -> None:
-        """Keep this proof as the one to check."""
-        self.reserve = self.seconds() - self.begun
 
 
 def write_certificate(
@@ -310,60 +329,3 @@ def write_certificate(
     verdict = check_certificate(document)
     write_atomically(path, json.dumps(document, separators=(",", ":")) + "\n")
     return verdict
-
-
-def _search(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Add a proof by the checker's own search if it proves optimality within the limits."""
-    budget = document["upper_bound"] - 1
-    proof = {**part, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
-    clock.begin()
-    kept = states_needed({**document, "proof": proof}, should_stop=clock.must_stop)
-    if kept is not None:
-        clock.take()
-        document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
-
-
-def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Put a proof into the document and claim its bound, if that is better than the present one.
-
-    A proof that exceeds the limits of the checker or the time left proves nothing.
-    """
-    clock.begin()
-    with contextlib.suppress(CertificateTooLargeError):
-        bound = proved_bound({**document, "proof": part}, clock.must_stop)
-        if bound > document["lower_bound"]:
-            clock.take()
-            document["proof"], document["lower_bound"] = part, bound
-
-
-def _take_proof(
-    document: dict[str, Any],
-    problems: tuple[Instance, Instance],
-    proof: Proof | None,
-    clock: _ProofClock,
-) -> dict[str, Any] | None:
-    """Try each step of a proof, keep those that improve the document; return state prices, if any.
-
-    Each step is written in the shortest of its units in which it holds. It is about the second of
-    the problems, the pooled machine, unless it has prices of the shape of a replica.
-    """
-    fleet, machine = problems
-    states = None
-    for step in () if proof is None else proof.steps:
-        if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
-            continue
-        size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
-        instance = fleet if size == fleet.memory_limit + 1 else machine
-        clock.begin()
-        for scale in step.scales:
-            preemptive = "stretches" in document
-            part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
-            states = part if part["kind"] == "state-prices" else states
-            with contextlib.suppress(SearchFailedError):
-                _take_best(document, part, clock)
-                break
-    return states
-
-
-def _volume_prices(instance: Instance) -> MemoryPrices:
-    return round_prices(filling_prices(fill_by_volume(instance)), instance)

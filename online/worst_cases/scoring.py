@@ -275,7 +275,8 @@ def prove(target: Target, draft: Draft) -> Case | None:
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:
     """Write a short certificate where a search without prices ends soon, else the usual one."""
-    from hindsight.certificates.checking import check_certificate, states_needed
+    from hindsight.certificates.checking import check_certificate
+    from hindsight.certificates.format import CertificateError
     from hindsight.certificates.writing import make_certificate
 
     document = make_certificate(result.schedule, result.proof, search=False)
@@ -286,11 +287,12 @@ def _certificate(result: Any) -> Mapping[str, Any] | None:
         budget = result.upper_bound - 1
         plain = {"kind": "state-search", "scale": 1, "states": [], "prices": []}
         proof = {**plain, "budget": budget, "kept": SHORT_STATES}
-        kept = states_needed({**document, "proof": proof})
-        if kept is None:
+        searched = {**document, "proof": proof, "lower_bound": budget + 1}
+        try:
+            proof["kept"] = check_certificate(searched).leaves
+            return searched
+        except CertificateError:
             document = make_certificate(
                 result.schedule, result.proof, time_limit=CERTIFICATE_SECONDS
             )
-        else:
-            document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
     return document if check_certificate(document).is_optimal else None

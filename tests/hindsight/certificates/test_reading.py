@@ -42,16 +42,16 @@ FILES: list[tuple[bytes, str]] = [
     (changed(SCALE, '"scale": -Infinity'), "not a number"),
     (changed(SCALE, '"scale": 4, "scale": 4'), "'scale' is there twice"),
     (f'{{"{LONG}": 1, "{LONG}": 1}}'.encode(), "is there twice"),
-    (gzip.compress(TEXT.encode()), "not valid JSON"),
-    (gzip.compress(TEXT.encode())[:50], "not valid JSON"),
+    (gzip.compress(TEXT.encode()), "not UTF-8"),
+    (gzip.compress(TEXT.encode())[:50], "not UTF-8"),
     (lzma.compress(TEXT.encode()) + b"more", "goes on after the end"),
     (2 * lzma.compress(TEXT.encode()), "goes on after the end"),
     (TEXT[:200].encode(), "not valid JSON"),
-    (TEXT.replace("memory", "m\xe9moire").encode("latin-1"), "not valid JSON"),
-    (TEXT.encode("utf-16"), "not valid JSON"),
+    (TEXT.replace("memory", "m\xe9moire").encode("latin-1"), "not UTF-8"),
+    (TEXT.encode("utf-16"), "not UTF-8"),
     (bytes(10**5), "not valid JSON"),
     (changed(VERSION, f'"version": "{LONG}"'), "version is 'xxx"),
-    (changed(VERSION, '"version": ' + "[" * 900 + "]" * 900), "version is a list"),
+    (changed(VERSION, '"version": ' + "[" * 90 + "]" * 90), "version is a list"),
 ]
 
 
