@@ -117,8 +117,8 @@ def read_instance(part: Any) -> Rows:
         meets_an_end = (x + o) // size * size > x
         below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
     machines = min(replicas, len(rows))
-    pooled, told = machines * (limit // size * size), rule.told
-    return Rows(below, pooled, given.digest, size, stored, told, weights, replicas, machines)
+    pooled, text = machines * (limit // size * size), rule.told
+    return Rows(below, pooled, given.digest, size, stored, text, weights, replicas, machines)
 
 
 def identified(part: Mapping[str, Any], make: Callable[[], Problem]) -> Problem:

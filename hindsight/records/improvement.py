@@ -5,27 +5,27 @@ from __future__ import annotations
 import json
 import lzma
 from dataclasses import dataclass
-from fractions import Fraction
+from datetime import UTC, datetime
 from typing import Any
 
 from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.certificates.writing import make_certificate, state_prices_of
 from hindsight.outcomes.goals import OnTime
-from hindsight.outcomes.proofs import Proof
-from hindsight.outcomes.result import Result, rounded_down
+from hindsight.outcomes.result import Result
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, LibraryEntry, Record, RecordStore, Workload
-from instances.catalogue.records import LATE, Bound
+from instances.catalogue.records import LATE, rounds_of
 from instances.problem.memory_rule import TOKENS
+from instances.version import package_version
 
 from .verification import (
     UNCERTIFIED,
     RefusedRecordError,
     certified_bound,
     check_schedule,
-    checked_record,
     closed_form_bound,
+    cost,
 )
 
 SOLVING_SHARE = 0.7
@@ -37,15 +37,6 @@ LEAST_SECONDS = 5.0
 SECONDS_LIMIT = 7.2
 """Time limit of a certificate in seconds, of which a check takes a third at most: for all eight
 instances of the library 7 s of processor time. It loses up to 0.6 % against finer grids."""
-
-MOST_BYTES = 100_000
-"""Bytes of a compressed certificate that closes no gap, above which its prices are rounded."""
-
-COARSER_PRICES = ((64, 1), (32, 1), (16, 1), (16, 2), (16, 4), (16, 8), (16, 16))
-"""Denominators of rounded prices, and epochs that share them. At thirty requests the first loses 2
-rounds in 4284 and shrinks the certificate from 208,000 bytes to 127,000; the third loses 11 rounds
-and needs 92,000 bytes. Of `w25-uniform-n50-00`, a thousand epochs, the third needs 456,000 bytes
-for 11,963 rounds, and the last but one 61,000 bytes for 11,902."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +59,9 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Tell whether a bound improved."""
-        before, after = self.before, self.after
-        return (
-            before is None
-            or after.upper_bound < before.upper_bound
-            or after.lower_bound > before.lower_bound
-        )
+        """Return whether a bound improved."""
+        bounds = [one and (one.lower_bound, one.upper_bound) for one in (self.before, self.after)]
+        return bounds[0] != bounds[1]
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:
@@ -116,74 +103,34 @@ def record_of(
     RefusedRecordError
         The schedule is infeasible.
     """
-    goal = _goal_of(result)
-    level = result.goal.level if isinstance(result.goal, OnTime) else None
-    if (goal, result.problem.digest, level) != (entry.goal, entry.digest, entry.level):
+    in_seconds = isinstance(result.problem, Workload)
+    asked = {"goal": "latency", "preemption": result.preemption if in_seconds else "never"}
+    asked |= solving_goal(entry)
+    found = {"goal": result.goal, "preemption": result.preemption}
+    if result.problem.digest != entry.digest or found != asked:
         reason = f"is not a result of {entry.name} for {entry.goal}"
         raise InvalidValueError(None, "result", result, reason)
     schedule: Any = result.schedule
-    exact: Bound = 0 if goal == LATE else result.certified_lower_bound
-    if goal == "seconds":
-        schedule, exact = schedule.without_waiting(), rounded_down(Fraction(exact))
     lower, proof = closed_form_bound(entry)
     certificate = None
-    # What needs no certificate in seconds is often larger than what prices prove.
-    verified = lower if goal == "seconds" else 0
-    if known is not None and known.certified:
-        verified = max(verified, known.lower_bound)
-    if goal != LATE and goal not in UNCERTIFIED and exact > verified:
-        found = _certified(entry, result, verified, time_limit)
-        if goal != "seconds" or found[0] > lower:
-            lower, proof, certificate = found
-    return checked_record(entry, schedule, lower, proof, method), certificate
-
-
-def _goal_of(result: Result) -> str:
-    """Return the goal of a result as records name it."""
-    if isinstance(result.goal, OnTime):
-        return LATE
-    if isinstance(result.problem, Workload):
-        return "seconds"
-    if result.preemption != "never":
-        return "preemptive_total_latency"
-    return "makespan" if result.goal == "makespan" else "total_latency"
-
-
-def _certified(
-    entry: LibraryEntry,
-    result: Result,
-    verified: Bound,
-    time_limit: float | None,
-) -> tuple[Bound, str, bytes]:
-    """Write a certificate as small as possible; return its checked bound, its kind and its bytes.
-
-    Prices are not rounded so far that the bound falls to the one verified before.
-    """
-    clock = Clock(time_limit)
-    proved = result.status == "optimal"
-    if isinstance(result.problem, Workload):
-        time_limit = min(SECONDS_LIMIT, clock.seconds_left())
-    document = make_certificate(result.schedule, result.proof, search=proved, time_limit=time_limit)
-    packed = compressed(document)
-    prices = result.proof.steps[0] if isinstance(result.proof, Proof) else None
-    coarse = iter(COARSER_PRICES)
-    while (
-        document["proof"]["kind"] == "state-prices"
-        and document["lower_bound"] < document["upper_bound"]
-        and len(packed) > MOST_BYTES
-        and isinstance(prices, StatePrices)
-        and not clock.must_stop()
-        and (units := next(coarse, None)) is not None
-    ):
-        coarser = make_certificate(result.schedule, prices.rounded(*units), search=False)
-        if coarser["lower_bound"] <= verified:
-            break
-        document, packed = coarser, compressed(coarser)
-    try:
-        lower, kind = certified_bound(entry, document)
-    except CertificateError as error:
-        raise RefusedRecordError(f"certificate: {error}") from error
-    return lower, kind, packed
+    verified = lower if known is None or not known.certified else max(lower, known.lower_bound)
+    if in_seconds and entry.level is None:
+        schedule = schedule.without_waiting()
+    if entry.goal not in UNCERTIFIED and result.certified_lower_bound > verified:
+        limit = min(SECONDS_LIMIT, Clock(time_limit).seconds_left()) if in_seconds else time_limit
+        search = result.status == "optimal"
+        document = make_certificate(schedule, result.proof, search=search, time_limit=limit)
+        try:
+            proved, kind = certified_bound(entry, document)
+        except CertificateError as error:
+            raise RefusedRecordError(f"certificate: {error}") from error
+        if proved > lower:
+            lower, proof, certificate = proved, kind, compressed(document)
+    credit = (datetime.now(UTC).date().isoformat(), method, package_version())
+    upper = cost(schedule, entry)
+    record = Record(entry, upper, rounds_of(schedule), lower, proof, *credit)
+    check_schedule(entry, record)
+    return record, certificate
 
 
 def take_result(
@@ -219,8 +166,9 @@ def take_result(
         The store cannot be written.
     """
     known = store.record(entry)
-    found = record_of(entry, result, known, method=method, time_limit=time_limit)
-    return keep(entry, store, *found)
+    return keep(
+        entry, store, *record_of(entry, result, known, method=method, time_limit=time_limit)
+    )
 
 
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
@@ -233,8 +181,6 @@ def attempt(
     entry: LibraryEntry,
     known: Record | None,
     seconds: float,
-    *,
-    threads: int = 1,
     should_stop: Any = None,
 ) -> tuple[Record, bytes | None]:
     """Solve an entry, starting from its best schedule and prices; return a record of the result.
@@ -249,8 +195,6 @@ def attempt(
         The record known so far.
     seconds : float
         Seconds for the solve and its certificate.
-    threads : int, default 1
-        Threads of the solve.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts the solve.
 
@@ -270,7 +214,7 @@ def attempt(
         should_stop,
         entry.instance,
         seconds if entry.goal == LATE else SOLVING_SHARE * seconds,
-        threads=threads,
+        threads=1,
         seed=attempts,
         start=None if known is None or entry.goal == LATE else known.schedule,
         bounds=() if prices is None else (lambda _: prices,),
@@ -303,13 +247,12 @@ def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | No
     FileFormatError
         The file is not a certificate.
     """
-    if known is None or known.certificate is None or entry.goal != "total_latency":
-        return None
-    if not known.certificate.exists():  # A wheel has records but no certificates.
-        return None
-    if entry.problem.memory_rule != TOKENS:
+    # A wheel has records but no certificates.
+    path = None if known is None else known.certificate
+    in_tokens = entry.goal == "total_latency" and entry.problem.memory_rule == TOKENS
+    if path is None or not in_tokens or not path.exists():
         return None
     try:
-        return state_prices_of(read_certificate(known.certificate))
+        return state_prices_of(read_certificate(path))
     except CertificateError as error:
         raise RefusedRecordError(f"certificate: {error}") from error

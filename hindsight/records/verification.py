@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,32 +20,14 @@ from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.prices.minorants import affine_minorants
-from instances import (
-    Instance,
-    LibraryEntry,
-    PreemptiveSchedule,
-    Record,
-    RecordStore,
-    SecondsSchedule,
-    ServiceLevel,
-    Workload,
-)
-from instances.catalogue.records import LATE, Bound, rounds_of
+from instances import Instance, LibraryEntry, Record, RecordStore, SecondsSchedule
+from instances.catalogue.records import LATE, Bound
 from instances.errors import FileFormatError
 from instances.problem.memory_translation import pooled, relaxed
-from instances.problem.preemptive_schedule import AnySchedule
 from instances.service_level import Limits, limits_of
-from instances.version import package_version
-
-OUTPUT_LENGTHS = "output lengths"
-VOLUME = "volume"
-TWO_ROUNDS = "no two rounds hold them all"
-ALONE = "requests late alone"
 
 UNCERTIFIED = ("makespan", LATE)
 """Goals that no certificate is about."""
-
-RecordVerdictKind = Literal["closed", "open", "refused", "none"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,7 @@ class RecordVerdict:
 
     name: str
     goal: str
-    kind: RecordVerdictKind
+    kind: Literal["closed", "open", "refused", "none"]
     lower_bound: Bound | None = None
     upper_bound: Bound | None = None
     proof: str = ""
@@ -117,27 +98,6 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
     )
 
 
-def checked_record(
-    entry: LibraryEntry,
-    schedule: AnySchedule | SecondsSchedule,
-    lower_bound: Bound,
-    proof: str,
-    method: str,
-) -> Record:
-    """Create a record from a schedule and a bound found today by this version.
-
-    Raises
-    ------
-    RefusedRecordError
-        The schedule is infeasible.
-    """
-    today = datetime.now(UTC).date().isoformat()
-    upper, rounds = cost(schedule, entry.goal, entry.level), rounds_of(schedule)
-    record = Record(entry, upper, rounds, lower_bound, proof, today, method, package_version())
-    check_schedule(entry, record)
-    return record
-
-
 def check_schedule(entry: LibraryEntry, record: Record) -> None:
     """Check a record's schedule and upper bound.
 
@@ -153,7 +113,7 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
     violations = schedule.violations()
     if violations:
         raise RefusedRecordError(f"the schedule is infeasible: {violations[0]}")
-    costs = cost(schedule, entry.goal, entry.level)
+    costs = cost(schedule, entry)
     if costs != record.upper_bound:
         raise RefusedRecordError(f"upper bound is {record.upper_bound}, the schedule has {costs}")
 
@@ -176,10 +136,9 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
         try:
             document = read_certificate(record.certificate)
             proved, how = certified_bound(entry, document)
-        except OSError as error:
-            raise RefusedRecordError(f"certificate: {error.strerror}") from error
-        except CertificateError as error:
-            raise RefusedRecordError(f"certificate: {error}") from error
+        except (OSError, CertificateError) as error:
+            reason = getattr(error, "strerror", error)
+            raise RefusedRecordError(f"certificate: {reason}") from error
         if proved < record.lower_bound:
             raise RefusedRecordError(
                 f"lower bound is {record.lower_bound}, its certificate proves {proved}"
@@ -218,16 +177,15 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     return verdict.lower_bound, verdict.kind
 
 
-def cost(
-    schedule: AnySchedule | SecondsSchedule, goal: str, level: ServiceLevel | None = None
-) -> Bound:
-    """Recompute the cost of a schedule: seconds rounded up, and with a level the late requests."""
-    if level is not None and not isinstance(schedule, PreemptiveSchedule):
-        return int((~schedule.on_time(level)).sum())
+def cost(schedule: Any, entry: LibraryEntry) -> Bound:
+    """Recompute the cost of a schedule: late requests with a level, seconds rounded up."""
+    if entry.level is not None:
+        return int((~schedule.on_time(entry.level)).sum())
     if isinstance(schedule, SecondsSchedule):
         exact = exact_total_latency(schedule)
         return schedule.total_latency if exact is None else -rounded_down(-exact)
-    return schedule.makespan if goal == "makespan" else schedule.total_latency
+    found: int = schedule.makespan if entry.goal == "makespan" else schedule.total_latency
+    return found
 
 
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
@@ -243,26 +201,22 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
         if limits is not None:
-            return _late_alone(instance, limits), ALONE
+            # Late on an empty machine.
+            minorants = affine_minorants(instance.batch_time, instance.memory_limit)
+            known = [Deadlines.of(instance, one, limits, math.inf).known for one in minorants]
+            return max(int((late == 1).sum()) for late in known), "requests late alone"
         bounds = machine_bounds(instance, instance.batch_time).values()
         best = max(bounds, key=lambda bound: bound.total)
         return rounded_down(best.total), best.name
     if limits is not None:
-        return late_by_volume(instance, limits), VOLUME
+        return late_by_volume(instance, limits), "volume"
     if entry.goal != "makespan":
-        return instance.total_output_length, OUTPUT_LENGTHS
+        return instance.total_output_length, "output lengths"
     tokens = relaxed(instance)
     bound = makespan_lower_bound(tokens)
     if bound == 2 and not fits_two_rounds(tokens):
-        return 3, TWO_ROUNDS
-    return bound, VOLUME
-
-
-def _late_alone(workload: Workload, limits: Limits) -> int:
-    """Count the requests that are late on an empty machine."""
-    minorants = affine_minorants(workload.batch_time, workload.memory_limit)
-    known = [Deadlines.of(workload, one, limits, math.inf).known for one in minorants]
-    return max(int((late == 1).sum()) for late in known)
+        return 3, "no two rounds hold them all"
+    return bound, "volume"
 
 
 def late_by_volume(instance: Instance, limits: Limits) -> int:
@@ -292,7 +246,7 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
 
 
 def fits_two_rounds(instance: Instance) -> bool:
-    """Tell whether requests of one round each, all arriving at 0, fit into two rounds.
+    """Return whether requests of one round each, all arriving at 0, fit into two rounds.
 
     They do iff some subset holds at most M tokens, and its complement too. One bit per possible sum
     tells which sums occur. Returns True if the test does not apply because a request runs longer or
