@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import get_args
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from instances.validation import as_integer
 from .extensions.bounds import AnyBound, OwnBound
 from .outcomes.goals import GOAL_NAMES, PREEMPTIVE, Optimum
 
-MOST_REQUESTS, LONGEST_OUTPUT, LATEST_ARRIVAL = 4, 4, 4
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
 """Prompt lengths, in turn: a fault may need no prompts, or only long ones."""
 
@@ -62,9 +60,9 @@ class Verdict:
         return self.failed == 0 or self.by_design
 
     def __str__(self) -> str:
-        mark = "FAILED" if not self.by_design else "by design"
-        if not self.failed:
-            mark = "ok" if self.checked else "no case"
+        mark = "ok" if self.checked else "no case"
+        if self.failed:
+            mark = "by design" if self.by_design else "FAILED"
         line = f"{mark:<10}{self.name:<15}{self.asks}"
         if not self.failed:
             return f"{line} ({self.checked} instances)"
@@ -166,9 +164,8 @@ def check_bound(
     from .rounds import proved_value
 
     own = OwnBound.found(bound)
-    if goal not in get_args(Optimum):
-        known = ", ".join(get_args(Optimum))
-        raise InvalidValueError(None, "goal", goal, f"is not one of {known}")
+    if goal not in GOAL_NAMES:
+        raise InvalidValueError(None, "goal", goal, f"is not one of {', '.join(GOAL_NAMES)}")
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
         cases = list(instances)
@@ -212,12 +209,12 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
     """Draw instances of every kind in turn, few requests first; each enumerates in milliseconds."""
     for place in range(number):
         rng, kind = np.random.default_rng([seed, place]), place % 7
-        n = 1 + place * MOST_REQUESTS // number
+        n = 1 + 4 * place // number
         prompts = rng.integers(*PROMPT_RANGES[place % len(PROMPT_RANGES)], n)
-        outputs = rng.integers(1, LONGEST_OUTPUT + 1, n)
+        outputs = rng.integers(1, 5, n)
         arrivals = np.zeros(n, dtype=np.int64)
         if kind in (1, 3):  # in random order: positions in an instance need not follow time
-            arrivals = rng.integers(0, LATEST_ARRIVAL + 1, n)
+            arrivals = rng.integers(0, 5, n)
         if kind == 2:  # equal requests
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind == 4:  # an idle gap

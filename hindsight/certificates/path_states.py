@@ -221,9 +221,8 @@ class HeaviestBeside:
         number, held : int64 arrays, shape (rounds, cases)
             Followed members of so many rounds, and the sum of their m.
         """
-        width = self.cells.shape[1]
         is_large = self.M * max(price for *_, price in self.states) >= 2**28
-        values = np.zeros((1, width), dtype=np.int64 if is_large else np.int32)  # V_0
+        values = np.zeros_like(self.cells[:1], dtype=np.int64 if is_large else np.int32)  # V_0
         group = np.zeros(number.shape[1], dtype=np.int64)
         position = 0
         for r in range(1, self.longest + 1):
@@ -235,15 +234,19 @@ class HeaviestBeside:
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(*joined(columns, sizes))
-                if width * len(chosen) > self.most_cells:
-                    raise CertificateTooLargeError("proof: too much may run beside known requests")
                 before, *members = (column[chosen] for column in columns)
-                values = self._behind(values[before], r, *members)
+                values = self._behind(values, before, r, *members)
         return values, group
 
-    def _behind(self, values: Numbers, r: int, number: Ints, held: Ints) -> Numbers:
-        """Take the followed members of r rounds: read V behind them too, where they all fit."""
+    def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
+        """Take the followed members of r rounds: read V behind them too, where they all fit.
+
+        Group g of the new tables is one of group ``before[g]`` of the old ones.
+        """
         M, (k, S) = self.M, self.cells
+        if len(before) * len(k) > self.most_cells:
+            raise CertificateTooLargeError("proof: too much may run beside what is followed")
+        values = values[before]
         some = np.flatnonzero(number)
         number, held = number[some], held[some]
         room = M - held - number * r
