@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.prices.state_kernels import prepend
 from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
@@ -135,17 +136,6 @@ def _begin(states: AnonymousStates) -> None:
     _fill(states, 0, 1)
 
 
-@step
-def _prepend(value: npt.NDArray[np.int32], m: int, r: int, weight: int, M: int) -> None:
-    """Allow one more member (m, r) before those counted in ``value``."""
-    # k increases, so that at most one member is added.
-    for k in range(value.shape[0] - 1):
-        for S in range(M - m - (k + 1) * r + 1):
-            v = value[k + 1, S + m]
-            if v >= 0 and v + weight > value[k, S]:
-                value[k, S] = v + weight
-
-
 @inner
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """Write V_r for r = begin .. theta from V of begin - 1."""
@@ -159,7 +149,7 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
                 value[k, S] = tables[node, rows[r - 1] + k, S]
         for p in range(first[r], first[r + 1]):
             for _ in range(copies[p]):
-                _prepend(value, held[p], r, weights[p], M)
+                prepend(value, held[p], r, weights[p], M)
 
 
 @step

@@ -64,20 +64,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hindsight.exact.state_kernels import Flags
 from hindsight.prices.starts import request_classes
 from hindsight.prices.states import SCALE, start_values
+from hindsight.runtime.clock import StoppedEarlyError
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory_translation import relaxed
 
 from .anonymous_states import room_for_states, set_epoch
-from .layer_kernels import (
+from .layer_kernels import extend_sets, join_parents, store_epoch
+from .layers import (
+    COLUMNS,
     FAR,
     START_BITS,
     Blocks,
@@ -88,9 +90,6 @@ from .layer_kernels import (
     PathGraph,
     Scratch,
     Sets,
-    extend_sets,
-    join_parents,
-    store_epoch,
 )
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
@@ -132,10 +131,6 @@ class TooLargeError(Exception):
     """The graph would have more nodes than the room allows."""
 
 
-class StoppedError(Exception):
-    """The caller wants the work to stop."""
-
-
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
     """Return an upper bound on active requests: each holds s + 1 or more in its next round."""
     held = np.cumsum(np.sort(prompt_lengths) + 1)
@@ -154,8 +149,6 @@ class PricedInstance:
         T past the last arrival.
     limit : int
         Total latency.
-    twins, fixing : bool, default True
-        Whether the rules of twins and of fixed starts are used.
 
     Attributes
     ----------
@@ -173,17 +166,9 @@ class PricedInstance:
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        prices: IntArray,
-        capacities: IntArray,
-        limit: int,
-        *,
-        twins: bool = True,
-        fixing: bool = True,
+        self, instance: Instance, prices: IntArray, capacities: IntArray, limit: int
     ) -> None:
-        self.instance, self.limit = instance, limit
-        self.prices, self.capacities = prices, capacities
+        self.limit, self.prices, self.capacities = limit, prices, capacities
         tokens, rule = relaxed(instance), instance.memory_rule
         s, o, a, _ = self.columns = tokens.columns
         stored = instance.prompt_lengths - rule.unstored
@@ -194,21 +179,18 @@ class PricedInstance:
         budget = self.budget(self.first_prices)
         self.is_within = budget >= 0
         self.epochs = T + max(0, budget) // SCALE + int(o.max()) + 2
-        if self.epochs >= 1 << START_BITS or n >= 1 << START_BITS:
-            raise TooLargeError
-        if int(capacities.max(initial=0)) >= 1 << 31:
+        is_late = max(self.epochs, n) >= 1 << START_BITS
+        if is_late or int(capacities.max(initial=0)) >= 1 << 31:
             raise TooLargeError
         self.starts = np.full((n, self.epochs + 1), NEVER, dtype=np.int64)
         for i in range(n):
             self.starts[i, a[i] : T + 1] = P[i, a[i] : T + 1]
             self.starts[i, T + 1 :] = P[i, T] + SCALE * np.arange(1, self.epochs - T + 1)
-        if fixing:
-            self.starts[self.starts - self.first_prices[:, None] > budget] = NEVER
-        self.kinds = request_classes(tokens).class_of if twins else np.arange(n)
+        self.starts[self.starts - self.first_prices[:, None] > budget] = NEVER
+        self.kinds = request_classes(tokens).class_of
         self.most_at_once = most_at_once(s, tokens.memory_limit)
-        self.random_keys = (
-            np.random.default_rng(1).integers(1, 2**63, self.starts.shape).astype(np.uint64)
-        )
+        rng = np.random.default_rng(1)
+        self.random_keys = rng.integers(1, 2**63, self.starts.shape).astype(np.uint64)
 
     def constant(self, u: IntArray) -> int:
         """Return L for start prices u."""
@@ -221,18 +203,11 @@ class PricedInstance:
 
 def coarsest_graph(priced: PricedInstance) -> PathGraph:
     """Return the chain of epochs that follows no request."""
-    size = priced.epochs + 1
-    nothing = np.zeros(size, np.int64)
-    return PathGraph(
-        np.arange(-1, size - 1, dtype=np.int32),
-        np.full(size, -1, np.int32),
-        np.full(size, -1, np.int16),
-        (priced.epochs - np.arange(size)).astype(np.int16),
-        nothing,
-        nothing.astype(np.int32),
-        nothing.astype(np.int16),
-        np.zeros(0, np.int16),
-    )
+    places = np.arange(priced.epochs + 1)
+    none, nothing = np.full_like(places, -1), np.zeros_like(places)
+    columns = places - 1, none, none, places[::-1], nothing, nothing, nothing
+    typed: Any = (column.astype(kind) for column, kind in zip(columns, COLUMNS, strict=True))
+    return PathGraph(*typed, np.zeros(0, np.int16))
 
 
 def finer_graph(
@@ -272,7 +247,7 @@ def finer_graph(
     ------
     TooLargeError
         The graph needs more nodes than the room allows.
-    StoppedError
+    StoppedEarlyError
         ``should_stop`` returned True.
     """
     arcs = costs_of_arcs(coarse, priced.starts, u, priced.columns.output_lengths)
@@ -291,16 +266,6 @@ def finer_graph(
     return builder.graph()
 
 
-def _room_for_sets(room: int, most: int) -> Sets:
-    return Sets(
-        np.empty((room, most), np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-    )
-
-
 class _Builder:
     """Arrays of a path graph while its epochs are added one by one."""
 
@@ -313,79 +278,60 @@ class _Builder:
         room: Room,
         pool: ThreadPoolExecutor,
     ) -> None:
-        self.priced, self.coarser, self.added = priced, coarser, added
+        self.priced, self.pool = priced, pool
         self.followed = coarser.followed.copy()
         self.followed[added] = True
-        self.regrets = priced.starts - u[:, None]
-        self.budget = priced.budget(u)
-        memory_limit = priced.columns.memory_limit
-        longest = int(priced.columns.output_lengths[~self.followed].max(initial=0))
-        self.pool = pool
-        self.unpriced = np.zeros((memory_limit + 1, memory_limit + 1), dtype=np.int64)
-        nodes = min(room.nodes, MOST_NODES)
-        self.room, self.most_nodes = max(4096, nodes // 8), nodes
-        most = priced.most_at_once
-        self.above = _room_for_sets(self.room, most)
+        o, side = priced.columns.output_lengths, priced.columns.memory_limit + 1
+        longest = int(o[~self.followed].max(initial=0))
+        self.unpriced = np.zeros((side, side), dtype=np.int64)
+        self.most_nodes = min(room.nodes, MOST_NODES)
+        self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
+        # No request is active after the last epoch.
+        self.given = Extension(
+            tau=priced.epochs,
+            room=self.room,
+            capacity=0,
+            prices=self.unpriced,
+            budget=priced.budget(u),
+            regrets=priced.starts - u[:, None],
+            requests=priced.columns,
+            blocks=priced.blocks,
+            added=added,
+            kinds=priced.kinds,
+            keys=priced.random_keys,
+            above=Sets.room(self.room, most),
+            coarser=coarser,
+        )
+        # Zero pages take memory only where an array is written.
         self.parts = [
             Found(
-                _room_for_sets(self.room, most),
+                Sets.room(self.room, most),
                 Scratch(
-                    # Zero pages take memory only where the table is written.
                     np.zeros(1 << (2 * self.room).bit_length() if first else 1, np.int64),
-                    *(np.empty(self.room, np.int64) for _ in range(8)),
+                    *(np.zeros(self.room, np.int64) for _ in Scratch._fields[1:]),
                 ),
-                np.empty(2 * (room.nodes + 1) if first else 4 * self.room, np.int16),
-                room_for_states(longest, most, memory_limit, room.table_bytes // room.threads),
-                Members(*np.zeros((5, self.above.members.shape[1] + 1), np.int64)),
+                np.zeros(2 * (room.nodes + 1) if first else 4 * self.room, np.int16),
+                room_for_states(longest, most, side - 1, room.table_bytes // room.threads),
+                Members(*np.zeros((5, most + 1), np.int64)),
             )
             for first in [True] + [False] * (room.threads - 1)
         ]
         cells = self.parts[0].states.tables[0].size
         self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
-        # No request is active after the last epoch.
-        self.above_nodes = np.zeros(self.room, np.int64)
-        for column in self.above:
-            column[0] = 0
-        size = room.nodes + 1
-        self.arrays = PathGraph(
-            np.empty(size, np.int32),
-            np.empty(size, np.int32),
-            np.empty(size, np.int16),
-            np.empty(size, np.int16),
-            np.empty(size, np.int64),
-            np.empty(size, np.int32),
-            np.empty(size, np.int16),
-            self.parts[0].ended,
-        )
-        first = (-1, -1, -1, priced.epochs, 0, 0, 0)
-        arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
-        for array, value in zip(arrays, first, strict=False):
+        columns = (np.zeros(room.nodes + 1, kind) for kind in COLUMNS)
+        self.arrays = PathGraph(*columns, self.parts[0].ended)
+        first = -1, -1, -1, priced.epochs
+        for array, value in zip(self.arrays, first, strict=False):
             array[0] = value
-        self.size = self.count = 1
-        self.ended = 0
+        self.size, self.count, self.ended = 1, 1, 0
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
         """Add one more epoch."""
-        priced, keys = self.priced, self.priced.random_keys
-        prices, capacity = self.unpriced, 0
+        priced, prices, capacity = self.priced, self.unpriced, 0
         if tau < len(priced.capacities):
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
-        given = Extension(
-            tau,
-            self.budget,
-            capacity,
-            prices,
-            self.regrets,
-            priced.columns,
-            self.added,
-            priced.kinds,
-            keys,
-            self.above,
-            self.above_nodes,
-            self.coarser,
-            priced.blocks,
-        )
         room = min(self.room, self.most_nodes - self.size)
+        given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
         # Threads get sets in the order of their numbers, so that the number of threads changes
         # nothing but the time.
         borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
@@ -397,52 +343,42 @@ class _Builder:
             set_epoch(tau, prices, priced.columns, self.followed, part.states)
             for begin in range(borders[k], borders[k + 1], self.at_once):
                 if should_stop():
-                    raise StoppedError
+                    raise StoppedEarlyError
                 stop = min(borders[k + 1], begin + self.at_once)
-                nodes, taken = extend_sets(given, begin, stop, (nodes, taken), part, room)
+                nodes, taken = extend_sets(given, begin, stop, (nodes, taken), part)
                 if nodes < 0:
                     raise TooLargeError
             return nodes, taken
 
         busy = [k for k in range(len(self.parts)) if borders[k] < borders[k + 1]]
-        if len(busy) == 1:
-            nodes, self.ended = extend(0)
-        else:
-            results = list(self.pool.map(extend, busy))
-            nodes, self.ended = results[0]
-            for k, (more, taken) in zip(busy[1:], results[1:], strict=True):
-                nodes = self._append(self.parts[k], nodes, more, taken, room)
-        here, scratch = self.parts[0].here, self.parts[0].scratch
-        nodes = join_parents(tau, nodes, here, scratch, self.coarser, keys, room)
+        results = [extend(0)] if len(busy) == 1 else list(self.pool.map(extend, busy))
+        nodes, self.ended = results[0]
+        for k, (more, taken) in zip(busy[1:], results[1:], strict=True):
+            self._append(self.parts[k], nodes, more, taken, room)
+            nodes += more
+        nodes = join_parents(given, nodes, self.parts[0])
         if nodes < 0:
             raise TooLargeError
-        self.count = store_epoch(
-            tau, nodes, self.size, here, scratch, self.above, self.above_nodes, self.arrays
-        )
+        self.count = store_epoch(given, nodes, self.size, self.parts[0], self.arrays)
         self.size += nodes
 
-    def _append(self, part: Found, nodes: int, more: int, taken: int, room: int) -> int:
+    def _append(self, part: Found, nodes: int, more: int, taken: int, room: int) -> None:
         """Append the nodes that another thread found to those of the first."""
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):
             raise TooLargeError
         part.scratch.ended_first[:more] += self.ended
-        found = slice(nodes, nodes + more)
-        columns: tuple[npt.NDArray[np.generic], ...] = part.here
-        for name, column in zip(Sets._fields, columns, strict=True):
-            getattr(first.here, name)[found] = column[:more]
-        scratch = first.scratch, part.scratch
-        for name in ("later", "slacks", "ended_first", "ended_counts"):
-            getattr(scratch[0], name)[found] = getattr(scratch[1], name)[:more]
+        # The table is of the first thread alone.
+        targets, sources = ((*one.here, *one.scratch[1:]) for one in (first, part))
+        for target, source in zip(targets, sources, strict=True):
+            target[nodes : nodes + more] = source[:more]
         first.ended[self.ended : self.ended + taken] = part.ended[:taken]
         self.ended += taken
-        return nodes + more
 
     def graph(self) -> PathGraph:
         """Return the graph so far, using the memory of this object."""
-        sizes = (self.size,) * 7 + (self.ended,)
-        arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
-        for column, size in zip(arrays, sizes, strict=True):
+        for column in self.arrays[:-1]:
             # Shrink in place: a copy would take the memory twice.
-            column.resize(size, refcheck=False)
+            column.resize(self.size, refcheck=False)
+        self.arrays.ended.resize(self.ended, refcheck=False)
         return self.arrays

@@ -17,7 +17,7 @@ from hindsight.exact.state_kernels import Flags, Masks
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
-from .layer_kernels import FAR, Codes, PathGraph
+from .layers import FAR, Codes, PathGraph
 
 
 @partial(njit, makes_arrays=True)

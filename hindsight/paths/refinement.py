@@ -17,16 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindsight.prices.state_proofs import PathStage
+from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import IntArray
 
-from .graph import (
-    PricedInstance,
-    Room,
-    StoppedError,
-    TooLargeError,
-    coarsest_graph,
-    finer_graph,
-)
+from .graph import PricedInstance, Room, TooLargeError, coarsest_graph, finer_graph
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
@@ -49,8 +43,6 @@ class PathOutcome:
         The best schedule within the limit, shape (n,), or None if none was seen.
     root_bound : int
         Bound proved by graphs and prices alone, before any request was tracked.
-    followed : int
-        Number of requests followed at the end.
     nodes : int
         Nodes of all graphs when built.
     most_nodes : int
@@ -64,20 +56,10 @@ class PathOutcome:
     lower_bound: int
     start_times: IntArray | None
     root_bound: int
-    followed: int
     nodes: int
     most_nodes: int
     is_whole: bool
     stages: tuple[PathStage, ...]
-
-
-def _stages_of(relaxation: PathRelaxation) -> list[PathStage]:
-    """Return the stages that drop nodes of a graph, from the steps of its relaxation."""
-    told = sum(len(step.tracked) for step in relaxation.steps)
-    # If no split node was left, no step records the last tracking.
-    last = relaxation.start_prices
-    tracked = tuple(relaxation.tracked[told:])
-    return [*relaxation.steps, PathStage(last, (), tracked), PathStage(last)]
 
 
 class Refinement:
@@ -93,9 +75,6 @@ class Refinement:
         Parameters of the price ascent on a graph.
     should_stop : Callable[[], bool]
         Polled throughout.
-    dropping, in_steps : bool, default True
-        Whether nodes are dropped, and whether some graphs follow only part of the requests; neither
-        changes the optimum.
     """
 
     def __init__(
@@ -104,13 +83,9 @@ class Refinement:
         room: Room,
         climb: Climb,
         should_stop: Callable[[], bool],
-        *,
-        dropping: bool = True,
-        in_steps: bool = True,
     ) -> None:
         self._priced, self._climb, self._should_stop = priced, climb, should_stop
         self._room = room
-        self._dropping, self._in_steps = dropping, in_steps
         # The longest requests are followed first, and equal ones one after the other.
         s, o, _, _ = priced.columns
         self._order = np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
@@ -123,7 +98,7 @@ class Refinement:
         self._lower, self._root, self._is_open = 0, 0, True
         self._gained = 1.0
         self._found: IntArray | None = None
-        self._nodes = self._most_nodes = 0
+        self._nodes: list[int] = []
 
     def run(self) -> PathOutcome:
         """Build graph after graph, as far as time and room allow."""
@@ -134,15 +109,14 @@ class Refinement:
             while self._is_open and self._done < self._n:
                 self._refine()
             is_whole = True
-        except (StoppedError, TooLargeError, MemoryError):
+        except (StoppedEarlyError, TooLargeError, MemoryError):
             pass
         return PathOutcome(
             lower_bound=self._lower,
             start_times=self._found,
             root_bound=self._root or self._lower,
-            followed=self._done,
-            nodes=self._nodes,
-            most_nodes=self._most_nodes,
+            nodes=sum(self._nodes),
+            most_nodes=max(self._nodes, default=0),
             is_whole=is_whole,
             stages=tuple(self._stages),
         )
@@ -154,15 +128,8 @@ class Refinement:
         """Build one more graph and improve its bound."""
         added = self._next_ones()
         self._stages.append(PathStage(self._u, tuple(added.tolist())))
-        graph = finer_graph(
-            self._priced,
-            self._graph,
-            self._followed,
-            added,
-            self._u,
-            self._room,
-            self._should_stop,
-        )
+        priced, room, stop = self._priced, self._room, self._should_stop
+        graph = finer_graph(priced, self._graph, self._followed, added, self._u, room, stop)
         self._followed[added] = True
         self._done += len(added)
         if graph is None:
@@ -170,47 +137,29 @@ class Refinement:
             return
         # The coarser graph is no longer needed, and large graphs take most of the memory.
         self._graph = graph
-        self._nodes += len(graph.later)
-        self._most_nodes = max(self._most_nodes, len(graph.later))
-        relaxation = PathRelaxation(
-            self._priced,
-            graph,
-            self._followed,
-            self._u,
-            self._room.nodes,
-            self._should_stop,
-            dropping=self._dropping,
-        )
+        self._nodes.append(len(graph.later))
+        relaxation = PathRelaxation(priced, graph, self._followed, self._u, room.nodes, stop)
         try:
             relaxation.climb(self._climb)
             if self._done == self._n:
                 self._root = relaxation.lower_bound
-                climb = self._climb
-                cooler = Climb(
-                    max(1, climb.iterations // 2),
-                    (0.5 * climb.heats[0], climb.heats[1]),
-                    0.5 * climb.rate,
-                )
-                relaxation.sublimate(cooler)
+                climb, (hot, cold) = self._climb, self._climb.heats
+                steps = max(1, climb.iterations // 2)
+                relaxation.sublimate(Climb(steps, (0.5 * hot, cold), 0.5 * climb.rate))
         finally:
             before, self._lower = self._lower, max(self._lower, relaxation.lower_bound)
-            self._gained = (self._lower - before) / max(1, self._priced.limit - before)
+            self._gained = (self._lower - before) / max(1, priced.limit - before)
             self._found = relaxation.found
-            self._stages += _stages_of(relaxation)
+            self._stages += relaxation.stages()
         self._is_open = relaxation.is_open
         self._graph, self._u = relaxation.graph, relaxation.start_prices
 
     def _next_ones(self) -> IntArray:
         """Return the requests to follow next: many at first, few in large graphs, whole kinds."""
-        size = len(self._graph.later)
-        if not self._in_steps:
-            step = self._n
-        elif self._done == 0:
-            step = math.ceil(FOLLOWED_FIRST * self._n)
-        else:
+        size, step = len(self._graph.later), math.ceil(FOLLOWED_FIRST * self._n)
+        if self._done:
             step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4
-            if self._gained < WORTHWHILE:
-                step *= 2
+            step *= 1 + (self._gained < WORTHWHILE)
         end = min(self._n, self._done + step)
         kinds = self._priced.kinds[self._order]
         while end < self._n and kinds[end] == kinds[end - 1]:

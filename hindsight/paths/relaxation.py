@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,10 +43,11 @@ from hindsight.exact.state_kernels import Flags
 from hindsight.prices.ascent import Adam, Settings
 from hindsight.prices.state_proofs import PathStage
 from hindsight.prices.states import SCALE
+from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import FloatArray, IntArray
 
-from .graph import PricedInstance, StoppedError, TooLargeError
-from .layer_kernels import FAR, PathGraph
+from .graph import PricedInstance, TooLargeError
+from .layers import FAR, PathGraph
 from .path_kernels import (
     Split,
     Tracking,
@@ -116,8 +118,6 @@ class PathRelaxation:
         Most nodes while nodes are split.
     should_stop : Callable[[], bool]
         Polled throughout.
-    dropping : bool, default True
-        Whether nodes are dropped; this does not change the optimum.
 
     Attributes
     ----------
@@ -129,8 +129,8 @@ class PathRelaxation:
         One less than the total latency of ``found``: the optimum may still be within it.
     tracked : list[int]
         Requests tracked so far.
-    steps : list[PathStage]
-        All steps that decided which nodes are left.
+    start_prices : int64 array, shape (n,)
+        The prices u of being started that prove the most so far.
     """
 
     def __init__(
@@ -141,29 +141,19 @@ class PathRelaxation:
         u: IntArray,
         most_nodes: int,
         should_stop: Callable[[], bool],
-        *,
-        dropping: bool = True,
     ) -> None:
         self._priced, self.graph, self._followed = priced, graph, followed
-        self._most_nodes, self._should_stop, self._dropping = most_nodes, should_stop, dropping
-        self._n = len(u)
-        self.limit = priced.limit
-        self._completion = priced.columns.output_lengths - priced.columns.arrival_times
-        self._best: int | None = None
-        self._best_u = u.copy()
+        self._most_nodes, self._should_stop = most_nodes, should_stop
+        self._n, self._best = len(u), -(1 << 62)
+        self.limit, self.start_prices = priced.limit, u.copy()
         self.tracked: list[int] = []
-        self.steps: list[PathStage] = []
+        self._steps: list[PathStage] = []
         self._untold: list[int] = []
         self.found: IntArray | None = None
         self._misses = np.zeros(self._n)
 
     def __len__(self) -> int:
         return len(self.graph.later)
-
-    @property
-    def start_prices(self) -> IntArray:
-        """Return the prices u of being started that prove the most so far, shape (n,)."""
-        return self._best_u
 
     @property
     def is_open(self) -> bool:
@@ -173,11 +163,13 @@ class PathRelaxation:
     @property
     def lower_bound(self) -> int:
         """Return the proved lower bound on total latency."""
-        if not len(self):
-            return self.limit + 1
-        if self._best is None:
-            return 0
-        return min(self.limit + 1, -(-self._best // SCALE))
+        return min(self.limit + 1, -(-self._best // SCALE)) if self.is_open else self.limit + 1
+
+    def stages(self) -> list[PathStage]:
+        """Return the stages that dropped nodes so far, the last of which drops what is left."""
+        # If no split node was left, no step records the last tracking.
+        last = PathStage(self.start_prices, (), tuple(self._untold))
+        return [*self._steps, last, PathStage(self.start_prices)]
 
     def climb(self, ascent: Climb) -> None:
         """Improve prices along the gradient, and drop nodes in between.
@@ -188,7 +180,7 @@ class PathRelaxation:
 
         Raises
         ------
-        StoppedError
+        StoppedEarlyError
             The caller wants the work to stop.
         """
         x = np.zeros(self._n)
@@ -197,9 +189,9 @@ class PathRelaxation:
         steps = 0
         while steps < ascent.iterations:
             through = self.drop()
-            if through is None:
+            if not self.is_open:
                 return
-            core, u = self._core(through, margin), self._best_u
+            core, u = self._core(through, margin), self.start_prices
             before = self._best
             x[:] = u / SCALE
             trial = u
@@ -222,42 +214,40 @@ class PathRelaxation:
                 margin = min(2 * margin, FARTHEST)
         self.drop()
 
-    def drop(self) -> IntArray | None:
+    def drop(self) -> IntArray:
         """Drop nodes from both ends, at the best prices so far.
 
         Returns
         -------
-        int64 array or None
-            Least cost of paths through each remaining node; None if no node is left.
+        int64 array
+            Least cost of paths through each remaining node.
 
         Raises
         ------
-        StoppedError
+        StoppedEarlyError
             The caller wants the work to stop.
         """
-        if not len(self):
-            return None
-        u = self._best_u
+        u, through = self.start_prices, np.full(len(self), FAR)
+        if not self.is_open:
+            return through
         arcs, to_end = self._evaluate(u)
-        self.steps.append(PathStage(u, (), tuple(self._untold)))
+        self._steps.append(PathStage(u, (), tuple(self._untold)))
         self._untold = []
         self._record(self.graph, arcs, to_end)
         # A schedule found lowers the limit below its own cost.
         budget = self._priced.budget(u, self.limit)
-        if to_end[-1] > budget:
-            self._keep(np.zeros(len(self), np.bool_))
-            return None
-        through = np.full(len(self), FAR)
         through[-1] = 0
-        self._in_chunks(costs_from_the_start, arcs, through, up=False)
+        for chunk in reversed(self._chunks(len(self))):
+            self._poll()
+            costs_from_the_start(self.graph, arcs, through, *chunk)
         del arcs
         kept = (through < FAR) & (to_end < FAR)
         through += to_end
         del to_end
         kept &= through <= budget
-        if self._dropping and not kept.all():
+        if not kept.all():
             through = through[kept]
-            self._keep(kept)
+            self.graph = keep_nodes(self.graph, np.flatnonzero(kept))
         return through
 
     def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> None:
@@ -267,7 +257,8 @@ class PathRelaxation:
         starts, counts = np.zeros((2, self._n), np.int64)
         best_path(graph, arcs, to_end, starts, counts)
         self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
-        latency = int((starts + self._completion).sum())
+        _, o, a, _ = self._priced.columns
+        latency = int((starts + o - a).sum())
         if (counts == 1).all() and latency <= self.limit:
             self.found, self.limit = starts, latency - 1
 
@@ -281,13 +272,8 @@ class PathRelaxation:
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the bound of a core under u, which proves nothing, and its smoothed gradient."""
-        if self._should_stop():
-            raise StoppedError
         priced, size = self._priced, len(graph.later)
-        arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
-        to_end = np.full(size, FAR)
-        to_end[0] = 0
-        costs_to_the_end(graph, arcs, to_end, 0, size)
+        arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
         weights, shares = np.empty((2, size))
         completions = np.zeros(self._n)
@@ -300,36 +286,41 @@ class PathRelaxation:
 
         Raises
         ------
-        StoppedError, TooLargeError
+        StoppedEarlyError, TooLargeError
             The caller wants the work to stop; the split nodes exceed the room.
         """
         while self.is_open and len(self.tracked) < self._n:
             self.track(self._most_missed())
             self.climb(ascent)
 
-    def _in_chunks(self, kernel: Callable[..., object], *arguments: object, up: bool) -> None:
-        size = len(self)
-        begins = range(0, size, CHUNK)
-        for begin in begins if up else reversed(begins):
-            if self._should_stop():
-                raise StoppedError
-            kernel(self.graph, *arguments, begin, min(size, begin + CHUNK))
+    @staticmethod
+    def _chunks(size: int) -> list[tuple[int, int]]:
+        """Return ranges of nodes between two polls."""
+        return [(begin, min(size, begin + CHUNK)) for begin in range(0, size, CHUNK)]
 
-    def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return costs of arcs, and of paths to the end, under u; save the best bound."""
-        priced = self._priced
-        arcs = costs_of_arcs(self.graph, priced.starts, u, priced.columns.output_lengths)
-        to_end = np.full(len(self), FAR)
+    def _poll(self) -> None:
+        if self._should_stop():
+            raise StoppedEarlyError
+
+    def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
+        """Return costs of arcs, and of paths to the end, under u."""
+        priced, size = self._priced, len(graph.later)
+        arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
+        to_end = np.full(size, FAR)
         to_end[0] = 0
-        self._in_chunks(costs_to_the_end, arcs, to_end, up=True)
-        value = int(to_end[-1])
-        bound = SCALE * (self.limit + 1) if value >= FAR else priced.constant(u) + value
-        if self._best is None or bound > self._best:
-            self._best, self._best_u = bound, u.copy()
+        for chunk in self._chunks(size):
+            self._poll()
+            costs_to_the_end(graph, arcs, to_end, *chunk)
         return arcs, to_end
 
-    def _keep(self, kept: np.ndarray) -> None:
-        self.graph = keep_nodes(self.graph, np.flatnonzero(kept))
+    def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
+        """Return `_costs` of the whole graph; save the best bound."""
+        arcs, to_end = self._costs(self.graph, u)
+        value = int(to_end[-1])
+        bound = SCALE * (self.limit + 1) if value >= FAR else self._priced.constant(u) + value
+        if bound > self._best:
+            self._best, self.start_prices = bound, u.copy()
+        return arcs, to_end
 
     def _most_missed(self) -> list[int]:
         """Return the requests to track next: fewer if each may double many nodes."""
@@ -342,10 +333,10 @@ class PathRelaxation:
 
         Raises
         ------
-        StoppedError, TooLargeError
+        StoppedEarlyError, TooLargeError
             The caller wants the work to stop; the split nodes exceed the room.
         """
-        arcs, to_end = self._evaluate(self._best_u)
+        arcs, to_end = self._evaluate(self.start_prices)
         bits = np.zeros(self._n, np.uint64)
         # Requests tracked before are distinguished already, by different nodes.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
@@ -354,7 +345,7 @@ class PathRelaxation:
         for i in new:
             mine = epochs[requests == i]
             required[int(mine.max(initial=-1)) + 1 :] |= bits[i]
-        budget = self._priced.budget(self._best_u, self.limit)
+        budget = self._priced.budget(self.start_prices, self.limit)
         first, children = grouped(self.graph.parents)
         tracking = Tracking(arcs, to_end, first, children, bits, required, budget)
         room = min(self._most_nodes, max(1 << 16, 4 * len(self)))
@@ -373,16 +364,8 @@ class PathRelaxation:
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
-        split_graph = PathGraph(
-            later,
-            split.parents[:count],
-            graph.requests[old],
-            graph.epochs[old],
-            graph.slacks[old],
-            graph.ended_first[old],
-            graph.ended_counts[old],
-            graph.ended,
-        )
+        columns: Any = [column[old] for column in graph[2:-1]]
+        split_graph = PathGraph(later, split.parents[:count], *columns, graph.ended)
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = keep_nodes(split_graph, order[alive[order] & reaches_the_end])
@@ -393,24 +376,16 @@ class PathRelaxation:
         """Split all nodes into the arrays; return the number of new nodes, or -1 if full."""
         count, size = 1, len(self)
         split.old[0], split.heads[size - 1] = size - 1, 0
-        for begin in reversed(range(0, size, CHUNK)):
-            if self._should_stop():
-                raise StoppedError
-            count = split_nodes(self.graph, tracking, split, count, begin, min(size, begin + CHUNK))
+        for chunk in reversed(self._chunks(size)):
+            self._poll()
+            count = split_nodes(self.graph, tracking, split, count, *chunk)
             if count < 0:
                 break
         return count
 
 
 def _room_for_split(nodes: int, room: int) -> Split:
-    return Split(
-        np.full(nodes, -1, np.int32),
-        np.full(room, -1, np.int32),
-        np.empty(room, np.int32),
-        np.zeros(room, np.uint64),
-        np.zeros(room, np.int64),
-        np.full(room, -1, np.int32),
-        np.full(room, -1, np.int32),
-        np.zeros(room, np.bool_),
-        np.full(1 << (2 * room).bit_length(), -1, np.int32),
-    )
+    linked, old, later, parents = np.full((4, room), -1, np.int32)
+    heads, table = (np.full(size, -1, np.int32) for size in (nodes, 1 << (2 * room).bit_length()))
+    masks, costs, alive = (np.zeros(room, kind) for kind in (np.uint64, np.int64, np.bool_))
+    return Split(heads, linked, old, masks, costs, later, parents, alive, table)

@@ -28,12 +28,12 @@ one of them alone could overflow, which is why reassociation (fastmath) is not a
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import largest, njit, step
+from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
 from .state_tables import ordered_states
@@ -46,10 +46,6 @@ SELDOM = 3e-4
 
 NEGLIGIBLE_PRICE = 1e-7
 """Prices up to this value, in rounds, count as 0."""
-
-
-NO_PREFIX = -(2**62)
-"""Total of prefixes that there are not, far below any total of prices."""
 
 
 class GibbsStates(NamedTuple):
@@ -362,18 +358,18 @@ def soft_capacities(
 
 
 @step
-def _append_copies(
-    value: IntArray, m: int, r: int, copies: int, price: int, memory_limit: int, most: int
-) -> int:
-    """Allow members (m, r) in the heaviest prefixes of up to ``most`` members; return the most."""
-    for _ in range(copies):
-        depth = min(memory_limit // r, most + 1)
-        # k decreases, so that a copy is appended only once.
-        for k in range(depth - 1, -1, -1):
-            for S in range(memory_limit - m - (k + 1) * r + 1):
-                value[k + 1, S + m] = max(value[k + 1, S + m], value[k, S] + price)
-        most = max(most, depth)
-    return most
+def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
+    """Allow one more member (m, r) in front of those that ``value`` counts.
+
+    ``value[k, S]`` is the most that members with r or fewer rounds to go add behind a prefix of k
+    members whose m add up to S; it is negative where that is impossible.
+    """
+    # k increases, so that at most one member is added.
+    for k in range(value.shape[0] - 1):
+        for S in range(memory_limit - m - (k + 1) * r + 1):
+            v = value[k + 1, S + m]
+            if v >= 0 and v + weight > value[k, S]:
+                value[k, S] = v + weight
 
 
 @partial(njit, makes_arrays=True)
@@ -381,18 +377,18 @@ def capacities(Q: IntArray, states: GibbsStates, W: IntArray, first: int, stride
     """Write W[tau], the total price of the heaviest configuration at each epoch, exactly.
 
     Only epochs first, first + stride, ... are written, as in `soft_capacities`. Prices below 1
-    count as 0. ``value[k, S]`` is the largest total of a prefix of k members whose m add up to S.
+    count as 0.
     """
     held, rounds, copies, memory_limit = states
     value = np.empty((memory_limit + 1, memory_limit + 1), np.int64)
     for tau in range(first, Q.shape[0], stride):
-        # No prefix yet but the empty one; with any prices the rest stays below 0.
-        value.fill(NO_PREFIX)
-        value[0, 0] = 0
-        most = 0
-        for p in range(Q.shape[1]):
+        value.fill(0)
+        # From the end of the list: r increases.
+        for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
-                most = _append_copies(
-                    value, held[p], rounds[p], copies[p], Q[tau, p], memory_limit, most
-                )
-        W[tau] = largest(value.ravel())
+                r = rounds[p]
+                # A prefix of k members with r or more rounds to go has k r <= M.
+                rows = value[: memory_limit // r + 1]
+                for _ in range(copies[p]):
+                    prepend(rows, held[p], r, Q[tau, p], memory_limit)
+        W[tau] = value[0, 0]
