@@ -69,128 +69,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hindsight.prices.states import SCALE
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import COST_SHIFT, AnyInts, Layer, Rules, improvable
-from .state_pruning import Flags as Flags
-from .state_pruning import Masks as Masks
-
-NO_BUDGET = 1 << 60
-"""A value above every bound."""
-
-
-class SearchedRequests(NamedTuple):
-    """Requests as the search needs them.
-
-    Attributes
-    ----------
-    columns : RequestColumns
-        Lengths, arrivals and M.
-    twin : int64 array, shape (n,)
-        A request that may not start later than this one, or -1.
-    random_keys : uint64 array, shape (largest o,)
-        Random keys for the hash of a profile.
-    """
-
-    columns: RequestColumns
-    twin: IntArray
-    random_keys: Masks
-
-
-class Prices(NamedTuple):
-    """Epoch prices and what follows from them, int64, in units of 1 / SCALE.
-
-    Attributes
-    ----------
-    Q : int64 array, shape (T, M + 1, M + 1)
-        Prices.
-    W : int64 array, shape (T,)
-        Capacities.
-    P, u : int64 array, shape (n, T + 1)
-        As `hindsight.prices.states.start_values` gives them.
-    """
-
-    Q: IntArray
-    W: IntArray
-    P: IntArray
-    u: IntArray
-
-    @property
-    def root(self) -> int:
-        """Return the bound of the empty schedule."""
-        return int(self.u[:, 0].sum() - self.W.sum())
-
-
-class Child(NamedTuple):
-    """A child while requests are started in it.
-
-    Attributes
-    ----------
-    mask, starts, profile, history : array
-        Rows as those of a `Layer`; the profile has one round more.
-    drifts, regrets, weights : int64 array, shape (n,)
-        What it adds to drift, bound and slack when a request is not started at tau, when it is,
-        and what it then takes of the epoch's capacity.
-    """
-
-    mask: Masks
-    starts: IntArray
-    profile: IntArray
-    history: IntArray
-    drifts: IntArray
-    regrets: IntArray
-    weights: IntArray
-
-    @classmethod
-    def room_in(cls, layer: Layer) -> Child:
-        """Return work space for the children of states of a layer."""
-        n, rounds = layer.starts.shape[1], layer.profiles.shape[1]
-        sizes = (n, rounds + 1, layer.histories.shape[1], n, n, n)
-        columns = (np.zeros(size, np.int64) for size in sizes)
-        return cls(np.zeros(layer.masks.shape[1], np.uint64), *columns)
-
-
-class Expansion(NamedTuple):
-    """Input and work arrays of an expansion.
-
-    Attributes
-    ----------
-    layer, following : Layer
-        States at tau, and room for their children.
-    table : int64 array
-        Hash table of the children, a power of two of places.
-    requests : SearchedRequests
-        The requests.
-    prices : Prices
-        Prices that bound states.
-    rules : Rules
-        The rules in force.
-    stats : int64 array, shape (5,)
-        States removed by `improvable` and by merging, and branches pruned by *fixing*.
-    resume : int64 array, shape (n + 1,)
-        Where to go on: the number of requests started at tau in the child that comes next, and
-        their places among the candidates; -1 first to begin with.
-    child : Child
-        Work space.
-    candidates, chosen : int64 array
-        Work space, shape (n + 1,): requests that may start, and the places among them of
-        those that do.
-    """
-
-    layer: Layer
-    following: Layer
-    table: IntArray
-    requests: SearchedRequests
-    prices: Prices
-    rules: Rules
-    stats: IntArray
-    resume: IntArray
-    child: Child
-    candidates: IntArray
-    chosen: IntArray
+from .state_arrays import COST_SHIFT, Expansion, Layer, Masks
+from .state_pruning import improvable
 
 
 class _Sums(NamedTuple):
@@ -213,7 +99,9 @@ def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
 
 
 @step
-def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, size: int) -> Any:
+def _first_slot(
+    mask: Masks, profile: npt.NDArray[Any], begin: int, random_keys: Masks, size: int
+) -> Any:
     """Return the place in a hash table where the search for a state begins.
 
     The table size is a power of two; ``begin`` is the entry at which its profile begins.
@@ -228,13 +116,12 @@ def _first_slot(mask: Masks, profile: AnyInts, begin: int, random_keys: Masks, s
 
 
 @step
-def _find(
-    child: Child, random_keys: Masks, table: IntArray, masks: Masks, profiles: AnyInts
-) -> tuple[int, int]:
-    """Return the slot of a child in the hash table, and the number of its equal there or -1."""
-    mask, profile = child.mask, child.profile
+def _find(search: Expansion) -> tuple[int, int]:
+    """Return the slot of the child in the hash table, and the number of its equal there or -1."""
+    mask, profile, table = search.child.mask, search.child.profile, search.table
+    masks, profiles = search.following.masks, search.following.profiles
     size = table.shape[0]
-    slot = _first_slot(mask, profile, 1, random_keys, size)
+    slot = _first_slot(mask, profile, 1, search.random_keys, size)
     while True:
         v = table[slot]
         if v < 0:
@@ -253,30 +140,27 @@ def _find(
 
 
 @step
-def _begin(
-    q: int, tau: int, search: Expansion, child: Child, candidates: IntArray
-) -> tuple[int, _Sums]:
+def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
     """Copy state q; return how many requests may start, and its sums while none has started."""
     masks, costs, bounds, profiles, histories, starts = search.layer
-    s, o, a, _ = columns = search.requests.columns
-    Q, W, T = search.prices.Q, search.prices.W, search.prices.Q.shape[0]
-    mask, own_starts, profile, history, drifts, _, _ = child
-    for w in range(len(mask)):
-        mask[w] = masks[q, w]
+    s, o, a, _ = search.columns
+    Q, W, T, child = search.prices.Q, search.prices.W, search.prices.Q.shape[0], search.child
+    for w in range(len(child.mask)):
+        child.mask[w] = masks[q, w]
     for j in range(profiles.shape[1]):
-        profile[j] = profiles[q, j]
-    for j in range(len(history)):
-        history[j] = histories[q, j]
+        child.profile[j] = profiles[q, j]
+    for j in range(len(child.history)):
+        child.history[j] = histories[q, j]
     slack: Any = W[tau] if tau < T else np.int64(0)
     drift: Any = np.int64(0)
     count = 0
     for i in range(len(s)):
         t = np.int64(starts[q, i])
-        own_starts[i] = t
+        child.starts[i] = t
         if t < 0:
-            drift += drifts[i]
-            if a[i] <= tau and _fits(i, profile, columns):
-                candidates[count] = i
+            drift += child.drifts[i]
+            if a[i] <= tau and _fits(i, child.profile, search.columns):
+                child.candidates[count] = i
                 count += 1
         elif t + o[i] > tau and tau < T:
             slack -= Q[tau, s[i] + tau - t, t + o[i] - tau]
@@ -284,63 +168,46 @@ def _begin(
 
 
 @step
-def _toggle(
-    i: int, tau: int, sign: int, columns: RequestColumns, child: Child, sums: _Sums
-) -> _Sums:
-    """Start request i at tau, or undo that with ``sign`` -1."""
-    s, o, a, _ = columns
-    mask, starts, profile, _, drifts, regrets, weights = child
-    cost, bound, drift, slack = sums
+def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
+    """Start the candidate at place k at tau, or undo that with ``sign`` -1."""
+    s, o, a, _ = search.columns
+    child, i = search.child, search.child.candidates[k]
     for j in range(o[i]):
-        profile[j] += sign * (s[i] + j + 1)
-    starts[i] = tau if sign > 0 else -1
-    mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
+        child.profile[j] += sign * (s[i] + j + 1)
+    child.starts[i] = tau if sign > 0 else -1
+    child.mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
     return _Sums(
-        cost + sign * (((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau),
-        bound + sign * regrets[i],
-        drift - sign * drifts[i],
-        slack - sign * weights[i],
+        sums.cost + sign * (((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau),
+        sums.bound + sign * child.regrets[i],
+        sums.drift - sign * child.drifts[i],
+        sums.slack - sign * child.weights[i],
     )
 
 
 @step
-def _next_candidate(
-    k: int,
-    count: int,
-    candidates: IntArray,
-    least: int,
-    budget: int,
-    child: Child,
-    search: Expansion,
-) -> int:
+def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
     """Return the first candidate from place k on that fits beside the others, or ``count``."""
-    columns, twin, _ = search.requests
+    child, twin = search.child, search.twin
     while k < count:
-        i = candidates[k]
-        if twin[i] < 0 or child.starts[twin[i]] >= 0:
-            if search.rules.fixing and least + child.regrets[i] > budget:
-                search.stats[4] += 1
-            elif _fits(i, child.profile, columns):
-                break
+        i = child.candidates[k]
+        is_first = twin[i] < 0 or child.starts[twin[i]] >= 0
+        is_cheap = least + child.regrets[i] <= budget
+        if is_first and is_cheap and _fits(i, child.profile, search.columns):
+            break
         k += 1
     return k
 
 
 @step
-def _emit(tau: int, count: int, cost: int, bound: int, child: Child, search: Expansion) -> int:
-    """Append a child at tau + 1, or merge it; return the number of children, -1 without room."""
-    following, table, requests = search.following, search.table, search.requests
-    rules, stats = search.rules, search.stats
-    masks, costs, bounds, profiles, histories, starts = following
-    mask, own_starts, profile, history, _, _, _ = child
-    history[(tau + 1) % len(history)] = profile[0]
-    if improvable(tau + 1, own_starts, history, requests.columns, rules, stats):
+def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
+    """Append the child at tau + 1, or merge it; return the number of children, -1 without room."""
+    masks, costs, bounds, profiles, histories, starts = search.following
+    child, history = search.child, search.child.history
+    history[(tau + 1) % len(history)] = child.profile[0]
+    if improvable(tau + 1, child.starts, history, search.columns):
         return count
-    slot, v = 0, -1
-    if rules.merge:
-        slot, v = _find(child, requests.random_keys, table, masks, profiles)
+    slot, v = _find(search)
     if v >= 0:
-        stats[3] += 1
         if cost >= costs[v]:
             return count
     else:
@@ -348,51 +215,41 @@ def _emit(tau: int, count: int, cost: int, bound: int, child: Child, search: Exp
             return -1
         v = count
         count += 1
-        if rules.merge:
-            table[slot] = v
-    for w in range(len(mask)):
-        masks[v, w] = mask[w]
+        search.table[slot] = v
+    for w in range(len(child.mask)):
+        masks[v, w] = child.mask[w]
     costs[v], bounds[v] = cost, bound
     for j in range(profiles.shape[1]):
-        profiles[v, j] = profile[j + 1]
+        profiles[v, j] = child.profile[j + 1]
     for j in range(len(history)):
         histories[v, j] = history[j]
-    for j in range(len(own_starts)):
-        starts[v, j] = own_starts[j]
+    for j in range(len(child.starts)):
+        starts[v, j] = child.starts[j]
     return count
-
-
-@step
-def _suspend(resume: IntArray, depth: int, chosen: IntArray) -> None:
-    resume[0] = depth
-    for k in range(depth):
-        resume[k + 1] = chosen[k]
 
 
 @step
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Compute what each request adds to drift, bound and slack at tau."""
-    (s, o, _, _), (Q, _, P, u) = search.requests.columns, search.prices
-    _, _, _, _, drifts, regrets, weights = search.child
+    (s, o, _, _), (Q, _, P, u), child = search.columns, search.prices, search.child
     T = Q.shape[0]
     for i in range(len(s)):
-        drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+        child.drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
         if tau <= T:
-            regrets[i] = P[i, tau] - u[i, tau]
+            child.regrets[i] = P[i, tau] - u[i, tau]
         if tau < T:
-            weights[i] = Q[tau, s[i], o[i]]
+            child.weights[i] = Q[tau, s[i], o[i]]
 
 
 @step
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
     """Start the requests that were started when the last call stopped, if it stopped within."""
-    resume, candidates, chosen = search.resume, search.candidates, search.chosen
-    depth, k = max(resume[0], 0), 0
-    resume[0] = -1
+    child, k = search.child, 0
+    depth = child.depth[0]
+    child.depth[0] = 0
     for d in range(depth):
-        chosen[d] = resume[d + 1]
-        k = chosen[d] + 1
-        sums = _toggle(candidates[chosen[d]], tau, 1, search.requests.columns, search.child, sums)
+        sums = _toggle(child.chosen[d], tau, 1, search, sums)
+        k = child.chosen[d] + 1
     return depth, k, sums
 
 
@@ -408,18 +265,17 @@ def _next_set(
         The place after the request started last, or -1 after the last set; the number of requests
         started; and the sums of the child.
     """
-    candidates, chosen, child = search.candidates, search.chosen, search.child
-    columns = search.requests.columns
-    k = _next_candidate(k, some, candidates, sums.bound, budget, child, search)
+    chosen = search.child.chosen
+    k = _next_candidate(k, some, sums.bound, budget, search)
     while k == some and depth > 0:
         depth -= 1
         k = chosen[depth]
-        sums = _toggle(candidates[k], tau, -1, columns, child, sums)
-        k = _next_candidate(k + 1, some, candidates, sums.bound, budget, child, search)
+        sums = _toggle(k, tau, -1, search, sums)
+        k = _next_candidate(k + 1, some, sums.bound, budget, search)
     if k == some:
         return -1, 0, sums
     chosen[depth] = k
-    return k + 1, depth + 1, _toggle(candidates[k], tau, 1, columns, child, sums)
+    return k + 1, depth + 1, _toggle(k, tau, 1, search, sums)
 
 
 @njit
@@ -442,25 +298,21 @@ def expand(
         The number of children in the following layer, the state at which to resume (``last`` when
         all are done), and whether the arrays are full.
     """
-    child, chosen = search.child, search.chosen
     _price_epoch(tau, search)
     visits = 0
     for q in range(first, last):
-        some, sums = _begin(q, tau, search, child, search.candidates)
+        some, sums = _begin(q, tau, search)
         depth, k, sums = _resume(tau, sums, search)
         while k >= 0:
             # Emit this child unless its bound exceeds the budget.
-            if visits >= patience:
-                _suspend(search.resume, depth, chosen)
-                return count, q, False
-            visits += 1
-            bound = sums.bound + sums.slack + sums.drift
-            if bound <= budget:
-                found = _emit(tau, count, sums.cost, bound, child, search)
-                if found < 0:
-                    _suspend(search.resume, depth, chosen)
-                    return count, q, True
-                count = found
+            bound, found = sums.bound + sums.slack + sums.drift, count
+            is_late = visits >= patience
+            if not is_late and bound <= budget:
+                found = _emit(tau, count, sums.cost, bound, search)
+            if is_late or found < 0:
+                search.child.depth[0] = depth
+                return count, q, not is_late
+            visits, count = visits + 1, found
             k, depth, sums = _next_set(tau, k, some, depth, sums, budget, search)
     return count, last, False
 

@@ -72,69 +72,13 @@ component could then keep a prefix that rule 3 removes later.)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
-AnyInts = npt.NDArray[Any]
-"""Integers of the width chosen by the state search: memory in a round, start times."""
-Masks = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
-
-
-COST_SHIFT = 26
-"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t, exact while that sum is < 2^COST_SHIFT."""
-
-
-class Rules(NamedTuple):
-    """Switches of the pruning rules here and in `state_kernels`; no rule changes an optimum.
-
-    Attributes
-    ----------
-    earlier, fits, exchange : bool, default True
-        Rules 1, 2 and 3 of *improvable*.
-    merge, dominance, twins, fixing : bool, default True
-        Rules by their names in these modules.
-    """
-
-    earlier: bool = True
-    fits: bool = True
-    exchange: bool = True
-    merge: bool = True
-    dominance: bool = True
-    twins: bool = True
-    fixing: bool = True
-
-
-class Layer(NamedTuple):
-    """Arrays for the states of one epoch tau.
-
-    Attributes
-    ----------
-    masks : uint64 array, shape (capacity, words)
-        Started requests: request i is bit i % 64 of word i // 64.
-    costs : int64 array, shape (capacity,)
-        (TEL << COST_SHIFT) + sum of (s + o) t.
-    bounds : int64 array, shape (capacity,)
-        In units of 1 / SCALE.
-    profiles : integer array, shape (capacity, largest o)
-        Memory in round tau + 1 + j.
-    histories : integer array, shape (capacity, H)
-        Memory in round r at r % H.
-    starts : integer array, shape (capacity, n)
-        Start times, -1 where not started.
-    """
-
-    masks: Masks
-    costs: IntArray
-    bounds: IntArray
-    profiles: AnyInts
-    histories: AnyInts
-    starts: AnyInts
+from .state_arrays import Flags, Layer
 
 
 @step
@@ -189,40 +133,29 @@ def _could_be_exchanged(
 
 
 @inner
-def improvable(
-    epoch: int,
-    starts: IntArray,
-    history: IntArray,
-    requests: RequestColumns,
-    rules: Rules,
-    stats: IntArray,
-) -> bool:
+def improvable(epoch: int, starts: IntArray, history: IntArray, requests: RequestColumns) -> bool:
     """Tell whether one of rules 1 to 3 of the module docstring applies to a state at ``epoch``.
 
     ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
     than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds; trying fewer prunes
-    less and is as sound. ``stats[:3]`` count the states pruned by rules 1, 2 and 3.
+    less and is as sound.
     """
     _, o, a, _ = requests
     for i in range(len(o)):
-        rule = -1
         t = epoch - o[i]
         if starts[i] >= 0:
-            has_ended = rules.earlier and starts[i] == t
-            if has_ended and _could_be_earlier(i, starts, history, requests):
-                rule = 0
-        elif t >= a[i] and rules.fits and _fits_at(i, t, -1, starts, history, requests):
-            rule = 1
-        elif t >= a[i] and rules.exchange and _could_be_exchanged(i, t, starts, history, requests):
-            rule = 2
-        if rule >= 0:
-            stats[rule] += 1
-            return True
+            if starts[i] == t and _could_be_earlier(i, starts, history, requests):
+                return True
+        elif t >= a[i]:
+            if _fits_at(i, t, -1, starts, history, requests):
+                return True
+            if _could_be_exchanged(i, t, starts, history, requests):
+                return True
     return False
 
 
 @inner
-def _below(c: int, b: int, profiles: AnyInts) -> bool:
+def _below(c: int, b: int, profiles: npt.NDArray[np.uint8]) -> bool:
     """Tell whether state c never holds more memory than state b.
 
     Active requests run without interruption, so a profile that reaches 0 stays 0.

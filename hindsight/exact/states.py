@@ -3,7 +3,7 @@
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
 `hindsight.exact.state_kernels` and `hindsight.exact.state_pruning` state and
-prove one by one. All but the first can be switched off (`Rules`), which changes no optimum:
+prove one by one:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
 * *fixing*: so would the bound of every state in which a request starts now;
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -28,16 +28,9 @@ from hindsight.prices.states import SCALE, start_values
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances.arrays import IntArray, RequestColumns
 
-from .state_kernels import (
-    NO_BUDGET,
-    Child,
-    Expansion,
-    Prices,
-    SearchedRequests,
-    expand,
-    insert_states,
-)
-from .state_pruning import COST_SHIFT, Flags, Layer, Rules, dominate
+from .state_arrays import COST_SHIFT, Child, Expansion, Flags, Layer, Prices
+from .state_kernels import expand, insert_states
+from .state_pruning import dominate
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 
@@ -48,6 +41,9 @@ DOMINANCE_WINDOW = 200
 
 PATIENCE = 5_000
 """Children or comparisons between two polls of ``should_stop``; for rows ten times that."""
+
+ANY = 1 << 40
+"""A number above every total latency, and above every number of states."""
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
@@ -81,50 +77,32 @@ class StateSearch:
     """Forward search for one instance.
 
     `set_prices` may be called again whenever better prices are known; before it is called, prices
-    are 0. Memory: about ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + (largest o + H) * w) bytes
-    twice, where H is the power of two, at least 64, that holds the largest o + 24, and w = 1, 2 or
-    8 is the width of M.
+    are 0. Memory: about ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + largest o + H) bytes twice,
+    where H is the power of two, at least 64, that holds the largest o + 24.
 
     Parameters
     ----------
     requests : RequestColumns
-        At least one request, each of which can run under M.
+        At least one request, each of which can run under M < 256.
     max_states : int, default 2000000
         Most states of one epoch.
     room : int, default 4096
         States of one epoch for which arrays are allocated at first.
-
-    Attributes
-    ----------
-    rules : Rules
-        The rules in force, initially all.
-    counts : dict[str, int]
-        States that each rule removed in the last run, and branches that *fixing* pruned; twins are
-        not counted.
     """
 
     def __init__(
         self, requests: RequestColumns, max_states: int = 2_000_000, room: int = 4096
     ) -> None:
-        self.requests = requests = requests.read_only()
-        self.max_states = max_states
-        self.rules = Rules()
-        self.counts: dict[str, int] = {}
-        self._n = len(requests.prompt_lengths)
-        self._words = -(-self._n // 64)
-        self._cell = _narrowest(requests.memory_limit)
-        self._rounds = int(requests.output_lengths.max())
-        self._history = 64
-        while self._history < self._rounds + 24:
-            self._history *= 2
+        s, o, _, limit = self.requests = requests
+        self.max_states, self._n, self._rounds = max_states, len(s), int(o.max())
+        self._history = max(64, 1 << (self._rounds + 23).bit_length())
         # Starts fit into int16, and the second component of costs into COST_SHIFT bits, up to:
-        weights = int((requests.prompt_lengths + requests.output_lengths).sum())
-        self._last_epoch = min(np.iinfo(np.int16).max, ((1 << COST_SHIFT) - 1) // weights)
+        most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
+        self._last_epoch = min(np.iinfo(np.int16).max, most)
         keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
-        twins = _twins(requests)
-        self._searched = SearchedRequests(requests, twins, keys.astype(np.uint64))
-        self._layers = (self._layer(room), self._layer(room))
-        side = requests.memory_limit + 1
+        self._given = requests, _twins(requests), keys.astype(np.uint64)
+        self._current, self._following = self._layer(room), self._layer(room)
+        side = limit + 1
         self.set_prices(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
 
     def set_prices(self, prices: IntArray, capacities: IntArray) -> int:
@@ -149,72 +127,30 @@ class StateSearch:
 
     def run(
         self,
-        budget: int | None = None,
+        budget: int = ANY,
         should_stop: Callable[[], bool] = never,
-        state_limit: int | None = None,
+        state_limit: int = ANY,
     ) -> SearchOutcome[IntArray]:
-        """Search for schedules of total latency <= ``budget``.
+        """Search epoch by epoch for schedules of total latency <= ``budget``.
 
         Parameters
         ----------
-        budget : int or None, default None
-            Largest total latency to search for; None for any.
+        budget : int, default 2^40
+            Largest total latency to search for.
         should_stop : Callable[[], bool], default never
             Polled throughout, between pieces of work of a small fraction of a second.
-        state_limit : int or None, default None
+        state_limit : int, default 2^40
             Most states over all epochs, children of the last one included.
         """
-        return _Run(self, budget, should_stop, state_limit).search()
-
-    def _layer(self, capacity: int) -> Layer:
-        return Layer(
-            np.empty((capacity, self._words), np.uint64),
-            np.empty(capacity, np.int64),
-            np.empty(capacity, np.int64),
-            np.empty((capacity, self._rounds), self._cell),
-            np.empty((capacity, self._history), self._cell),
-            np.empty((capacity, self._n), np.int16),
-        )
-
-
-class _Run:
-    """State of one call of `StateSearch.run`: layers at tau and tau + 1, and the best schedule."""
-
-    def __init__(
-        self,
-        search: StateSearch,
-        budget: int | None,
-        should_stop: Callable[[], bool],
-        state_limit: int | None,
-    ) -> None:
-        self._search = search
-        self._prices = search.prices
-        self._budget = budget
-        self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
-        self._should_stop = should_stop
-        self._state_limit = state_limit
-        self._current, self._following = search._layers
-        self._best: IntArray | None = None
-        self._states = self._peak = 1
-        self._stats = np.zeros(5, np.int64)
-        self._dominated = 0
-        self._requests = search._searched
-        if not search.rules.twins:
-            self._requests = self._requests._replace(twin=np.full(search._n, -1, np.int64))
-
-    def search(self) -> SearchOutcome[IntArray]:
-        """Search epoch by epoch until no state is left or a limit is reached."""
+        self.begin(budget, should_stop, state_limit)
         status: SearchStatus = "exhausted"
-        first = (0, 0, self._prices.root, 0, 0, -1)
-        for array, value in zip(self._current, first, strict=True):
-            array[0] = value
         count, tau = 1, 0
         try:
             while count:
-                if tau > self._search._last_epoch:
+                if tau > self._last_epoch:
                     status = "epochs"
                     break
-                children = self._expand_layer(tau, count)
+                children = self.expand_layer(tau, count)
                 if children is None:
                     status = "states"
                     break
@@ -224,50 +160,49 @@ class _Run:
                 count = self._select(~finished)
         except StoppedEarlyError:
             status = "stopped"
-        self._search._layers = (self._current, self._following)
-        counted = ("earlier", "fits", "exchange", "merge", "fixing")
-        self._search.counts = dict(zip(counted, self._stats.tolist(), strict=True))
-        self._search.counts["dominance"] = self._dominated
         return SearchOutcome(status, self._best, self._states, self._peak)
+
+    def begin(self, budget: int, should_stop: Callable[[], bool], state_limit: int) -> None:
+        """Begin a run, with the empty state."""
+        self._budget, self._should_stop, self._state_limit = budget, should_stop, state_limit
+        self._best: IntArray | None = None
+        self._states = self._peak = 1
+        first = (0, 0, self.prices.root, 0, 0, -1)
+        for array, value in zip(self._current, first, strict=True):
+            array[0] = value
+
+    def _layer(self, capacity: int) -> Layer:
+        return Layer(
+            np.empty((capacity, -(-self._n // 64)), np.uint64),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty((capacity, self._rounds), np.uint8),
+            np.empty((capacity, self._history), np.uint8),
+            np.empty((capacity, self._n), np.int16),
+        )
 
     def _check(self) -> None:
         if self._should_stop():
             raise StoppedEarlyError
 
-    def _expand_layer(self, tau: int, count: int) -> int | None:
+    def expand_layer(self, tau: int, count: int) -> int | None:
         """Add the children of ``count`` states at tau to the next layer; None if too many."""
-        search = self._search
-        capacity = len(self._following.masks)
-        table = self._empty_table()
-        resume = np.full(search._n + 1, -1, np.int64)
-        child = Child.room_in(self._current)
-        candidates, chosen = np.zeros((2, search._n + 1), np.int64)
-        children, position = 0, 0
+        layers, child = (self._current, self._following), Child.room_in(self._current)
+        search = Expansion(*layers, self._empty_table(), *self._given, self.prices, child)
+        children, position, limit = 0, 0, self._budget * SCALE
         while position < count:
             self._check()
-            expansion = Expansion(
-                self._current,
-                self._following,
-                table,
-                self._requests,
-                self._prices,
-                search.rules,
-                self._stats,
-                resume,
-                child,
-                candidates,
-                chosen,
-            )
             children, position, full = expand(
-                tau, position, count, children, self._limit, expansion, PATIENCE
+                tau, position, count, children, limit, search, PATIENCE
             )
-            if self._state_limit is not None and self._states + children > self._state_limit:
+            capacity = len(self._following.masks)
+            if self._states + children > self._state_limit or (
+                full and capacity >= self.max_states
+            ):
                 return None
             if full:
-                if capacity >= search.max_states:
-                    return None
-                capacity = min(2 * capacity, search.max_states)
-                table = self._grow(children, capacity)
+                table = self._grow(children, min(2 * capacity, self.max_states))
+                search = search._replace(following=self._following, table=table)
         return children
 
     def _empty_table(self) -> IntArray:
@@ -275,22 +210,17 @@ class _Run:
 
     def _grow(self, count: int, capacity: int) -> IntArray:
         """Move the following layer into larger arrays; return a larger hash table."""
-        bigger = self._search._layer(capacity)
-        self._copy(bigger, self._following, np.arange(count))
+        bigger, (_, _, random_keys) = self._layer(capacity), self._given
+        self.copy(bigger, self._following, np.arange(count))
         self._following = bigger
         table = self._empty_table()
         for first in range(0, count, 10 * PATIENCE):
             self._check()
-            last = min(count, first + 10 * PATIENCE)
-            insert_states(table, bigger, self._requests.random_keys, first, last)
+            insert_states(table, bigger, random_keys, first, min(count, first + 10 * PATIENCE))
         return table
 
-    def _copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
-        """Copy the rows ``kept`` of ``source`` to the first rows of ``target``.
-
-        Both may be the same layer if ``kept`` increases: then no row moves to a higher place, and
-        blocks can be copied one after another.
-        """
+    def copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
+        """Copy the rows ``kept`` of ``source`` to the first rows of ``target``."""
         for first in range(0, len(kept), 10 * PATIENCE):
             self._check()
             rows = kept[first : first + 10 * PATIENCE]
@@ -300,7 +230,7 @@ class _Run:
     def _finished(self, children: int) -> Flags:
         """Tell for each child whether it has started every request."""
         finished = np.ones(children, np.bool_)
-        left = self._search._n
+        left = self._n
         for word in self._following.masks[:children].T:
             finished &= word == np.uint64((1 << min(64, left)) - 1)
             left -= min(64, left)
@@ -316,25 +246,20 @@ class _Run:
             return
         winner = done[np.argmin(self._following.costs[done])]
         latency = int(self._following.costs[winner]) >> COST_SHIFT
-        if self._budget is None or latency <= self._budget:
+        if latency <= self._budget:
             self._budget = latency - 1
             self._best = self._following.starts[winner].astype(np.int64)
-            self._limit = min(self._limit, self._budget * SCALE)
 
     def _select(self, alive: Flags) -> int:
         """Drop states that are too expensive or dominated, and advance an epoch."""
-        bounds = self._following.bounds[: len(alive)]
-        alive &= bounds <= self._limit
-        if self._search.rules.dominance:
-            before = int(alive.sum())
-            self._dominate(alive)
-            self._dominated += before - int(alive.sum())
+        alive &= self._following.bounds[: len(alive)] <= self._budget * SCALE
+        self._dominate(alive)
         kept = np.flatnonzero(alive)
         count = len(kept)
         self._states, self._peak = self._states + count, max(self._peak, count)
         if count > len(self._current.masks):
-            self._current = self._search._layer(len(self._following.masks))
-        self._copy(self._current, self._following, kept)
+            self._current = self._layer(len(self._following.masks))
+        self.copy(self._current, self._following, kept)
         return count
 
     def _dominate(self, alive: Flags) -> None:
@@ -374,10 +299,3 @@ def _twins(requests: RequestColumns) -> IntArray:
         twin.append(max((each for each in alike if each[0] <= a), default=(0, -1))[1])
         alike.append((a, i))
     return np.array(twin, dtype=np.int64)
-
-
-def _narrowest(largest: int) -> type[np.integer[Any]]:
-    """Return the integer type that stores the memory of a round."""
-    if largest < 1 << 8:
-        return np.uint8
-    return np.uint16 if largest < 1 << 16 else np.int64

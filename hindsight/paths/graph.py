@@ -68,7 +68,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.exact.state_kernels import Flags
+from hindsight.exact.state_arrays import Flags
 from hindsight.prices.starts import request_classes
 from hindsight.prices.states import SCALE, start_values
 from hindsight.runtime.clock import StoppedEarlyError

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact.state_kernels import Flags, Masks
+from hindsight.exact.state_arrays import Flags, Masks
 from instances.arrays import IntArray, RequestColumns
 
 from .anonymous_states import AnonymousStates

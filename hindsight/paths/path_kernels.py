@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.exact.state_kernels import Flags, Masks
+from hindsight.exact.state_arrays import Flags, Masks
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.exact.state_kernels import Flags
+from hindsight.exact.state_arrays import Flags
 from hindsight.prices.ascent import Adam, Settings
 from hindsight.prices.state_proofs import PathStage
 from hindsight.prices.states import SCALE

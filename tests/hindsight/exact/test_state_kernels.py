@@ -9,15 +9,15 @@ from brute_force import optimal_total_latency
 from drawn_instances import drawn_instance, drawn_prices
 from effort import sweep
 
-from hindsight.exact.state_pruning import COST_SHIFT
-from hindsight.exact.states import StateSearch, _Run
+from hindsight.exact.state_arrays import COST_SHIFT
+from hindsight.exact.states import ANY, StateSearch
 from hindsight.prices.states import SCALE
 from hindsight.runtime.clock import never
 
 
-def found_by(run: _Run, count: int) -> list[oracle.Found]:
+def found_by(search: StateSearch, count: int) -> list[oracle.Found]:
     """The states of the following layer, as its twin writes them."""
-    masks, costs, bounds, profiles, _, starts = run._following
+    masks, costs, bounds, profiles, _, starts = search._following
     found = []
     for k in range(count):
         own = tuple(starts[k].tolist())
@@ -46,20 +46,16 @@ def test_children_are_those_of_the_definition(
         list(zip(*rows, strict=True)), instance.memory_limit, prices.Q, prices.W, SCALE
     )
     most = optimal_total_latency(instance)[0] + int(rng.integers(0, 8))
-    run = _Run(search, most, never, None)
-    first = (0, 0, prices.root, 0, 0, -1)
-    for array, value in zip(run._current, first, strict=True):
-        array[0] = value
+    search.begin(most, never, ANY)
     states, tau, compared = [(-1,) * len(instance)], 0, 0
     while states and tau < 12:
-        count = run._expand_layer(tau, len(states))
+        count = search.expand_layer(tau, len(states))
         assert count is not None
-        found = found_by(run, count)
+        found = found_by(search, count)
         assert found == oracle.children(plain, states, tau, SCALE * most)
         compared += len(found)
-        kept = np.arange(count)
-        run._current = run._search._layer(max(count, len(run._current.masks)))
-        run._copy(run._current, run._following, kept)
-        states = [tuple(run._following.starts[k].tolist()) for k in range(count)]
+        search._current = search._layer(max(count, len(search._current.masks)))
+        search.copy(search._current, search._following, np.arange(count))
+        states = [tuple(search._following.starts[k].tolist()) for k in range(count)]
         tau += 1
     assert compared

@@ -17,7 +17,7 @@ from brute_force import (
 from drawn_instances import drawn_instance, drawn_prices, four_requests
 from effort import sweep
 
-from hindsight.exact.state_kernels import Flags
+from hindsight.exact.state_arrays import Flags
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,

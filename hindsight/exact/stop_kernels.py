@@ -1,0 +1,286 @@
+"""Compiled loops of the search for preemptive schedules, see `hindsight.exact.stops`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.compilation import njit, step
+from instances.arrays import IntArray, RequestColumns
+
+DOMINANCE_WINDOW = 30
+"""Number of cheaper states that a state is compared with."""
+
+Progress = npt.NDArray[np.int16]
+
+
+class Task(NamedTuple):
+    """Problem data of the search, and of the round that it is in.
+
+    Attributes
+    ----------
+    requests : RequestColumns
+        The problem.
+    twin : int64 array, shape (n,)
+        Previous request with equal arrival and lengths, or -1.
+    offset : int64 array, shape (n,)
+        First of the o + 1 entries of each request in arrays with one entry for each progress.
+    marks : uint64 array
+        Random numbers, one for each progress of each request, for hashes of states.
+    unit : int
+        Number of price units in a round of latency.
+    round : int
+        r, from 1 on.
+    to_go : int64 array
+        h_i(p, r) at entry offset + p; 0 for completed requests.
+    tail : int
+        Sum of K over later rounds.
+    budget : int
+        Largest total latency of interest, in units of prices.
+    """
+
+    requests: RequestColumns
+    twin: IntArray
+    offset: IntArray
+    marks: npt.NDArray[np.uint64]
+    unit: int
+    round: int
+    to_go: IntArray
+    tail: int
+    budget: int
+
+
+class States(NamedTuple):
+    """States after one round, with the states they came from.
+
+    Attributes
+    ----------
+    progress : int16 array, shape (room, n)
+        Tokens produced.
+    costs, bounds, parents : int64 array, shape (room,)
+        Latency of completed requests, bounds in units of prices, and states of the round before.
+    keys : uint64 array, shape (room,)
+        Hashes.
+    """
+
+    progress: Progress
+    costs: IntArray
+    bounds: IntArray
+    parents: IntArray
+    keys: npt.NDArray[np.uint64]
+
+    @classmethod
+    def room(cls, room: int, n: int) -> States:
+        """Create arrays, all 0."""
+        columns = np.zeros((3, room), dtype=np.int64)
+        return cls(np.zeros((room, n), np.int16), *columns, np.zeros(room, np.uint64))
+
+    def at(self, rows: IntArray | slice) -> States:
+        """Select states by row."""
+        return States(*(column[rows] for column in self))
+
+
+class _Choice(NamedTuple):
+    """Requests that may run in a state, by gain, and the chosen ones.
+
+    Attributes
+    ----------
+    candidates, size, gain : int64 array, shape (n + 1,)
+        Requests, the tokens they would hold, and how much the bound falls if they run.
+    rest : int64 array, shape (n + 1,)
+        Sum of the positive gains of a candidate and all after it.
+    chosen : bool array, shape (n,)
+        Whether each candidate runs.
+    runs : bool array, shape (n,)
+        Whether each request runs.
+    row : int16 array, shape (n,)
+        Progress of the child.
+    """
+
+    candidates: IntArray
+    size: IntArray
+    gain: IntArray
+    rest: IntArray
+    chosen: npt.NDArray[np.bool_]
+    runs: npt.NDArray[np.bool_]
+    row: Progress
+
+
+@step
+def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
+    """Return the place of a state with this progress in the hash table, or the empty slot for it.
+
+    The table holds numbers of states, -1 where free.
+    """
+    size = len(slots)
+    at: Any = np.int64(key % np.uint64(size))
+    while slots[at] >= 0:
+        child = slots[at]
+        i = 0
+        if found.keys[child] == key:
+            while i < len(row) and found.progress[child, i] == row[i]:
+                i += 1
+        if i == len(row):
+            break
+        at = at + 1 if at + 1 < size else 0
+    return int(at)
+
+
+@step
+def _candidates(state: int, states: States, task: Task, choice: _Choice) -> tuple[int, int]:
+    """List requests that may run, largest gain first; return how many, and the bound if none runs.
+
+    The bound is -1 if every request is complete.
+    """
+    prompt, output, arrival, _ = task.requests
+    candidates, size, gain, rest, _, runs, _ = choice
+    r, unit, to_go = task.round, task.unit, task.to_go
+    total = 0
+    is_complete = True
+    base = states.costs[state] * unit - task.tail
+    for i in range(len(output)):
+        p = states.progress[state, i]
+        runs[i] = False
+        if p == output[i]:
+            continue
+        is_complete = False
+        at = task.offset[i] + p
+        base += to_go[at]
+        if arrival[i] >= r:
+            continue
+        later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
+        own_gain = to_go[at] - to_go[at + 1] - later
+        # Ties go by index, so that twins stay in order.
+        y = total
+        while y > 0 and own_gain > gain[y - 1]:
+            gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
+            y -= 1
+        gain[y], size[y], candidates[y] = own_gain, prompt[i] + p + 1, i
+        total += 1
+    rest[total] = 0
+    for x in range(total - 1, -1, -1):
+        rest[x] = rest[x + 1] + max(0, gain[x])
+    return (-1 if is_complete else total), base
+
+
+@step
+def _may_run(
+    x: int, room: int, state: int, progress: Progress, twin: IntArray, choice: _Choice
+) -> bool:
+    """Tell whether a candidate fits and no twin with equal progress should run before it."""
+    i = choice.candidates[x]
+    before = twin[i]
+    while before >= 0 and progress[state, before] != progress[state, i]:
+        before = twin[before]
+    return bool(choice.size[x] <= room and (before < 0 or choice.runs[before]))
+
+
+@step
+def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
+    """Tell whether no further candidate fits."""
+    x = 0
+    while x < total and (choice.chosen[x] or choice.size[x] > room):
+        x += 1
+    return bool(x == total)
+
+
+@step
+def _add_child(
+    count: int,
+    bound: int,
+    state: int,
+    states: States,
+    task: Task,
+    choice: _Choice,
+    found: States,
+    slots: IntArray,
+) -> int:
+    """Add the child in which the chosen requests run, or merge it; return the count, -1 if full."""
+    requests, row, key, cost = task.requests, choice.row, np.uint64(0), states.costs[state]
+    for i in range(len(row)):
+        row[i] = states.progress[state, i]
+        if choice.runs[i]:
+            row[i] += 1
+            if row[i] == requests.output_lengths[i]:
+                cost += task.round - requests.arrival_times[i]
+        key ^= task.marks[task.offset[i] + row[i]]
+    at = _slot(slots, key, found, row)
+    child = slots[at]
+    if child < 0:
+        if count == len(found.progress):
+            return -1
+        slots[at], found.keys[count] = count, key
+        for i in range(len(row)):
+            found.progress[count, i] = row[i]
+        found.costs[count], found.bounds[count], found.parents[count] = cost, bound, state
+        return count + 1
+    if cost < found.costs[child]:
+        found.bounds[child] += (cost - found.costs[child]) * task.unit
+        found.costs[child], found.parents[child] = cost, state
+    return count
+
+
+@partial(njit, makes_arrays=True)
+def expand_states(
+    begin: int, end: int, count: int, task: Task, states: States, found: States, slots: IntArray
+) -> int:
+    """Add the children of states begin .. end - 1; return their number, or -1 if too many."""
+    n = states.progress.shape[1]
+    candidates, size, gain, rest = np.zeros((4, n + 1), dtype=np.int64)
+    chosen, runs = np.zeros((2, n), dtype=np.bool_)
+    row = np.zeros(n, dtype=np.int16)
+    choice = _Choice(candidates, size, gain, rest, chosen, runs, row)
+    for state in range(begin, end):
+        total, base = _candidates(state, states, task, choice)
+        if total < 0:
+            continue
+        need = base - task.budget
+        depth, room, gained = 0, task.requests.memory_limit, 0
+        while True:
+            # Go down: include every candidate that fits, while the gain can still suffice.
+            while depth < total and gained + rest[depth] >= need:
+                chosen[depth] = _may_run(depth, room, state, states.progress, task.twin, choice)
+                if chosen[depth]:
+                    runs[candidates[depth]] = True
+                    room -= size[depth]
+                    gained += gain[depth]
+                depth += 1
+            if depth == total and gained >= need and _is_maximal(total, room, choice):
+                bound = base - gained
+                count = _add_child(count, bound, state, states, task, choice, found, slots)
+                if count < 0:
+                    return -1
+            # Go back to the last included candidate, and exclude it.
+            depth -= 1
+            while depth >= 0 and not chosen[depth]:
+                depth -= 1
+            if depth < 0:
+                break
+            chosen[depth] = runs[candidates[depth]] = False
+            room += size[depth]
+            gained -= gain[depth]
+            depth += 1
+    return count
+
+
+@njit
+def dominated(
+    progress: Progress, spent: IntArray, order: IntArray, gone: npt.NDArray[np.bool_]
+) -> None:
+    """Mark states that are dominated by one of the cheaper states before them."""
+    n = progress.shape[1]
+    for position in range(1, len(order)):
+        y = order[position]
+        for back in range(1, min(DOMINANCE_WINDOW, position) + 1):
+            x = order[position - back]
+            if gone[x] or spent[x] > spent[y]:
+                continue
+            i = 0
+            while i < n and progress[x, i] >= progress[y, i]:
+                i += 1
+            if i == n:
+                gone[y] = True
+                break
