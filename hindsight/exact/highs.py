@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import highspy
 import numpy as np
@@ -19,22 +19,16 @@ import scipy.sparse as sp
 from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
-Termination = Literal[
-    "optimal", "infeasible", "unbounded", "limit", "time-limit", "interrupted", "unknown"
-]
-"""Reasons why HiGHS stopped."""
+Termination = Literal["optimal", "infeasible", "stopped"]
+"""Reasons why HiGHS ended."""
 
 TERMINATIONS: dict[str, Termination] = {
     "Optimal": "optimal",
     "Infeasible": "infeasible",
     "UnboundedOrInfeasible": "infeasible",
-    "Unbounded": "unbounded",
-    "TimeLimit": "time-limit",
-    "Interrupt": "interrupted",
-    "HighsInterrupt": "interrupted",
-    **dict.fromkeys(("IterationLimit", "SolutionLimit", "ObjectiveBound"), "limit"),
-    "ObjectiveTarget": "limit",
-    "Unknown": "unknown",
+    **dict.fromkeys(("TimeLimit", "Interrupt", "HighsInterrupt", "Unbounded"), "stopped"),
+    **dict.fromkeys(("IterationLimit", "SolutionLimit", "ObjectiveBound"), "stopped"),
+    **dict.fromkeys(("ObjectiveTarget", "Unknown"), "stopped"),
 }
 """Reasons for the statuses of HiGHS; with any other one HiGHS itself failed."""
 
@@ -66,8 +60,7 @@ class LinearModel:
     integer: npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class LinearResult:
+class LinearResult(NamedTuple):
     """Result that HiGHS reports for a model; nothing here is checked.
 
     Attributes
@@ -123,7 +116,7 @@ def solve_linear(
         Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose
         interior solution is not turned into a vertex.
     callback : Callable[[LinearResult], None] or None, default None
-        Called with every incumbent and bound, as results of unknown termination; ``values`` are
+        Called with every incumbent and bound, as results of a stopped solve; ``values`` are
         those of a new incumbent.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts, and the result so far is returned.
@@ -182,10 +175,8 @@ def _require_ok(status: Any, message: str) -> None:
 
 def _as_highs_lp(model: LinearModel) -> highspy.HighsLp:
     lp = highspy.HighsLp()
-    rows, columns = model.matrix.shape
-    lp.num_row_, lp.num_col_ = rows, columns
-    lp.col_cost_ = model.costs
-    lp.offset_ = model.offset
+    lp.num_row_, lp.num_col_ = model.matrix.shape
+    lp.col_cost_, lp.offset_ = model.costs, model.offset
     lp.col_lower_, lp.col_upper_ = model.column_lower, model.column_upper
     lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -222,7 +213,7 @@ def _subscribe(
             objective = data.objective_function_value if improved else data.mip_primal_bound
             bound = _finite(data.mip_dual_bound)
             found = _finite(objective), bound, values, None, data.mip_node_count
-            callback(LinearResult("unknown", *found))
+            callback(LinearResult("stopped", *found))
 
         solver.cbMipImprovingSolution += report
         solver.cbMipLogging += report
@@ -231,22 +222,18 @@ def _subscribe(
 def _read(
     solver: highspy.Highs, columns: int, termination: Termination, *, is_mip: bool
 ) -> LinearResult:
-    info = solver.getInfo()
-    solution = solver.getSolution()
-    values = np.array(solution.col_value) if solution.value_valid else None
-    feasible = values is not None and len(values) == columns
-    has_duals = solution.dual_valid and not is_mip
-    if is_mip:
-        feasible = feasible and math.isfinite(info.objective_function_value)
-        bound = _finite(info.mip_dual_bound)
-    else:
-        bound = info.objective_function_value if termination == "optimal" else None
+    info, solution = solver.getInfo(), solver.getSolution()
+    objective = _finite(info.objective_function_value)
+    has_values = (
+        solution.value_valid and len(solution.col_value) == columns and objective is not None
+    )
+    bound = objective if termination == "optimal" else None
     return LinearResult(
         termination=termination,
-        objective=_finite(info.objective_function_value) if feasible else None,
-        bound=bound,
-        values=values if feasible else None,
-        reduced_costs=np.array(solution.col_dual) if has_duals else None,
+        objective=objective if has_values else None,
+        bound=_finite(info.mip_dual_bound) if is_mip else bound,
+        values=np.array(solution.col_value) if has_values else None,
+        reduced_costs=None if is_mip or not solution.dual_valid else np.array(solution.col_dual),
         nodes=max(0, info.mip_node_count) if is_mip else 0,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hindsight.prices.tokens import (
     PriceBound,
@@ -27,8 +27,7 @@ THOROUGH_UP_TO = 300
 """Most requests for which skipping list schedules are tried: they scan the queue every epoch."""
 
 
-@dataclass(frozen=True, eq=False)
-class HorizonProof:
+class HorizonProof(NamedTuple):
     """Bounds that need no solver, and the starts they allow.
 
     Attributes
@@ -73,13 +72,11 @@ def proved_horizon(
     is; so they also allow its starts.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
-    best: Schedule | FleetSchedule
-    if schedule is None and instance.replicas > 1:
+    best = schedule
+    if best is None and instance.replicas > 1:
         best = best_fleet_schedule(instance)
-    else:
-        best = schedule or best_list_schedule(
-            instance, thorough=thorough, should_stop=should_stop, found=found
-        )
+    if best is None:
+        best = best_list_schedule(instance, thorough=thorough, should_stop=should_stop, found=found)
     machine = pooled(instance)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, best.makespan)

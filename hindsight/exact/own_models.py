@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +19,6 @@ from instances.user_modules import described
 from .highs import BOUND_TOLERANCE, LinearModel, LinearResult, solve_linear
 from .program import Program
 from .pyomo_model import model_of
-from .starts import StartSets, from_timeline
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -65,12 +64,11 @@ class ModelResult:
     rows: tuple[str, ...]
 
     def __repr__(self) -> str:
-        rows = [*self.rows[:ROWS_SHOWN]] or ["no rows"]
-        if len(self.rows) > ROWS_SHOWN:
-            rows.append(f"{len(self.rows) - ROWS_SHOWN} more")
+        rows = self.rows or ("no rows",)
+        more = (f"{len(rows) - ROWS_SHOWN} more",) * (len(rows) > ROWS_SHOWN)
         return (
             f"ModelResult({self.instance!r}, {self.status}, {GOAL_NAMES[self.goal]} in "
-            f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(rows)})"
+            f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(rows[:ROWS_SHOWN] + more)})"
         )
 
     @property
@@ -143,15 +141,16 @@ def solve_model(
             should_stop=search.clock.must_stop,
         )
     schedule: Any = None
-    if result.values is not None and result.objective is not None:
+    if result.values is not None:
         counts = dict(zip(compiled.columns, result.values.tolist(), strict=True))
-        schedule = _schedule(starts, formulation, counts)
+        program = Program(starts, are_alone=formulation == "dense")
+        schedule = program.schedule(np.array([counts[key] for key in program.labels()[0]]))
         for violation in schedule.violations():
             raise _refused(model, f"has a solution that is no schedule: {violation}")
     lower, status = _interval(result, None if schedule is None else cost_of(schedule, goal))
     built = {name for name, _ in base.rows}
-    added = (name for name, _ in compiled.rows if name not in built)
-    rows = (*dict.fromkeys(added), *tightened)
+    added = dict.fromkeys(name for name, _ in compiled.rows if name not in built)
+    rows = (*added, *tightened)
     return ModelResult(starts.instance, goal, schedule, lower, status, rows)
 
 
@@ -168,17 +167,6 @@ def _interval(result: LinearResult, upper: int | None) -> tuple[int | None, Mode
     # HiGHS stops at a gap below one, which between integers is no gap.
     lower = upper if result.termination == "optimal" else min(lower, upper)
     return lower, "optimal" if lower == upper else status
-
-
-def _schedule(
-    starts: StartSets, formulation: str, counts: dict[tuple[str, Any], float]
-) -> Schedule | FleetSchedule:
-    """Return the schedule of an integer solution."""
-    if formulation == "sparse":
-        program = Program(starts)
-        return program.schedule(np.array([counts[key] for key in program.labels()[0]]))
-    chosen = sorted(key for (name, key), count in counts.items() if name == "x" and count > 0.5)
-    return from_timeline(starts, np.array([start for _, start in chosen]))
 
 
 def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
@@ -241,8 +229,7 @@ def _named(key: tuple[str, Any]) -> str:
     return f"{name}[{', '.join(map(str, index if isinstance(index, tuple) else (index,)))}]"
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledModel:
+class CompiledModel(NamedTuple):
     """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
 
     Attributes
@@ -277,12 +264,8 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
         integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
     )
     # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
-    return CompiledModel(
-        linear,
-        [_key(variable) for variable in form.columns],
-        [_key(row.constraint) for row in form.rows],
+    columns, rows = (
+        [(each.parent_component().local_name, each.index()) for each in components]
+        for components in (form.columns, (row.constraint for row in form.rows))
     )
-
-
-def _key(component: Any) -> tuple[str, Any]:
-    return component.parent_component().local_name, component.index()
+    return CompiledModel(linear, columns, rows)

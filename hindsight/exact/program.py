@@ -47,7 +47,9 @@ from .highs import LinearModel
 from .starts import StartSets, by_arrival, from_timeline, on_timeline, useful_replicas
 
 
-def classes_of(instance: Instance, last: IntArray | None = None) -> list[IntArray]:
+def classes_of(
+    instance: Instance, last: IntArray | None = None, *, are_alone: bool = False
+) -> list[IntArray]:
     """Return the requests of each class in order of arrival.
 
     Parameters
@@ -56,7 +58,11 @@ def classes_of(instance: Instance, last: IntArray | None = None) -> list[IntArra
         The problem.
     last : int64 array or None, default None
         Last starts of requests that may be left out, shape (n,).
+    are_alone : bool, default False
+        Whether each request is a class of its own.
     """
+    if are_alone:
+        return list(np.arange(len(instance))[:, None])
     order = by_arrival(instance)
     rank = np.empty(len(instance), dtype=np.int64)
     # Requests that may use all replicas share a rank.
@@ -81,6 +87,8 @@ class Program:
         Drop integrality.
     differences : bool, default False
         Count memory from round to round.
+    are_alone : bool, default False
+        Whether each request is a class of its own.
 
     Attributes
     ----------
@@ -95,12 +103,17 @@ class Program:
     """
 
     def __init__(
-        self, starts: StartSets, *, relax: bool = False, differences: bool = False
+        self,
+        starts: StartSets,
+        *,
+        relax: bool = False,
+        differences: bool = False,
+        are_alone: bool = False,
     ) -> None:
         self._starts, self._differences = starts, differences
         instance, lists = starts.instance, starts.starts
         last = np.array([own.max(initial=-1) for own in lists]) if starts.optional else None
-        self.classes = classes_of(instance, last)
+        self.classes = classes_of(instance, last, are_alone=are_alone)
         together = [np.concatenate([lists[i] for i in own]) for own in self.classes]
         times, allowed = zip(*(np.unique(own, return_counts=True) for own in together), strict=True)
         self.epochs: IntArray = np.concatenate(times)
@@ -110,8 +123,7 @@ class Program:
         self._spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         first = np.array([own[0] for own in self.classes])[self.owners]
         self._prompts, self._outputs = (
-            instance.prompt_lengths[first],
-            instance.output_lengths[first],
+            column[first] for column in (instance.prompt_lengths, instance.output_lengths)
         )
         upper = np.concatenate(allowed)
         if not relax:
@@ -216,9 +228,8 @@ class Program:
         """
         times = on_timeline(self._starts, schedule)
         owner = np.empty(len(times), dtype=np.int64)
-        owner[np.concatenate(self.classes)] = np.repeat(
-            np.arange(len(self.classes)), list(map(len, self.classes))
-        )
+        for number, own in enumerate(self.classes):
+            owner[own] = number
         span = self._starts.horizon + 1
         known, wanted = self.owners * span + self.epochs, owner * span + times
         places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
@@ -258,11 +269,9 @@ class Program:
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))
-            passed = (
-                np.append(0, np.cumsum(shares)),
-                np.append(0, np.cumsum(shares * self.epochs[span])),
-            )
-            totals = np.diff(np.interp(ends, *passed), prepend=0)
+            weighted = shares, shares * self.epochs[span]
+            passed, sums = (np.append(0, np.cumsum(one)) for one in weighted)
+            totals = np.diff(np.interp(ends, passed, sums), prepend=0)
             sizes = np.diff(ends, prepend=0)
             means[own] = np.repeat(totals / sizes, sizes)
         return means

@@ -1,9 +1,10 @@
 """The integer program as a Pyomo model, built and exported.
 
-The *dense* model is [J25] Equations (1)-(4) as the paper writes them, with a variable for each
-request and start and o + 1 non-zeros a start. The *sparse* model is the program by classes
-(`hindsight.exact.program`). With tokens it counts memory from round to round, with five non-zeros
-a start; with another memory rule it has the memory rows of the dense one.
+Both models are the program of `hindsight.exact.program`. In the *dense* one each request is a class
+of its own: [J25] Equations (1)-(4) as the paper writes them, with o + 1 non-zeros a start. In the
+*sparse* one requests that differ in their arrival alone share columns. With tokens it counts memory
+from round to round, with five non-zeros a start; with another memory rule it has the memory rows of
+the dense one.
 
 `hindsight.solve` and `hindsight.relax` give the arrays of the sparse program to HiGHS themselves.
 """
@@ -89,9 +90,7 @@ def model_size(
     o, replicas = instance.output_lengths, useful_replicas(instance)
     latest = horizon - o if last is None else last
     numbers = np.maximum(latest - instance.arrival_times + 1, 0) * replicas
-    groups = [np.array([i]) for i in range(len(instance))]
-    if formulation == "sparse":
-        groups = classes_of(instance, last)
+    groups = classes_of(instance, last, are_alone=formulation == "dense")
     # Python's integers: a product may exceed 64 bits.
     columns = [int(numbers[own].max()) for own in groups]
     outputs = [int(o[own[0]]) for own in groups]
@@ -204,11 +203,7 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
 
 
 def model_of(
-    starts: StartSets,
-    formulation: str,
-    *,
-    relax: bool = False,
-    goal: Goal = "latency",
+    starts: StartSets, formulation: str, *, relax: bool = False, goal: Goal = "latency"
 ) -> pyo.ConcreteModel:
     """Build the model over given starts."""
     # Loading Pyomo takes longer than most searches that end without a model.
@@ -216,7 +211,7 @@ def model_of(
 
     model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
     model.rounds = pyo.RangeSet(1, starts.horizon)
-    (_add_dense if formulation == "dense" else _add_sparse)(model, starts, relax=relax)
+    _add_program(model, starts, formulation, relax=relax)
     if goal == "makespan":
         _minimise_makespan(model, starts, relax=relax)
     # Plain data beside the components: what `solve_model` solves it as.
@@ -224,64 +219,25 @@ def model_of(
     return model
 
 
-def _add_dense(model: Any, starts: StartSets, *, relax: bool) -> None:
-    """Add (1) to (4): ``x[i, t]`` is 1 if request i starts at t, 0 otherwise.
+def _add_program(model: Any, starts: StartSets, formulation: str, *, relax: bool) -> None:
+    """Add the program: ``x[i, t]`` counts the starts at t of the class of request i.
 
-    Only starts that complete by the horizon exist, so every round that a start occupies has its
-    memory row. A relaxation has x >= 0 for (4), and (2) keeps x <= 1.
-    """
-    import pyomo.environ as pyo
-
-    instance, rule = starts.instance, starts.instance.memory_rule
-    pairs = [(i, int(t)) for i, allowed in enumerate(starts.starts) for t in allowed]
-    model.x = pyo.Var(pairs, domain=pyo.NonNegativeReals if relax else pyo.Binary)
-    _add_objective(model, starts)
-
-    def start_once(model: Any, i: int) -> Any:
-        """(2): sum_t x[i,t] = 1 for every i, or <= 1 where i may be left out."""
-        total = pyo.quicksum(model.x[i, int(t)] for t in starts.starts[i])
-        return total <= 1 if starts.optional else total == 1
-
-    def memory(model: Any, r: int) -> Any:
-        """(3): sum_i sum_{k=max(a_i, r-o_i)}^{r-1} (s_i + r - k) x[i,k] <= M for every round r.
-
-        Under another memory rule, that rule replaces s_i + r - k and M.
-        """
-        terms: list[Any] = []
-        for i, request in enumerate(instance):
-            allowed = starts.starts[i]
-            first = np.searchsorted(allowed, r - request.output_length, "left")
-            last = np.searchsorted(allowed, r - 1, "right")
-            terms.extend(
-                rule.held(request.prompt_length - rule.unstored + r - int(k)) * model.x[i, int(k)]
-                for k in allowed[first:last]
-            )
-        return pyo.quicksum(terms) <= rule.limit(instance.memory_limit) if terms else skip
-
-    skip = pyo.Constraint.Skip
-    able = [i for i, allowed in enumerate(starts.starts) if len(allowed)]
-    model.start_once = pyo.Constraint(able, rule=start_once)
-    model.memory = pyo.Constraint(model.rounds, rule=memory)
-
-
-def _add_sparse(model: Any, starts: StartSets, *, relax: bool) -> None:
-    """Add the program by classes: ``x[i, t]`` counts the starts at t of the class of request i.
-
-    Request i is the first of its class to arrive. ``running[r]`` and ``memory_used[r]`` are N_r and
-    W_r, where memory is counted from round to round.
+    Request i is the first of its class to arrive. Where memory is counted from round to round,
+    ``running[r]`` and ``memory_used[r]`` are N_r and W_r.
     """
     import pyomo.environ as pyo
     from pyomo.core.expr import LinearExpression
 
-    in_tokens = starts.instance.memory_rule == TOKENS
-    program = Program(starts, relax=relax, differences=in_tokens)
+    is_dense = formulation == "dense"
+    in_differences = not is_dense and starts.instance.memory_rule == TOKENS
+    program = Program(starts, relax=relax, differences=in_differences, are_alone=is_dense)
     linear, (labels, row_labels) = program.linear, program.labels()
     bounds: dict[str, dict[Any, tuple[int, float | None]]] = {"x": {}}
     for (name, key), most in zip(labels, linear.column_upper.tolist(), strict=True):
         bounds.setdefault(name, {})[key] = 0, None if most == np.inf else most
-    whole = pyo.NonNegativeReals if relax else pyo.NonNegativeIntegers
+    whole = pyo.Binary if is_dense else pyo.NonNegativeIntegers
     for name, own in bounds.items():
-        domain = whole if name == "x" else pyo.NonNegativeReals
+        domain = whole if name == "x" and not relax else pyo.NonNegativeReals
         model.add_component(name, pyo.Var(list(own), domain=domain, bounds=own))
     _add_objective(model, starts)
     columns = [model.component(name)[key] for name, key in labels]

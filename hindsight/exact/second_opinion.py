@@ -34,9 +34,7 @@ class Opinion(NamedTuple):
 
 
 def second_opinion(
-    instance: Instance,
-    interval: tuple[int, int] | None = None,
-    time_limit: float | None = None,
+    instance: Instance, interval: tuple[int, int] | None = None, time_limit: float | None = None
 ) -> Opinion:
     """Solve [J25] Equations (1)-(4) again, with PuLP and CBC, and compare.
 

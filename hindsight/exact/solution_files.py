@@ -76,11 +76,8 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
         raise RefusedSolutionError(path, f"is no schedule of this instance: {violations[0]}")
     costs = (schedule.total_latency, schedule.makespan)
     if objective is not None and not any(abs(objective - cost) < 0.5 for cost in costs):
-        raise RefusedSolutionError(
-            path,
-            f"has objective {objective:g}, but its starts have total latency {costs[0]} "
-            f"here: it is of another model",
-        )
+        reason = f"has objective {objective:g}, but its starts have total latency {costs[0]}"
+        raise RefusedSolutionError(path, f"{reason} here: it is of another model")
     return schedule
 
 
@@ -129,8 +126,8 @@ def _start_times(
     for (index, start), value in values.items():
         name = f"x({index}_{start})"
         if index >= len(instance) or start < instance[index].arrival_time:
-            reason = f"{name} is no start of this instance: it is of another model"
-            raise RefusedSolutionError(path, reason)
+            reason = "is no start of this instance: it is of another model"
+            raise RefusedSolutionError(path, f"{name} {reason}")
         # `round` would fail on numbers that are not finite.
         is_count = -INTEGRAL <= value < len(instance) + 1
         if not is_count or abs(value - round(value)) > INTEGRAL:

@@ -9,6 +9,7 @@ needs only replicas 0 .. i.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,10 +69,8 @@ class StartSets:
     @property
     def memory_entries(self) -> int:
         """Return the non-zeros of the memory rows, [J25] Equation (3), over these starts."""
-        return sum(
-            len(starts) * request.output_length
-            for request, starts in zip(self.instance, self.starts, strict=True)
-        )
+        lengths = self.instance.output_lengths.tolist()
+        return sum(map(operator.mul, map(len, self.starts), lengths))
 
 
 def useful_replicas(instance: Instance) -> int:
@@ -132,10 +131,9 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
         Some request cannot complete by the horizon.
     """
     horizon = as_integer(horizon, None, "horizon", minimum=1)
-    starts = tuple(
-        np.arange(request.arrival_time, horizon - request.output_length + 1, dtype=np.int64)
-        for request in instance
-    )
+    ends = horizon - instance.output_lengths + 1
+    pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
+    starts = tuple(np.arange(*pair, dtype=np.int64) for pair in pairs)
     return _on_replicas(StartSets(instance, horizon, starts))
 
 
@@ -143,10 +141,8 @@ def start_sets(
     instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
 ) -> StartSets:
     """Allow the given starts, on every replica, with H at their last completion."""
-    horizon = max(
-        int(allowed.max(initial=0)) + request.output_length
-        for request, allowed in zip(instance, starts, strict=True)
-    )
+    last = np.array([allowed.max(initial=0) for allowed in starts])
+    horizon = int((last + instance.output_lengths).max())
     return _on_replicas(StartSets(instance, horizon, tuple(starts), optional))
 
 

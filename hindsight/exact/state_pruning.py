@@ -170,13 +170,7 @@ def _below(c: int, b: int, profiles: npt.NDArray[np.uint8]) -> bool:
 
 @njit
 def dominate(
-    order: IntArray,
-    begin: int,
-    end: int,
-    group: int,
-    layer: Layer,
-    alive: Flags,
-    window: int,
+    order: IntArray, begin: int, end: int, group: int, layer: Layer, alive: Flags, window: int
 ) -> int:
     """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
 

@@ -19,8 +19,7 @@ in integers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -48,8 +47,7 @@ ANY = 1 << 40
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, eq=False)
-class SearchOutcome(Generic[Found]):
+class SearchOutcome(NamedTuple, Generic[Found]):
     """Outcome of a search through states.
 
     Attributes
@@ -126,10 +124,7 @@ class StateSearch:
         return self.prices.root
 
     def run(
-        self,
-        budget: int = ANY,
-        should_stop: Callable[[], bool] = never,
-        state_limit: int = ANY,
+        self, budget: int = ANY, should_stop: Callable[[], bool] = never, state_limit: int = ANY
     ) -> SearchOutcome[IntArray]:
         """Search epoch by epoch for schedules of total latency <= ``budget``.
 
@@ -167,8 +162,8 @@ class StateSearch:
         self._budget, self._should_stop, self._state_limit = budget, should_stop, state_limit
         self._best: IntArray | None = None
         self._states = self._peak = 1
-        first = (0, 0, self.prices.root, 0, 0, -1)
-        for array, value in zip(self._current, first, strict=True):
+        arrays: Any = self._current
+        for array, value in zip(arrays, (0, 0, self.prices.root, 0, 0, -1), strict=True):
             array[0] = value
 
     def _layer(self, capacity: int) -> Layer:
@@ -188,7 +183,8 @@ class StateSearch:
     def expand_layer(self, tau: int, count: int) -> int | None:
         """Add the children of ``count`` states at tau to the next layer; None if too many."""
         layers, child = (self._current, self._following), Child.room_in(self._current)
-        search = Expansion(*layers, self._empty_table(), *self._given, self.prices, child)
+        fixed = *self._given, self.prices, child
+        search = Expansion._make([*layers, self._empty_table(), *fixed])
         children, position, limit = 0, 0, self._budget * SCALE
         while position < count:
             self._check()
@@ -224,7 +220,8 @@ class StateSearch:
         for first in range(0, len(kept), 10 * PATIENCE):
             self._check()
             rows = kept[first : first + 10 * PATIENCE]
-            for to, array in zip(target, source, strict=True):
+            pairs: Any = zip(target, source, strict=True)
+            for to, array in pairs:
                 to[first : first + len(rows)] = array.take(rows, axis=0)
 
     def _finished(self, children: int) -> Flags:

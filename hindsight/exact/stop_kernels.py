@@ -76,11 +76,11 @@ class States(NamedTuple):
     def room(cls, room: int, n: int) -> States:
         """Create arrays, all 0."""
         columns = np.zeros((3, room), dtype=np.int64)
-        return cls(np.zeros((room, n), np.int16), *columns, np.zeros(room, np.uint64))
+        return cls._make([np.zeros((room, n), np.int16), *columns, np.zeros(room, np.uint64)])
 
     def at(self, rows: IntArray | slice) -> States:
         """Select states by row."""
-        return States(*(column[rows] for column in self))
+        return States._make(column[rows] for column in self)
 
 
 class _Choice(NamedTuple):

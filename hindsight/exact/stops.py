@@ -124,11 +124,7 @@ class PreemptiveSearch:
         return SearchOutcome(status, schedule, states, peak)
 
     def _children(
-        self,
-        layers: list[States],
-        budget: int,
-        max_states: int,
-        should_stop: Callable[[], bool],
+        self, layers: list[States], budget: int, max_states: int, should_stop: Callable[[], bool]
     ) -> States | SearchStatus:
         """Return all children of the last layer, or the reason why there are none."""
         r, last = len(layers), layers[-1]

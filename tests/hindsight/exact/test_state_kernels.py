@@ -28,6 +28,18 @@ def found_by(search: StateSearch, count: int) -> list[oracle.Found]:
     return sorted(found)
 
 
+def assert_dominance(search: StateSearch, count: int) -> int:
+    """A state goes if a cheaper one of its started set holds nowhere more; return how many go."""
+    masks, costs, _, profiles, _, _ = search._following
+    alive = np.ones(count, np.bool_)
+    search._dominate(alive)
+    for b in range(count):
+        cheaper = [c for c in range(count) if (costs[c], c) < (costs[b], b)]
+        alike = [c for c in cheaper if (masks[c] == masks[b]).all()]
+        assert alive[b] != any((profiles[c] <= profiles[b]).all() for c in alike)
+    return count - int(alive.sum())
+
+
 @pytest.mark.parametrize("patience", [1, 7, 5_000])
 @pytest.mark.parametrize("seed", sweep(range(60), one_in=4))
 def test_children_are_those_of_the_definition(
@@ -53,6 +65,7 @@ def test_children_are_those_of_the_definition(
         assert count is not None
         found = found_by(search, count)
         assert found == oracle.children(plain, states, tau, SCALE * most)
+        assert_dominance(search, count)
         compared += len(found)
         search._current = search._layer(max(count, len(search._current.masks)))
         search.copy(search._current, search._following, np.arange(count))
